@@ -17,11 +17,11 @@ export interface AdjustmentEvent {
   create_timestamp: string;
 }
 
-/** What ``adjustment.*`` events say. */
+/** The payload of ``adjustment.*`` events. */
 export interface AdjustmentPayload {
   /** The adjustment's id: that of its line in your statement, where it has one. Below 2^53. */
   id: number;
-  /** Whose error it is, `bank_error` or `our_error`; `found`; or `written_off`, by which the house takes it over. */
+  /** The source of the error, `bank_error` or `our_error`; `found`; or `written_off`, by which the house takes it over. */
   kind: string;
   /** IN credits you, OUT debits you. */
   impact_type: Direction;
@@ -125,7 +125,7 @@ export interface ChargePayer {
   tax_id: string;
 }
 
-/** What ``qrcode.*`` events say. */
+/** The payload of ``qrcode.*`` events. */
 export interface ChargePayload {
   /** The charge's id. Below 2^53. */
   id: number;
@@ -133,7 +133,7 @@ export interface ChargePayload {
   transaction_identification: string;
   /** Your own name for it, or the one that the service made. */
   external_id: string;
-  /** What it became by this event. */
+  /** The status that this event announces. */
   status: "APPROVED" | "EXPIRED" | "PENDING" | "RETURNED";
   /** When the charge was made. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
@@ -333,7 +333,7 @@ export interface DivergenceEvent {
   create_timestamp: string;
 }
 
-/** What ``charge.*`` events say. */
+/** The payload of ``charge.*`` events. */
 export interface DivergencePayload {
   /** The id of the transfer that brought the money. Below 2^53. */
   id: number;
@@ -341,7 +341,7 @@ export interface DivergencePayload {
   end_to_end_id: string;
   /** The same in everything that belongs to this transfer, its refunds included. */
   correlation_id: string;
-  /** How it differs. It has paid the charge that was `EXPIRED` (paid after its end), `REMOVED`, or asked for an `OTHER_AMOUNT`. It has paid none where that was `PAID_BEFORE`, or `NEVER_OPENED`: no charge of this txid is here. */
+  /** The differences. It has paid the charge that was `EXPIRED` (paid after its end), `REMOVED`, or asked for an `OTHER_AMOUNT`. It has paid none where that was `PAID_BEFORE`, or `NEVER_OPENED`: no charge of this txid exists here. */
   divergences: ("EXPIRED" | "NEVER_OPENED" | "OTHER_AMOUNT" | "PAID_BEFORE" | "REMOVED")[];
   /** The charge's txid; where there is no charge, the one that the payment names. */
   transaction_identification: string;
@@ -351,7 +351,7 @@ export interface DivergencePayload {
   external_id?: string;
   /** How much was paid. Cents. */
   amount: number;
-  /** How much the charge asked for. Cents. */
+  /** The charge's requested amount. Cents. */
   asked_amount?: number;
   /** The transfer's: the money is in your account. */
   status: "CANCELLED" | "CONFIRMED" | "ERROR" | "PROCESSING" | "RETURNED";
@@ -421,7 +421,7 @@ export interface FaultMatch {
 
 /** One way in which the network misbehaves. */
 export interface FaultRule {
-  /** What happens. reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>, suspect:release or suspect:return, or either with :<ms>; at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift */
+  /** The effect. reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>, suspect:release or suspect:return, or either with :<ms>; at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift */
   effect: string;
   /** To which messages. */
   match?: FaultMatch;
@@ -569,7 +569,7 @@ export interface InfractionEvent {
   create_timestamp: string;
 }
 
-/** What ``infraction.*`` events say. */
+/** The payload of ``infraction.*`` events. */
 export interface InfractionPayload {
   /** The infraction's id here. Below 2^53. */
   id: number;
@@ -591,11 +591,11 @@ export interface InfractionPayload {
   held: number;
   /** How much your institution has given back because of it. Cents. */
   taken: number;
-  /** What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault. */
+  /** The payer's institution's reason: the payer was deceived, or the Pix went wrong by a fault. */
   reason: "fraud" | "operational_flaw";
   /** The situation, in the words of the key directory. */
   situation: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
-  /** What the payer says. */
+  /** The payer's words. */
   words?: string;
   /** `OPEN`, `ANSWERED`, `TAKEN` or `RELEASED`. */
   status: "ANSWERED" | "OPEN" | "RELEASED" | "TAKEN";
@@ -727,13 +727,13 @@ export interface MovementOutcome {
   status: "POSTED" | "PROCESSING";
 }
 
-/** What ``movement.*`` events say. */
+/** The payload of ``movement.*`` events. */
 export interface MovementPayload {
   /** The movement's id: that of its line in your statement, where it has one. Below 2^53. */
   id: number;
   /** The institution's name of the item in its own statement; unique on your account. */
   item_id: string;
-  /** What it is: `fee`, `wire`, `boleto`, `by_hand` (a person in the institution's app), `reversal`, `judicial`, `other`, or `opening_balance`, with which the account begins here. */
+  /** The kind: `fee`, `wire`, `boleto`, `by_hand` (a person in the institution's app), `reversal`, `judicial`, `other`, or `opening_balance`, with which the account begins here. */
   kind: string;
   /** IN credits you, OUT debits you. */
   impact_type: Direction;
@@ -982,7 +982,7 @@ export interface RefundEvent {
   create_timestamp: string;
 }
 
-/** What ``refund.*`` events say. */
+/** The payload of ``refund.*`` events. */
 export interface RefundPayload {
   /** The refund's id. Below 2^53. */
   id: number;
@@ -996,9 +996,9 @@ export interface RefundPayload {
   correlation_id: string;
   /** The amount returned. Cents. */
   amount: number;
-  /** What it became by this event. */
+  /** The status that this event announces. */
   status: "ERROR" | "PROCESSING" | "RETURNED";
-  /** OUT: you return what you received. IN: what you sent is returned to you. */
+  /** OUT: you return a payment that you received. IN: a payment of yours is returned to you. */
   flow: Direction;
   /** When the refund was accepted. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
@@ -1267,7 +1267,7 @@ export interface TransferParty {
   tax_id: string;
 }
 
-/** What ``transfer.*`` events say. */
+/** The payload of ``transfer.*`` events. */
 export interface TransferPayload {
   /** The transfer's id. Below 2^53. */
   id: number;
@@ -1283,7 +1283,7 @@ export interface TransferPayload {
   impact_type: Direction;
   /** How the payee was named: by key, by account, or by QR code. */
   initiation_type: InitiationType;
-  /** What it became by this event. */
+  /** The status that this event announces. */
   status: "CANCELLED" | "CONFIRMED" | "ERROR" | "PROCESSING" | "RETURNED";
   /** When the transfer was accepted. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;

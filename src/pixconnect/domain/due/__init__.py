@@ -1,1 +1,1 @@
-"""The rules of charges with a due date: what they ask for, business days, and the amount of a day."""
+"""The rules of charges with a due date: their terms, business days, and the amount of a day."""

@@ -1,6 +1,6 @@
-"""Days on which the financial market of Brazil works, by its national holidays; those of states and towns are not considered.
+"""Business days of Brazil's financial market, by national holidays; those of states and towns are not considered.
 
-A new holiday is a row in ``_FIXED`` with the first year of it: days counted before it was made stay what they were.
+A new holiday is a row in ``_FIXED`` with its first year: earlier days keep their status.
 
 Ash Wednesday and 24 and 31 December are business days, on which banks only close early, or to the public.
 

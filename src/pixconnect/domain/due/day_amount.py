@@ -64,7 +64,7 @@ class DayAmount(Struct, frozen=True, kw_only=True):
 
 
 class ShownAmount(Struct, frozen=True, kw_only=True):
-    """The amount of a day, and why its parts are what they are."""
+    """The amount of a day, and the reasons for its parts."""
 
     amount: DayAmount
     terms: DueTerms
@@ -341,7 +341,7 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
 
 def _find_reason(kind: DeductionKind | DiscountKind, value: Hundredths, original_cents: Cents) -> TermReason | None:
     """Why a sum or percentage may not be taken off."""
-    # What reaches the whole would leave nothing to pay, and a Pix has at least a cent.
+    # A discount of the whole amount would leave nothing to pay, and a Pix has at least a cent.
     if kind.startswith("sum"):
         return "not_below_original" if value >= original_cents else None
     return "not_below_all" if value >= _HUNDRED_PER_CENT else None

@@ -1,1 +1,1 @@
-"""What every rule stands on: errors, money in cents, clock and chance, ids, lists."""
+"""The basis of all rules: errors, money in cents, clock and chance, ids, lists."""

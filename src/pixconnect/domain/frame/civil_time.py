@@ -1,8 +1,8 @@
 """The civil clock of Sao Paulo, by which limits, statements and the console count days and hours.
 
-It is the zone and not a fixed offset of three hours: until February 2019 summers were an hour ahead, a day of then is what it
-was for those who lived it, and PostgreSQL groups the console's figures by the same zone. A law that brings summer time back
-changes the zone's file, which the package ``tzdata`` has where the system has none.
+It is the zone and not a fixed offset of three hours: until February 2019 summers were an hour ahead, old days keep their
+length, and PostgreSQL groups the console's figures by the same zone. A law that brings summer time back changes the zone's
+file, which the package ``tzdata`` has where the system has none.
 """
 
 from datetime import UTC, date, datetime, time, timedelta

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 SKEW_MAX = timedelta(seconds=2)
-"""A process whose own clock differs from the database's by more than this writes nothing."""
+"""A process whose clock differs from the database's by more than this writes nothing."""
 
 _encode = msgspec.json.Encoder().encode
 

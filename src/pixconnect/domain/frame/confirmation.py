@@ -1,4 +1,4 @@
-"""Who is another person: what one operator wants, a second one confirms."""
+"""Confirmation by a second person of an operator's proposal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _fold(operator: str) -> list[str]:
 
 
 def check_second_operator(verb: str, operator: str, proposed_by: str) -> None:
-    """Raise ``Forbidden``, which names the verb, for the person who has proposed it."""
+    """Raise ``Forbidden``, which names the verb, for the person who proposed it."""
     if name_person(operator) == name_person(proposed_by):
         raise errors.Forbidden(f"{verb}: {operator} has proposed it: another operator confirms")
 

@@ -220,7 +220,7 @@ class InfractionClosed(RuleBroken):
 
 
 class InsufficientFunds(RuleBroken):
-    """The account's available balance is smaller than the amount, or the account owes what its institution took."""
+    """The account's available balance is smaller than the amount, or the account has a deficit."""
 
 
 class InvalidWebhookUrl(RuleBroken):
@@ -243,7 +243,7 @@ class ServiceUnavailable(Refusal):
 class OutcomeUnknown(PixConnectError):
     """It may have been done: a commit was lost, or a restored database lost the earlier request."""
 
-    # The message names the external_id and says to repeat the request under it.
+    # The message names the external_id and asks to repeat the request under it.
 
     def __init__(self, message: str, txid: str | None = None) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""Events: what happened, in the form in which webhooks announce it.
+"""Events: changes of resources, in the form in which webhooks announce them.
 
-An event is made where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt
-at every endpoint sends the same bytes.
+An event is made where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt at
+every endpoint sends the same bytes.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ INSTITUTION_EVENT_NAMES: Final = frozenset[EventName](
 TOLD_LATER: Final[Mapping[str, EventName]] = dict[str, EventName](
     IN="transfer.in.completed", OUT="transfer.out.waiting"
 )
-"""Of a transfer, by its direction, what changes nothing of its state."""
+"""Events of a transfer that leave its state unchanged, by its direction."""
 EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
 EVENT_FACTS: Final = dict[EventName, str](
@@ -93,12 +93,13 @@ EVENT_FACTS: Final = dict[EventName, str](
         ),
         (
             "transfer.in.completed",
-            "More is known of who made a payment to you: read its parties. No money moved, and its status is what it was.",
+            "More is known about the payer of a payment to you: read its parties. No money moved, and its status "
+            "did not change.",
         ),
         (
             "charge.diverged",
-            "A payment has settled at your institution that is not what its charge asked for: late, of another amount, a "
-            "second one, of a charge that was removed, or of one that was never opened. The money is yours.",
+            "A payment has settled at your institution that differs from its charge: it was late, of another "
+            "amount, a second one, of a removed charge, or of one that was never opened. The money is yours.",
         ),
         (
             "adjustment.posted",
@@ -116,7 +117,7 @@ EVENT_FACTS: Final = dict[EventName, str](
             "A payer contests a Pix that you received, and your institution judges it: you cannot spend the money "
             "that it has blocked. You can answer until `respond_by`, at `respond_to`.",
         ),
-        ("infraction.answered", "Your institution has what you answered to an infraction."),
+        ("infraction.answered", "Your institution has received your answer to an infraction."),
         (
             "infraction.taken",
             "Your institution has decided for the payer, and returned as much as it could, by a refund of yours "
@@ -130,8 +131,9 @@ EVENT_FACTS: Final = dict[EventName, str](
         ),
         (
             "transfer.in.held",
-            "A payment to you has come, and your institution holds it as suspect: do not deliver yet. `transfer.in.confirmed`, "
-            "and of a charge `qrcode.approved`, say that it is released; `transfer.in.error` that it was returned.",
+            "A payment to you has come, and your institution holds it as suspect: do not deliver yet. "
+            "`transfer.in.confirmed`, and of a charge `qrcode.approved`, announce its release; `transfer.in.error` "
+            "its return.",
         ),
     )
 )
@@ -150,7 +152,7 @@ _Instant = Annotated[
 
 
 class ChargePayload(Struct, frozen=True, kw_only=True):
-    """What ``qrcode.*`` events say."""
+    """The payload of ``qrcode.*`` events."""
 
     id: int
     """The charge's id."""
@@ -159,7 +161,7 @@ class ChargePayload(Struct, frozen=True, kw_only=True):
     external_id: str
     """Your own name for it, or the one that the service made."""
     status: str
-    """What it became by this event."""
+    """The status that this event announces."""
     create_timestamp: _Instant
     """When the charge was made."""
 
@@ -183,7 +185,7 @@ class CreditHold(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``transfer.*`` events say."""
+    """The payload of ``transfer.*`` events."""
 
     id: int
     """The transfer's id."""
@@ -200,7 +202,7 @@ class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     initiation_type: Literal["KEY", "MANUAL", "QRCODE"]
     """How the payee was named: by key, by account, or by QR code."""
     status: str
-    """What it became by this event."""
+    """The status that this event announces."""
     create_timestamp: _Instant
     """When the transfer was accepted."""
     hold: CreditHold | None = None
@@ -208,7 +210,7 @@ class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``refund.*`` events say."""
+    """The payload of ``refund.*`` events."""
 
     id: int
     """The refund's id."""
@@ -223,22 +225,22 @@ class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: _Amount
     """The amount returned."""
     status: str
-    """What it became by this event."""
+    """The status that this event announces."""
     flow: Literal["IN", "OUT"]
-    """OUT: you return what you received. IN: what you sent is returned to you."""
+    """OUT: you return a payment that you received. IN: a payment of yours is returned to you."""
     create_timestamp: _Instant
     """When the refund was accepted."""
 
 
 class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``movement.*`` events say."""
+    """The payload of ``movement.*`` events."""
 
     id: int
     """The movement's id: that of its line in your statement, where it has one."""
     item_id: str
     """The institution's name of the item in its own statement; unique on your account."""
     kind: str
-    """What it is: `fee`, `wire`, `boleto`, `by_hand` (a person in the institution's app), `reversal`, `judicial`, `other`, or
+    """The kind: `fee`, `wire`, `boleto`, `by_hand` (a person in the institution's app), `reversal`, `judicial`, `other`, or
     `opening_balance`, with which the account begins here."""
     impact_type: Literal["IN", "OUT"]
     """IN credits you, OUT debits you."""
@@ -262,7 +264,7 @@ Divergence = Literal["EXPIRED", "REMOVED", "OTHER_AMOUNT", "PAID_BEFORE", "NEVER
 
 
 class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``charge.*`` events say."""
+    """The payload of ``charge.*`` events."""
 
     id: int
     """The id of the transfer that brought the money."""
@@ -271,8 +273,11 @@ class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     correlation_id: UUID
     """The same in everything that belongs to this transfer, its refunds included."""
     divergences: list[Divergence]
-    """How it differs. It has paid the charge that was `EXPIRED` (paid after its end), `REMOVED`, or asked for an
-    `OTHER_AMOUNT`. It has paid none where that was `PAID_BEFORE`, or `NEVER_OPENED`: no charge of this txid is here."""
+    """The differences.
+
+    It has paid the charge that was `EXPIRED` (paid after its end), `REMOVED`, or asked for an `OTHER_AMOUNT`. It has paid none
+    where that was `PAID_BEFORE`, or `NEVER_OPENED`: no charge of this txid exists here.
+    """
     transaction_identification: str
     """The charge's txid; where there is no charge, the one that the payment names."""
     charge_id: int | None = None
@@ -282,7 +287,7 @@ class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: _Amount
     """How much was paid."""
     asked_amount: _Amount | None = None
-    """How much the charge asked for."""
+    """The charge's requested amount."""
     status: str
     """The transfer's: the money is in your account."""
     settle_timestamp: _Instant
@@ -292,12 +297,12 @@ class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``adjustment.*`` events say."""
+    """The payload of ``adjustment.*`` events."""
 
     id: int
     """The adjustment's id: that of its line in your statement, where it has one."""
     kind: str
-    """Whose error it is, `bank_error` or `our_error`; `found`; or `written_off`, by which the house takes it over."""
+    """The source of the error, `bank_error` or `our_error`; `found`; or `written_off`, by which the house takes it over."""
     impact_type: Literal["IN", "OUT"]
     """IN credits you, OUT debits you."""
     amount: _Amount
@@ -313,7 +318,7 @@ class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``infraction.*`` events say."""
+    """The payload of ``infraction.*`` events."""
 
     id: int
     """The infraction's id here."""
@@ -336,11 +341,11 @@ class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken: _Amount
     """How much your institution has given back because of it."""
     reason: Literal["fraud", "operational_flaw"]
-    """What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault."""
+    """The payer's institution's reason: the payer was deceived, or the Pix went wrong by a fault."""
     situation: Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
     """The situation, in the words of the key directory."""
     words: str | None = None
-    """What the payer says."""
+    """The payer's words."""
     status: str
     """`OPEN`, `ANSWERED`, `TAKEN` or `RELEASED`."""
     respond_by: _Instant

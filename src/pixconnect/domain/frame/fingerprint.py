@@ -35,7 +35,7 @@ _FIRST_FIELDS: dict[str, tuple[str, frozenset[str]]] = {
 
 
 class IdempotentRequest(Protocol):
-    """What a client asks for, as it was sent."""
+    """A client's request, as it was sent."""
 
     operation: ClassVar[str]
 
@@ -44,7 +44,7 @@ class IdempotentRequest(Protocol):
 
 
 def fingerprint(request: IdempotentRequest) -> bytes:
-    """Hash what a client asked for: the operation, and its fields as they were sent, or are kept."""
+    """Hash a client's request: the operation, and its fields as sent, or as stored."""
     contents = {"type": request.operation} | _sent(request)
     kept_forms: Mapping[str, Callable[[Any], Any]] | None = getattr(type(request), "kept_forms", None)
     if kept_forms is None:

@@ -70,7 +70,7 @@ def is_return_id(text: str) -> bool:
 def names_a_transfer(name: str) -> bool:
     """Whether the scheme's name of an order is a transfer's; otherwise it is a refund's.
 
-    Only for names that are known to be ids: of another text ``is_end_to_end_id`` says more.
+    Only for known ids: for other texts use ``is_end_to_end_id``.
     """
     return name.startswith("E")
 

@@ -1,9 +1,8 @@
 """The port to encryption at rest.
 
-We seal secrets that we must use again (signing keys, webhook secrets), and fingerprint those that we only compare
-(client secrets). Both are bound to the thing they belong to, so that a sealed value copied into another row cannot be
-opened.
-While the secret key is being replaced a box has two: it seals with the new one and still opens what the old one sealed.
+We seal secrets that we must use again (signing keys, webhook secrets), and fingerprint those that we only compare (client
+secrets). Both are bound to the thing they belong to, so that a sealed value copied into another row cannot be opened. While the
+secret key is being replaced a box has two: it seals with the new one and still opens the old one's values.
 """
 
 from collections.abc import Sequence

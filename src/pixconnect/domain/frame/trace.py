@@ -25,7 +25,7 @@ _LENGTH_MAX: Final = 512
 
 
 class TraceParent(Struct, frozen=True):
-    """What a ``traceparent`` says."""
+    """The parsed contents of a ``traceparent``."""
 
     trace_id: int
     span_id: int
@@ -35,7 +35,7 @@ class TraceParent(Struct, frozen=True):
 def parse_traceparent(text: str) -> TraceParent | None:
     """Read a ``traceparent``; ``None`` where it is none, which is then as if it had not come (section 4.2)."""
     found = _FORM.fullmatch(text.strip(" \t")) if len(text) <= _LENGTH_MAX else None
-    # A later version may say more behind it, which the first cannot; no version is called ff.
+    # A later version may have more behind it, which the first cannot; no version is called ff.
     if found is None or found[1] == "ff" or (found[1] == "00" and found[5] is not None):
         return None
     trace_id, span_id = int(found[2], 16), int(found[3], 16)
@@ -54,7 +54,7 @@ class TraceSpan(Protocol):
         ...
 
     def end(self, *, has_failed: bool = False, facts: Mapping[str, Fact] = NO_FACTS) -> None:
-        """Say that it is over, and what came of it."""
+        """End it, with its result."""
         ...
 
 

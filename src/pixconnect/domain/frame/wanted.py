@@ -1,4 +1,4 @@
-"""What a list of the console is to show: filters with operators, read from the texts that people write and addresses hold."""
+"""The filters of a console's list: with operators, read from the texts that people type and addresses contain."""
 
 from __future__ import annotations
 

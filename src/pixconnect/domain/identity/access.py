@@ -71,7 +71,7 @@ SCOPE_TEXTS: Final = dict[Scope, str](
         ("payloadlocation.write", "Pix API: making locations and freeing them"),
     )
 )
-"""What each allows."""
+"""The permission of each."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """In the order in which they are shown."""
 OWN_SCOPES: tuple[OwnScope, ...] = get_args(OwnScope)
@@ -81,7 +81,7 @@ AUDIENCE = "pix-connect"
 """The tokens' ``aud``."""
 
 IN_FORCE_AFTER_S = 1.0
-"""What shuts a client, a holder or a signing key out is in force on every process after this."""
+"""Disabling a client, a holder or a signing key takes effect on every process after this."""
 
 FAILURES_MAX = 10
 """Failed token requests in the window, of a client_id and of an address, before 429."""
@@ -91,7 +91,7 @@ FAILURES_WINDOW_S = 60
 WRONG_CODES_MAX: Final = 10
 """Wrong codes of an operator's second factor, with the right password, that lock the account until a person unlocks it."""
 WRONG_CODE_COUNTS: Final = timedelta(hours=1)
-"""How long a wrong code counts, unless it was the last of so many."""
+"""How long a wrong code counts, unless it was the last permitted one."""
 
 _HOPS_MAX: Final = 32
 _CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -177,7 +177,7 @@ def end_tokens_at(now: datetime) -> datetime:
 
 
 def issue_at(now: datetime, tokens_from: datetime | None) -> datetime:
-    """Date a new token (``iat``), so that a client whose tokens were ended can log in again at once."""
+    """Date a new token (``iat``), so that a client whose tokens were revoked can log in again at once."""
     # Up to a second ahead, or the new token would be refused with those that were ended.
     return now if tokens_from is None else max(now, tokens_from)
 
@@ -277,11 +277,11 @@ READ_SCOPES: Final = dict[str, Scope](
         ("spent", "transfer.read"),
     )
 )
-"""Which scope shows what; things of another kind are for operators alone."""
+"""The scope for viewing each kind; other kinds are for operators alone."""
 
 
 class Viewer(Struct, frozen=True, kw_only=True):
-    """What a visitor may see."""
+    """A visitor's viewing rights."""
 
     holder_id: int | None
     """``None`` is all holders."""
@@ -345,7 +345,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
 ALL_SCOPES: Final = frozenset[str](SCOPES)
 """Those of an operator."""
 READING_SCOPES: Final = frozenset[str](scope for scope in SCOPES if scope.endswith(".read"))
-"""Those of a reader: what only who acts may see, such as a signature that is good now, needs a scope of the others."""
+"""A reader's scopes; actors' secrets, such as a valid signature, need one of the other scopes."""
 
 
 def is_operator_name(name: str) -> bool:

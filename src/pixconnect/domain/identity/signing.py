@@ -33,7 +33,7 @@ class SigningKey(Struct, frozen=True, kw_only=True):
     public_jwk: bytes
     """JSON: ``crv``, ``kty``, ``x``, ``y``."""
     private_sealed: bytes | None
-    """PKCS #8, sealed about ``signing_key:<kid>``; ``None`` once it signs no more."""
+    """PKCS #8, sealed about ``signing_key:<kid>``; ``None`` once it no longer signs."""
     certificates: tuple[bytes, ...]
     """DER, the leaf first, then its issuers."""
     host: str

@@ -39,9 +39,9 @@ _CNPJ_ROOT: Final = 8
 
 
 class Credential(Struct, frozen=True, kw_only=True):
-    """What the institution knows us by; certificate and key are PEM, and empty where it wants none.
+    """Our identification at the institution; certificate and key are PEM, and empty if it requires none.
 
-    What stays in a secret store is named by its file instead, and read when the account is opened.
+    Members in a secret store are named by their files instead, and read when the account is opened.
     """
 
     client_id: str = ""
@@ -79,7 +79,7 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     token_url: str
     """Empty is the profile's path below ``base_url``."""
     authorities: str
-    """PEM of who signs the institution's certificate; empty trusts the system's."""
+    """PEM of the authority of the institution's certificate; empty trusts the system's."""
     account: str
     """The institution's number for it, where requests need it."""
     keys: Sequence[str]
@@ -93,7 +93,7 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     revision: int
     created_at: datetime
     paused_because: str | None = None
-    """What the database has forgotten, where that alone has paused it (``database_loss``), and no operator."""
+    """The loss that paused it, if only the database's loss did (``database_loss``), and no operator."""
     lost_at: datetime | None = None
     """When the loss was detected.
 
@@ -107,7 +107,7 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
 
     @property
     def is_read(self) -> bool:
-        """Whether what comes in is recorded: a pause keeps money from leaving, and nothing else."""
+        """Whether incoming money is recorded: a pause only stops outgoing money."""
         return self.state != "closed"
 
     @property
@@ -117,13 +117,13 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
 
     @property
     def sends_at_once(self) -> int:
-        """How many transfers may be under way there together, as ``in_flight`` under ``[options]`` says."""
+        """How many transfers may be pending there together, by ``in_flight`` under ``[options]``."""
         in_flight = self.options.get("in_flight", 1)
         return in_flight if type(in_flight) is int else 1
 
 
 def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:
-    """What a credential of an account is sealed for."""
+    """The binding of an account's sealed credential."""
     return f"institution_account:{account_id}:{part}"
 
 
@@ -147,7 +147,7 @@ def find_shared_member(
     numbers = {number, others_number} - {""}
     if len(numbers) == 1 and number == others_number and account.tax_id == other.tax_id:
         return f"account: {account.account}"
-    # One client may be let into several accounts, where requests say which.
+    # One client may have several accounts, which requests name.
     if len(numbers) < 2 and _login(client) == _login(others) != ("", ""):
         return f"client_id: {client.client_id}" if client.client_id else "client_secret_file: its contents"
     return None
@@ -230,7 +230,7 @@ def find_address_fault(account: Addressed, traits: AccountTraits) -> str | None:
 
 
 def token_address(account: InstitutionAccount, traits: AccountTraits, path: str) -> str:
-    """The whole address where tokens are asked for."""
+    """The whole address of the token endpoint."""
     if account.token_url:
         return account.token_url
     host = None if account.environment == "counterpart" else traits.token_hosts.get(account.environment)

@@ -1,4 +1,4 @@
-"""What operators allow to leave over an account at an institution: off at first, and raised by two people."""
+"""Operators' allowance for outgoing money of an account at an institution: off at first, and raised by two people."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _TRANSFERS_DAY_CENTS: Final = 100_000
 class Allowance(Struct, frozen=True, kw_only=True):
     institution_id: int
     refunds_day_cents: int
-    """What may be returned in a day of Sao Paulo; 0 is nothing."""
+    """The maximum of refunds in a day of Sao Paulo; 0 is nothing."""
     allowed_by: str | None = None
-    """The operator who set it last."""
+    """The operator that set it last."""
     transfer_cents: int = 0
-    """What one transfer may be; 0 is nothing."""
+    """The maximum of one transfer; 0 is nothing."""
     transfers_day_cents: int = 0
-    """What may be sent in a day of Sao Paulo; 0 is nothing."""
+    """The maximum of transfers in a day of Sao Paulo; 0 is nothing."""
     payees: Payees = "own"
 
 
@@ -56,7 +56,7 @@ class WantedAllowance(Struct, frozen=True, kw_only=True):
 
 
 class TransferAllowance(Struct, frozen=True, kw_only=True):
-    """What may still be sent over an account today."""
+    """The remaining allowance of an account's transfers today."""
 
     owner_tax_id: str
     """Of the account."""
@@ -73,7 +73,7 @@ def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
     """
     said = {name: value for name, value in structs.asdict(wanted).items() if value is not None}
     if not said:
-        raise errors.BadRequest("allow: say what: --refunds, --per-transfer, --per-day or --to")
+        raise errors.BadRequest("allow: give at least one of --refunds, --per-transfer, --per-day and --to")
     sums = dict(
         refunds=wanted.refunds_day_cents, per_transfer=wanted.transfer_cents, per_day=wanted.transfers_day_cents
     )
@@ -99,7 +99,7 @@ def cut(before: Allowance, wanted: Allowance) -> Allowance:
 
 
 def check_refund_day(amount_cents: int, left_cents: int) -> None:
-    """Refuse a refund above what may still be returned over its account today."""
+    """Refuse a refund above today's remaining refund allowance of its account."""
     if amount_cents > left_cents:
         raise errors.LimitExceeded(
             f"amount: refunds over this holder's account at its institution are allowed up to {left_cents} cents more today"
@@ -126,7 +126,7 @@ def check_transfer_there(
     if left.payees == "all" or (left.payees == "known" and is_known) or is_owners(left.owner_tax_id, payee):
         return
     field = _NAMED_BY[initiation_type]
-    whom = "its owner" if left.payees == "own" else "its owner and to those who were paid over it before"
+    whom = "its owner" if left.payees == "own" else "its owner and to payees already paid over it"
     raise errors.LimitExceeded(f"{field}: transfers {there} are allowed to {whom} alone")
 
 

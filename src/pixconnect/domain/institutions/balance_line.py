@@ -14,7 +14,7 @@ from pixconnect.domain.institutions.institution import InstitutionItem
 
 _WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
 _BEGINS: Final = re.compile(r"\W*(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
-"""What goes into investments and comes out of them has the words too, behind others."""
+"""Lines about investments have the words too, behind others."""
 
 
 def is_called_balance(item: InstitutionItem) -> bool:
@@ -38,7 +38,7 @@ def find_balances(lines: Sequence[InstitutionItem], balances: Balances) -> set[i
     for line in (line for number, line in enumerate(lines) if called and number not in called):
         moved[line.day] += line.signed_cents if balances.covers(line.day) else 0
     days = sorted({*moved, *(lines[number].day for number in called)})
-    # What the lines have moved from the first day to the end of each.
+    # The sum moved by the lines from the first day to the end of each.
     moved_until = dict(zip(days, accumulate(moved[day] for day in days), strict=True))
     starts = set[int]() if balances.opening_cents is None else {balances.opening_cents}
     closing = balances.closing

@@ -37,7 +37,7 @@ class Balances(Struct, frozen=True, kw_only=True):
     ends: Mapping[date, int] = {}
     """Balances at the ends of days, by other files or by the account's opening balance."""
     agreed: frozenset[date] = frozenset()
-    """Other days of ``ends`` whose balance nothing contradicts: provisional ones, and the one on which the books began."""
+    """Other days of ``ends`` with an uncontradicted balance: provisional ones, and the one on which the books began."""
     closed: frozenset[date] = frozenset()
     """Days that two balances have proved."""
     lacking: frozenset[date] = frozenset()
@@ -45,7 +45,7 @@ class Balances(Struct, frozen=True, kw_only=True):
     newer: frozenset[date] = frozenset()
     """Days reported by a file made later: this file's balances do not replace theirs."""
     nets: Mapping[date, int] = {}
-    """What the lines that count move on each day, from the first of ``ends`` to the last one."""
+    """The sum of each day's certain lines, from the first of ``ends`` to the last one."""
     today: date
     """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
 
@@ -129,7 +129,7 @@ def chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance)
 
 
 def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
-    """Like ``choose``; what a file lists beyond a proof counts as a whole if the balances agree with all of it."""
+    """Like ``choose``; a file's lines beyond a proof count as a whole if the balances agree with all of them."""
     contrary = {number: True for number, doubt in doubts if doubt.is_contrary}
     rest = [(number, doubt) for number, doubt in doubts if not doubt.is_contrary]
     more = sum(doubt.signed_cents for _, doubt in doubts if doubt.is_contrary)

@@ -14,7 +14,7 @@ WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
 
 class AccountCertificate(Struct, frozen=True, kw_only=True):
     part: CertificatePart
-    """Of the receiving or the sending credential, or of who signs the institution's."""
+    """Of the receiving or the sending credential, or of the authority of the institution's."""
     ends_at: datetime
 
 

@@ -24,7 +24,7 @@ from pixconnect.domain.money.charge import Removal
 from pixconnect.domain.money.charge_contents import ChargeContents
 
 ChangeKind = Literal["revise", "remove", "withdraw"]
-"""``withdraw`` removes what may have been opened of a charge that was answered with a static code."""
+"""``withdraw`` removes a possibly opened charge that was answered with a static code."""
 ChangeState = Literal["asked", "done", "refused", "given_up", "overtaken"]
 
 
@@ -32,12 +32,12 @@ class ChargeChange(PendingCall, frozen=True, kw_only=True):
     id: int
     kind: ChangeKind
     contents: ChargeContents | None = None
-    """What a revised charge is to say."""
+    """The wanted contents of a revised charge."""
     removal: Removal | None = None
-    """What a removed charge becomes."""
+    """The wanted status of a removed charge."""
     state: ChangeState = "asked"
     reason: str | None = None
-    """In the institution's words: why it was refused, or what it said last."""
+    """In the institution's words: the refusal, or its last answer."""
     revision_there: int | None = None
     """The institution's revision of the charge before it was asked."""
 

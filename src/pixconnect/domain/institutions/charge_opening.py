@@ -20,7 +20,7 @@ from pixconnect.domain.institutions.pending_call import PendingCall
 from pixconnect.domain.money.charge_contents import ChargeContents
 
 REFERENCE_LENGTH: Final = 25
-"""What a static code has room for."""
+"""The capacity of a static code."""
 
 OpeningState = Literal["opening", "opened", "refused", "given_up"]
 

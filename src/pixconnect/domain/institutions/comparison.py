@@ -72,7 +72,7 @@ class DifferenceRange(Struct, frozen=True, kw_only=True):
         return max(self.low_cents or 0, 0) or min(self.high_cents, 0)
 
     def meet(self, other: DifferenceRange) -> DifferenceRange | None:
-        """What both ranges have; ``None`` if they are apart."""
+        """The intersection of both ranges; ``None`` if they are apart."""
         lows = [low for low in (self.low_cents, other.low_cents) if low is not None]
         met = DifferenceRange(low_cents=max(lows, default=None), high_cents=min(self.high_cents, other.high_cents))
         return met if met.low_cents is None or met.low_cents <= met.high_cents else None
@@ -97,15 +97,15 @@ def find_difference(reading: BalanceReading, books: Books, meaning: BalanceMeani
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What a comparison changes."""
+    """The effect of a comparison."""
 
     act: Literal["report", "end", "nothing"]
     seen: DifferenceRange | None = None
-    """A difference that one comparison has found; of ``report`` what two have found."""
+    """A difference that one comparison has found; in ``report``, one that two have found."""
 
 
 def judge(found: DifferenceRange, seen: DifferenceRange | None, told_cents: int | None) -> Verdict:
-    """Decide what a comparison means after the ones before it.
+    """Decide the effect of a comparison after the ones before it.
 
     Args:
         found: By this comparison.

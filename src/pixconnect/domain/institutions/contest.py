@@ -41,11 +41,11 @@ class ListedContest(Struct, frozen=True, kw_only=True):
     amount_cents: int
     """How much of the Pix is contested."""
     status: ContestWord
-    """``accepted``: it gives back, or has given back, what there is."""
+    """``accepted``: it returns, or has returned, the available money."""
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """What the payer says."""
+    """The payer's words."""
     defence: str | None
     """The answer, sent by us or by a person at the institution."""
     opened_at: datetime
@@ -74,12 +74,12 @@ class Contests(Protocol):
 def report_contest(
     contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime
 ) -> InfractionReport:
-    """All of a contest as it is now: the same again, however often it is read.
+    """All of a contest in its present state: the same again, however often it is read.
 
     Args:
         contest: As it is listed.
-        party: Whose account it is.
-        returned: What may have been given back because of it, in turn.
+        party: The account's owner.
+        returned: Its possible returns, in turn.
         now: Real time, by which the arrangement's times end.
     """
     taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
@@ -99,7 +99,7 @@ def report_contest(
             told_at = max(told_at, taken[-1].settled_at if taken else until)
             began_at = taken[0].settled_at if taken else until
             ends_at = began_at + ARRANGEMENT.find("rest_followed", began_at).duration
-            # What comes in later is blocked up to the rest, for so long and no longer.
+            # Later incoming money is blocked up to the rest, for this time only.
             if now >= ends_at:
                 wanted_cents, told_at = 0, max(told_at, ends_at)
     told_at += timedelta(microseconds=step)
@@ -134,7 +134,7 @@ def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequ
 
 
 def is_told(known: Infraction, report: InfractionReport) -> bool:
-    """Whether a report says nothing that is not recorded: lists are read again and again."""
+    """Whether a report contains nothing new: lists are read again and again."""
     return (
         known.told_at >= report.told_at
         and (known.state, known.amount_cents, known.end_to_end_id, known.reason)

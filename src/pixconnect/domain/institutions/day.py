@@ -38,7 +38,7 @@ class DayBalances(Struct, frozen=True, kw_only=True):
 
 
 class DaySums(Struct, frozen=True, kw_only=True):
-    """What a day moved: ``gross - fees - returns + others = net``."""
+    """The sums of a day: ``gross - fees - returns + others = net``."""
 
     gross_cents: int
     """Received Pix."""
@@ -136,7 +136,7 @@ def is_over(day: date, now: datetime) -> bool:
 def judge_days(
     told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
 ) -> list[JudgedDay]:
-    """Judge the days of one account, in their order, and the empty days between them that no statement speaks of."""
+    """Judge the days of one account, in their order, and the empty days between them without a statement."""
     days = sorted(told, key=lambda balances: balances.day)
     forward = _carry(days, sums)
     proved = _find_proved(forward, {day for day, of_day in cases.items() if of_day.doubts_count})
@@ -184,19 +184,19 @@ class _Link(Struct, frozen=True, kw_only=True):
     follows: bool
     """Nothing moved between the day before it in the chain and it: it is the next day, or the balances on both sides agree."""
     reckoned_cents: int | None
-    """What its end must be by its beginning and its items."""
+    """The day's end computed from its beginning and its items."""
     difference_cents: int | None
 
 
 def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_Link]:
     links: list[_Link] = []
     for told in days:
-        # Days that no statement speaks of break the chain, unless the balances on both sides of them are the same.
+        # Days without a statement break the chain, unless the balances on both sides of them are the same.
         follows = bool(links) and _follow(links[-1].carried, told, sums)
         carried = links[-1].carried.closing_cents if follows else None
         opening = told.opening_cents if carried is None else carried
         closing, reckoned, differences = told.closing_cents, None, list[int]()
-        # Only where the items of the whole day were read: a balance alone says nothing of them.
+        # Only if the items of the whole day were read: a balance alone proves nothing about them.
         if opening is not None and told.read_at is not None:
             reckoned = opening + _net_of(told, sums)
             differences = [] if closing is None else [closing - reckoned]
@@ -210,7 +210,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
                 follows=follows,
                 carried=structs.replace(told, opening_cents=opening, closing_cents=closing),
                 reckoned_cents=reckoned,
-                # The first that is not zero says most.
+                # The first that is not zero is the most useful.
                 difference_cents=next(filter(None, differences), 0) if differences else None,
             )
         )
@@ -272,7 +272,7 @@ def _find_state(
 ) -> DayState:
     if balances.read_at is None or difference:
         return "open"
-    # A statement that was read during its own day may lack what came later that day.
+    # A statement read during its own day may lack later lines.
     if not (is_proved and is_over(balances.day, now) and is_over(balances.day, balances.read_at)):
         return "provisional"
     counts = (cases.items_count, cases.lines_count, cases.disagreements_count)

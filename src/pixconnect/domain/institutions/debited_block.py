@@ -1,6 +1,6 @@
 """Which lines take money that the institution has blocked off the account, and give it back.
 
-Such a line is joined to its block: the money stays the holder's, blocked, until the institution says how the block ended.
+Such a line is joined to its block: the money stays the holder's, blocked, until the institution reports how the block ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
 
 
 class BlockOfAccount(Struct, frozen=True, kw_only=True):
-    """A block that is open, or whose debit is joined and not given back."""
+    """An open block, or one whose debit is joined and not given back."""
 
     id: int
     kind: BlockKind

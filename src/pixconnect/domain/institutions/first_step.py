@@ -30,7 +30,7 @@ MintAnswer = NamedPix | CertainRefusal | NotSent
 
 @runtime_checkable
 class FirstStep(Protocol):
-    """What sends in two steps; the second is its ``send``."""
+    """Sends in two steps; the second is its ``send``."""
 
     async def mint(self, pix: OutgoingPix) -> MintAnswer:
         """Take the first step. Repeating it names another Pix; an unknown result is ``NotSent``."""
@@ -38,7 +38,7 @@ class FirstStep(Protocol):
 
 
 def is_another_owner(payee: Party, owner_tax_id: str | None) -> bool:
-    """Whether the key is not known to be whose it has to be: of the owner that the caller named, or that the key says.
+    """Whether the key may belong to another owner than the caller named, or than the key itself names.
 
     Example:
         >>> from msgspec import structs

@@ -1,4 +1,4 @@
-"""What an account gives back by itself: received Pix that pay no charge, where its option ``give_back`` is *always*."""
+"""Automatic returns of an account: received Pix without a charge, if its option ``give_back`` is *always*."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Reliable traits of the institution; they never change while a process runs."""
 
     issues_codes: Literal["we", "institution", "nobody"] = "institution"
-    """Who writes the text of a charge's QR code: we do from its location, the institution's answer has it, or there is none."""
+    """The writer of a charge's QR code: we make it from its location, the institution's answer has it, or there is none."""
     takes_our_txid: bool = True
     """Otherwise the institution makes the txid that payments carry, and has ours as a reference (Woovi's correlationID)."""
     tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
@@ -61,7 +61,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """How payees may be named when sending; empty if it cannot send."""
     sends_per_s: float = 1.0
     sends_at_once: int = 1
-    """So many are under way there together."""
+    """The maximum of pending ones."""
     resend_for: timedelta = timedelta(0)
     """How long from its first call an order may be resent: by its documentation a second call moves no more money."""
     resends_after_restart: bool = True
@@ -69,7 +69,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     compares_owner: bool = False
     """A key may be sent with its owner's CPF or CNPJ, and the order is refused if the key belongs to another owner."""
     says_amount_of_code: bool = False
-    """A code is paid in the amount that we say; otherwise as it stands, so that one which fixes none cannot be."""
+    """A code is paid with our stated amount; otherwise with its own, so that a code without a fixed amount cannot be paid."""
     names_first: bool = False
     """It sends in two steps (``FirstStep``), is queried by the first one's name alone, and has no name of ours."""
     has_balance: bool = True
@@ -133,7 +133,7 @@ class ChargeTerms(Struct, frozen=True, kw_only=True):
     key: str
     amount_cents: int
     lifetime_s: int
-    """0 where a due date says until when."""
+    """0 if a due date sets the end."""
     due: DueTerms | None = None
     payer_name: str | None = None
     payer_tax_id: str | None = None
@@ -186,7 +186,7 @@ class CertainRefusal(Struct, frozen=True, kw_only=True):
     member: str | None = None
     """Of the request, where the answer names it."""
     reject_code: str | None = None
-    """The scheme's reason that says the same, where there is one."""
+    """The equivalent reason of the scheme, if there is one."""
 
 
 class NotSent(Struct, frozen=True, kw_only=True):
@@ -205,7 +205,7 @@ class UnknownOutcome(Struct, frozen=True, kw_only=True):
 
 
 ItemKind = MovementKind | Literal["pix", "refund"]
-"""``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; what else there is are movements."""
+"""``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; all others are movements."""
 OpeningAnswer = OpenedCharge | CertainRefusal | NotSent | UnknownOutcome
 RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome
 SendAnswer = SentPix | CertainRefusal | NotSent | UnknownOutcome
@@ -271,7 +271,7 @@ class DayFiles(Protocol):
     """The file of a day that is over, as the institution writes it once it is asked to."""
 
     async def request_day_file(self, day: date) -> str:
-        """Ask for it; what it is fetched by. Asking again makes another one of the same."""
+        """Request it; returns its name for fetching. Repeating makes another one of the same day."""
         ...
 
     async def fetch_day_file(self, name: str) -> bytes | None:
@@ -284,7 +284,7 @@ class Sender(Protocol):
 
     @property
     def sent_returns(self) -> SentReturns | None:
-        """Where the institution lists what payees give back."""
+        """``None`` if the institution does not list payees' returns."""
         ...
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
@@ -296,7 +296,7 @@ class Sender(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close connections; the account's token is forgotten."""
+        """Close connections and discard the account's token."""
         ...
 
 
@@ -388,12 +388,12 @@ def find_day_source(institution: Institution) -> DaySource:
 
 
 class OpenAccount(Struct, frozen=True, kw_only=True):
-    """An account, and what speaks to it."""
+    """An account, and its port."""
 
     account: InstitutionAccount
     institution: Institution
     own_sender: Sender | None = None
-    """What sends, where the account has a credential for that alone."""
+    """Separate sending, if the account has a credential for that alone."""
 
     @property
     def sender(self) -> Sender:

@@ -20,7 +20,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import ItemKi
 from pixconnect.domain.institutions.sum_line import count_parts, is_sum, may_be_sum, read_form
 
 DAYS_APART_MAX: Final = 4
-"""Institutions book what happens at a weekend or on a holiday on the next banking day."""
+"""Institutions book facts of a weekend or holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
 LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "block"], int | str]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "words", "answer"]
@@ -29,7 +29,7 @@ Waiting = Literal[
     "struck", "perhaps_struck", "perhaps_back", "no_money", "order_unknown", "could_be_ours", "not_yet_read",
     "day_not_over", "opening_day", "before_opening",
 ]  # fmt: skip
-"""Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has what each means."""
+"""Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has the meaning of each."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
 """Kinds of items that are never Pix."""
 PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
@@ -64,7 +64,7 @@ class ItemJoin(Struct, frozen=True, kw_only=True):
     key: LineKey
     by: JoinedBy
     is_reversal: bool = False
-    """It gives back what the institution had debited for an order that failed."""
+    """It returns the institution's debit for an order that failed."""
     parts: tuple[LineKey, ...] = ()
     """Of a sum: the transfers that it is made of. Its key has its own id."""
 
@@ -168,7 +168,7 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
             *by_name[make_movement_id(item.item_id)],
             *(line for name in item.names for line in by_name[name]),
         ]
-        # Many name of a return only what it returns.
+        # Many name only the returned payment of a return.
         if not may_be_fee(item) and item.return_id is None:
             own = [line for name in item.names for line in by_original[name]]
             fitting = [line for line in own if line.key in pairing.lines and fits(item, line)]
@@ -219,7 +219,7 @@ def fits(item: InstitutionItem, line: BookLine) -> bool:
 
 
 def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
-    """What gives an order's debit back: the two cancel, and the order has moved nothing."""
+    """The reversal of an order's debit: the two cancel, and the order has moved nothing."""
     failed = _index((line for line in lines if line.is_order and line.state == "failed"), lambda line: line.names)
     reversed_keys = set[LineKey]()
     found: list[ItemJoin] = []
@@ -278,7 +278,7 @@ def _join_alike(
     *,
     only_pix: bool = False,
 ) -> None:
-    """Join what no other item and no other line is alike in."""
+    """Join items and lines with a unique shared property."""
     for items, lines in _group(pairing, mark_of, only_pix=only_pix):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
             pairing.join(items[0], lines[0], by)
@@ -319,7 +319,7 @@ def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) ->
 
 
 def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:
-    """Of items without names that are called a Pix: what others of no such kind that look like these give way to."""
+    """The items without names that are called a Pix: other kinds that resemble these yield to them."""
     alone = (item for item in items if item.kind in PIX and not item.names and not is_sum(item))
     return {(item.day, item.direction, item.amount_cents) for item in alone}
 
@@ -389,5 +389,5 @@ class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     waits: Waiting | None = None
 
     def says(self, item: InstitutionItem) -> bool:
-        """Whether an item that comes again says the same."""
+        """Whether a repeated item is the same."""
         return all(getattr(self, name) == getattr(item, name) for name in InstitutionItem.__struct_fields__)

@@ -1,4 +1,4 @@
-"""What each line of an institution's statement is, and whether it moves money: one table of outcomes and the rules behind it.
+"""The outcome of each line of an institution's statement, and whether it moves money: one table and its rules.
 
 Entry points, all pure:
 
@@ -33,12 +33,12 @@ from pixconnect.domain.institutions.outcome import OUTCOMES, SET_ASIDE, Outcome
 from pixconnect.domain.institutions.striking import find_opening, find_struck, list_moved
 
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
-"""What a doubt becomes where the balances agree without the line."""
+"""The outcome of a doubt if the balances agree without the line."""
 _DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
 
 
 class Evidence(Balances, frozen=True, kw_only=True):
-    """What the lines of a file are judged by."""
+    """The evidence for judging a file's lines."""
 
     known: Sequence[RecordedItem] = ()
     """Recorded lines: of the file's days, with an id of the file, and those set aside on the days that ``nets`` covers."""
@@ -69,7 +69,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgement:
     """Judge each line of a file."""
-    # What two operators have taken out is no line any more: one that is listed again is another.
+    # A line removed by two operators no longer counts: if it is listed again, it is another.
     known = [item for item in evidence.known if item.waits != "struck"]
     matches, unlisted = _match(lines, known, evidence.today)
     reused = _list_reused(lines)
@@ -77,7 +77,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
     outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
     aside = [item for item in unlisted if _is_set_aside(item) and item.waits != "no_money"]
-    # What a whole file covers and does not list is no question any more; a filtered one ends none.
+    # A line that a whole file covers and does not list is no longer in question; a filtered file ends none.
     covered = [item for item in aside if evidence.covers(item.day) and item.day not in evidence.newer]
     whole_until = date.max if evidence.is_whole else _find_whole(lines, outcomes, evidence)
     others = [
@@ -194,7 +194,7 @@ def judge_listed(
 
 
 def _key(item: InstitutionItem) -> Hashable:
-    """What equal lines of one day have in common."""
+    """The common key of equal lines of one day."""
     text = " ".join(item.text.split()).casefold()
     return (
         item.day,
@@ -217,7 +217,7 @@ def _match(
 ) -> tuple[list[RecordedItem | None], list[RecordedItem]]:
     """Which recorded line each line is, each at most once; and the recorded lines that none is."""
     matches: list[RecordedItem | None] = [None] * len(lines)
-    # Those that count come first: only what a file lists beyond them is more.
+    # Counting ones come first: only lines beyond them are additional.
     free = {item.item_id: item for item in sorted(known, key=_is_set_aside)}
     keys: tuple[Callable[[InstitutionItem], Hashable | None], ...] = (
         lambda item: (item.item_id, _key(item)),

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class MalformedItem(Struct, frozen=True, kw_only=True):
-    """An item of a list that breaks its own form or says an unknown word: it is never guessed, and stops none of the others."""
+    """An item of a list in a wrong form or with an unknown word: it is never guessed, and stops none of the others."""
 
     reason: str
     end_to_end_id: str | None

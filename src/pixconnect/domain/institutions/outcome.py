@@ -49,6 +49,6 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "could_be_ours": OutcomeTraits(counts=True, asks="person", answers=("counts", "ours")),
     "day_not_over": OutcomeTraits(counts=True, asks="later"),
 }
-"""docs/guides/reconcile.md has what each means to an operator."""
+"""docs/guides/reconcile.md explains each to operators."""
 SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts)
 ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")

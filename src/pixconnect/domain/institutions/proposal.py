@@ -1,4 +1,4 @@
-"""What one operator wants done with an account, and another must confirm: one person alone neither closes nor allows."""
+"""An operator's proposed action on an account, which another must confirm: one person alone neither closes nor allows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     institution_id: int
     act: ProposedAct
     proposal: Mapping[str, str | int]
-    """What belongs to the act."""
+    """The parameters of the act."""
     proposed_by: str
     proposed_at: datetime
     confirmable_at: datetime

@@ -69,7 +69,7 @@ class SentPix(Struct, frozen=True, kw_only=True):
     end_to_end_id: str | None
     """The network's, once reported."""
     amount_cents: int | None
-    """``None`` of one that is there no more."""
+    """``None`` for one that no longer exists."""
     status: Literal["under_way", "settled", "refused"]
     settled_at: datetime | None
     payee: str | None = None
@@ -127,7 +127,7 @@ class RailStep(Struct, frozen=True, kw_only=True):
     payee: str | None = None
     """The payee of an order to send (``name_payee``)."""
     name_there: str | None
-    """What the institution knows it by; it never changes."""
+    """The institution's name for it; it never changes."""
     code_there: str | None = None
     """The institution's own code of it (``SentPix.code``), once reported; it never changes either."""
     owner_tax_id: str | None = None
@@ -144,7 +144,7 @@ class RailStep(Struct, frozen=True, kw_only=True):
     refusal_reason: str | None = None
     created_at: datetime
     only_asked: bool = False
-    """Its order was open at a loss of the database: a call of it may be forgotten, so none is made any more."""
+    """Its order was open at a loss of the database: a call of it may be lost, so none is made any more."""
 
 
 class MemoryUnavailable(Exception):  # noqa: N818  it is not our error
@@ -163,7 +163,7 @@ class RailMemory(Protocol):
         ...
 
     async def find_loss(self) -> datetime | None:
-        """Since when calls may have been forgotten here, where the database has lost something of late."""
+        """Since when calls may be lost here, if the database has recently lost data."""
         ...
 
     async def take(self, before: RailStep, after: RailStep) -> bool:

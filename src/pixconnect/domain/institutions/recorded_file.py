@@ -32,7 +32,7 @@ class RecordedFile(Struct, frozen=True, kw_only=True):
 
 
 class FileSource(Struct, frozen=True, kw_only=True):
-    """A form of file of an account's statement, whose first file a person has confirmed."""
+    """A format of an account's statement files, whose first file a person has confirmed."""
 
     institution_id: int
     format: ItemSource

@@ -22,7 +22,7 @@ from pixconnect.domain.profiles.profile import InstitutionProfile, OperationTrai
 
 REDACTED: Final = "redacted"
 _CODE: Final = format_static_br_code("redacted@pix.example", "REDACTED", "SAO PAULO")
-"""Stands for each QR code, whose checksum would not bear a change."""
+"""Stands for each QR code, whose checksum would not survive a change."""
 _TEXT_MAX: Final = 600
 """Anything longer is a picture, without information."""
 _SECRET: Final = re.compile(r"(?i)token$|secret|password|senha|app_?id|client_?id|authorization|chave_?acesso")
@@ -46,7 +46,7 @@ _SEARCHED_MIN: Final = 8
 
 
 class TakenExchange(Struct, frozen=True, kw_only=True):
-    """A request and what came of it, as they were: it is shown and kept nowhere."""
+    """A request and its result, unchanged: it is shown and stored nowhere."""
 
     method: str
     target: str
@@ -70,7 +70,7 @@ class RecordedExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: int | None = None
     media_type: str = ""
     form: Literal["json", "none", "other"] = "none"
-    """What the answer's content is; another one than JSON is not kept."""
+    """The form of the answer's content; only JSON is stored."""
     content: object = None
     failure: str | None = None
 
@@ -91,7 +91,7 @@ class RehearsalRecording(Struct, frozen=True, kw_only=True):
     refunds: bool
     """Whether it was allowed to return a cent."""
     steps: Sequence[Sequence[str]]
-    """What the rehearsal found: each step, its outcome and why."""
+    """The rehearsal's results: each step, its outcome and the reason."""
     exchanges: Sequence[RecordedExchange]
 
 
@@ -182,7 +182,7 @@ class Redaction:
         form, content = self._read(sent)
         if form != "other":
             return content
-        # Tokens are asked for by forms.
+        # Token requests are forms.
         return self.redact(dict(parse_qsl(sent.decode("utf-8", "replace"))))
 
 
@@ -194,7 +194,7 @@ def _decode(content: bytes) -> object:
 
 
 def _find_problem(value: object) -> str | None:
-    """What a refusal is named, which is a word of no person."""
+    """A refusal's name, which is no person's word."""
     named = cast("dict[str, object]", value).get("nome") if isinstance(value, dict) else None
     return named if isinstance(named, str) and re.fullmatch("[A-Za-z_]+", named) else None
 
@@ -219,12 +219,12 @@ def _list_secrets(taken: TakenExchange) -> Sequence[str]:
 
 
 def redact_key(number: int) -> str:
-    """What stands for the account's key of this number."""
+    """The replacement of the account's key of this number."""
     return f"key{number}@pix.example"
 
 
 def mask(text: str) -> str:
-    """The same form without what it says.
+    """The same form without its contents.
 
     Example:
         >>> mask("Maria 123.456-7"), mask("***.456")
@@ -267,7 +267,7 @@ class Rehearsal(Struct, frozen=True, kw_only=True):
 
 
 def judge_exchanges(profile: InstitutionProfile, exchanges: Sequence[RecordedExchange]) -> list[RehearsedStep]:
-    """What the answers have otherwise than the profile: statuses, names of refusals, members; each once."""
+    """The differences of answers from the profile: statuses, names of refusals, members; each once."""
     told = [
         RehearsedStep(step=f"{exchange.method} {_name_path(profile, exchange)}", outcome="differs", text=text)
         for exchange in exchanges

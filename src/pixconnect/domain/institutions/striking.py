@@ -74,7 +74,7 @@ def find_opening(balances: Balances) -> int | None:
 def _compare(
     lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], until: date
 ) -> tuple[Sequence[RecordedItem], int]:
-    """Which missing lines are not there under another text of their day either, and what the listed lines move."""
+    """The missing lines without an equivalent under another text of their day, and the sum of the listed lines."""
     left, listed_cents = Counter((item.day, item.signed_cents) for item in missing), 0
     for line, outcome in zip(lines, outcomes, strict=True):
         is_there = outcome in _OTHERWISE and left[line.day, line.signed_cents] > 0

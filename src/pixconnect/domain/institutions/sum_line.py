@@ -45,5 +45,5 @@ def count_parts(item: InstitutionItem) -> int | None:
 
 
 def read_form(text: str) -> str:
-    """What the texts of an institution's sums have in common: all but their numbers."""
+    """The common part of an institution's texts of sums: all but their numbers."""
     return re.sub("[0-9]+", "#", " ".join(text.split()).casefold())

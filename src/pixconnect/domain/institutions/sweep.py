@@ -23,7 +23,7 @@ OVERLAP: Final = timedelta(minutes=10)
 CONTESTS_SPAN: Final = timedelta(days=190)
 """80 days after its Pix a contest is opened, 11 it is blocked, 90 its rest is followed: for any date that a list uses."""
 REPEATED_FOR: Final = timedelta(days=35)
-"""After a loss of the database callers may still repeat what they had asked for before it."""
+"""After a loss of the database callers may still repeat requests made before it."""
 _SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
 _EVERY: Final = dict(wide=timedelta(hours=1), deep=timedelta(days=1))
 
@@ -51,7 +51,7 @@ def begin_sweep(pace: Pace, last: Sweep | None, opened_at: datetime, now: dateti
 
 
 def is_due(pace: Pace, last: Sweep | None, poll: timedelta, now: datetime, lost_at: datetime | None = None) -> bool:
-    """Whether a pace is to be read again; ``lost_at`` is when the database was seen to have forgotten something."""
+    """Whether a pace is to be read again; ``lost_at`` is when a loss of the database was detected."""
     if last is None or last.began_at > now:
         return True
     return not is_read_since(last, lost_at) or now - last.began_at >= _EVERY.get(pace, poll)

@@ -1,4 +1,4 @@
-"""What becomes of a line that counts and is joined to no transfer, refund or movement: it waits, or is a movement."""
+"""The outcome of a line that counts and is joined to no record: it waits, or is a movement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOVEMENT_KINDS: Final = dict[str, MovementKind](
 
 
 class OpenAmounts(Struct, frozen=True, kw_only=True):
-    """What items are judged by beside the lines: orders under way, and where the books begin."""
+    """The facts for judging items beside the lines: pending orders, and where the books begin."""
 
     unnamed_cents: frozenset[int]
     """Amounts of open orders and refunds whose network name is unknown yet."""
@@ -46,7 +46,7 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
 
 
 class UnmatchedItem(Struct, frozen=True, kw_only=True):
-    """What becomes of an item that is joined to nothing: it waits, or is a movement of a kind."""
+    """The outcome of an unmatched item: it waits, or is a movement of a kind."""
 
     item: InstitutionItem
     waits: Waiting | None

@@ -44,7 +44,7 @@ class KeptWebhook(Struct, frozen=True, kw_only=True):
 
 
 def callback_seal(account_id: int) -> str:
-    """What the secret of an account's callback is sealed for."""
+    """The binding of an account's sealed callback secret."""
     return f"institution_account:{account_id}:callback"
 
 

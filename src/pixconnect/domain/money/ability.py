@@ -27,7 +27,7 @@ def check_external_id(abilities: Abilities, external_id: str | None) -> None:
         # On each rail that reports contests the institution returns by itself.
         is_ours = not abilities.refuses_credits or (prefix == THEIRS_PREFIX and abilities.contests == "theirs")
         if is_ours and external_id is not None and external_id.startswith(prefix):
-            raise errors.ExternalIdConflict(f"external_id: what begins with {prefix!r} is used by the service")
+            raise errors.ExternalIdConflict(f"external_id: the prefix {prefix!r} is reserved for the service")
 
 
 def check_refund_amount(abilities: Abilities, amount_cents: int, original: Transfer) -> None:

@@ -40,7 +40,7 @@ class Adjustment(Struct, frozen=True, kw_only=True):
     kind: AdjustmentKind
     direction: Side
     account: SettledWith
-    """What the difference is settled with: a write-off ends in the house's settlement."""
+    """The other side of the difference: a write-off ends in the house's settlement."""
     amount_cents: int
     deficit_cents: int
     """The part of it that was not available."""
@@ -69,7 +69,7 @@ def accounts_of(direction: Side, account: SettledWith) -> tuple[Account, Account
 
 
 def find_lacking(balance: Balance, direction: Side, amount_cents: int) -> int:
-    """What of an amount that leaves is not available, and is owed."""
+    """The part of an outgoing amount that exceeds the available balance, and is owed."""
     return max(0, amount_cents - balance.available_cents) if direction == "OUT" else 0
 
 

@@ -44,7 +44,7 @@ STEP_ACCOUNTS: Final[dict[StepKind, tuple[Account, Account]]] = {
     # Released first: the entry of the institution's refund follows.
     "taken": ("blocked", "available"),
 }
-"""What each step debits and credits."""
+"""The debited and the credited account of each step."""
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -64,18 +64,18 @@ class Block(Struct, frozen=True, kw_only=True):
     covered_cents: int
     respond_by: datetime | None
     until: datetime | None
-    """When it ends by itself, as the institution says."""
+    """When it ends by itself, as reported."""
     source: str
     """The report with its present state."""
     state: BlockState
     told_at: datetime
-    """When the institution said so: an older report changes nothing."""
+    """The date of the institution's report: an older one changes nothing."""
     created_at: datetime
     modified_at: datetime
 
     @property
     def is_secret(self) -> bool:
-        """Whether no more of it is shown than its kind and how much."""
+        """Whether only its kind and amount are shown."""
         return BLOCK_KINDS[self.kind].is_secret
 
     @property
@@ -235,7 +235,7 @@ def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) ->
     # The trigger ``check_block_steps`` adds up the steps again; here the mistake has still one request as its cause, not a
     # batch.
     covered_cents = block.covered_cents + (amount_cents if kind in {"covered", "held"} else -amount_cents)
-    errors.ensure(covered_cents >= 0, "no more leaves a block than is in it")
+    errors.ensure(covered_cents >= 0, "a block releases at most its covered amount")
     return structs.replace(block, covered_cents=covered_cents, modified_at=now)
 
 

@@ -62,7 +62,7 @@ class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
 
 
 InfractionReason = Literal["fraud", "operational_flaw"]
-"""What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault."""
+"""The payer's institution's reason: the payer was deceived, or the Pix went wrong by a fault."""
 Situation = Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
 """The situation, in the words of the key directory (DICT)."""
 InfractionState = Literal["open", "answered", "taken", "released"]
@@ -71,7 +71,7 @@ InfractionState = Literal["open", "answered", "taken", "released"]
 
 
 class TakenPart(Struct, frozen=True, kw_only=True):
-    """What the institution gave back of a Pix that was contested."""
+    """The institution's return of a contested Pix."""
 
     return_id: str
     """The network's name of the return."""
@@ -97,7 +97,7 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """What the payer says."""
+    """The payer's words."""
     state: InfractionState
     opened_at: datetime
     respond_by: datetime
@@ -114,7 +114,7 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
 
 
 class Defence(Struct, frozen=True, kw_only=True):
-    """What a holder answers to a contest."""
+    """A holder's answer to a contest."""
 
     name: str
     """The contest's, as the institution calls it."""

@@ -34,7 +34,7 @@ BR_CODE_LENGTH_MAX: Final = 512
 """UTF-8 bytes of a whole code (``pixCopiaECola`` of the Pix API)."""
 
 LOCATION_LENGTH_MAX: Final = 77
-"""Characters of host and path together: what a Pix template has room for."""
+"""Characters of host and path together: the capacity of a Pix template."""
 
 _GUI: Final = "br.gov.bcb.pix"
 _TEMPLATE_LENGTH_MAX: Final = 99
@@ -61,7 +61,7 @@ _FORMS: Final = (
     ("60", True, re.compile("[ -~]{1,15}"), "must be 1 to 15 printable ASCII characters"),
 )
 _IN_PAYLOAD: Final = frozenset({"54", "59", "60"})
-"""What stands in the payload of a dynamic code too, as field 62 does."""
+"""Fields that the payload of a dynamic code has too, as it has field 62."""
 
 
 class BrCode(Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""
 
 ShownStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
-"""What the contract knows."""
+"""The contract's statuses."""
 Removal = Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"]
 ChargeStatus = ShownStatus | Removal
 
@@ -123,9 +123,9 @@ class Charge(Struct, frozen=True, kw_only=True):
     institution_id: int | None = None
     """The account at an institution at which it was opened; ``None`` is the installation's own rail."""
     asked_cents: int | None = None
-    """What it asked for, where another amount has paid it."""
+    """The requested amount, if another amount has paid it."""
     due_on: date | None = None
-    """The due date that its contents say; ``None`` for a charge that is to be paid at once."""
+    """The due date of its contents; ``None`` for a charge that is to be paid at once."""
 
     @property
     def shown_status(self) -> ShownStatus:
@@ -233,7 +233,7 @@ def is_amount_free(charge: Charge) -> bool:
 
 
 def compose_amount(charge: Charge, at: datetime) -> DayAmount | None:
-    """What one with a due date asks for on the day of an instant, part by part; ``None`` of any other."""
+    """The amount of one with a due date on the day of an instant, part by part; ``None`` for others."""
     contents = charge.contents
     if contents is None or contents.due is None:
         return None
@@ -241,7 +241,7 @@ def compose_amount(charge: Charge, at: datetime) -> DayAmount | None:
 
 
 def list_amounts_there(charge: Charge, at: datetime) -> set[int]:
-    """What an institution may ask for at an instant, which rolls discounts' dates or does not."""
+    """The amounts that an institution may ask for at an instant, as it rolls discounts' dates or not."""
     readings = [charge]
     if charge.contents is not None and charge.contents.due is not None:
         other = set_rule(charge.contents, discounts_roll=not charge.contents.due.discounts_roll)
@@ -255,7 +255,7 @@ def fixed_amount_cents(charge: Charge, at: datetime) -> int | None:
 
 
 def asked_amount_cents(charge: Charge, at: datetime) -> int:
-    """What it asks for at an instant, which a payer may pay in any case; 0 where the payer must choose."""
+    """The requested amount at an instant, which a payer may pay in any case; 0 if the payer must choose."""
     amount = compose_amount(charge, at)
     return charge.amount_cents if amount is None else amount.total_cents
 
@@ -308,7 +308,7 @@ def hold_charge(charge: Charge, transfer_id: int) -> Charge:
 
 
 def free_charge(charge: Charge) -> Charge:
-    """Let others pay it again: the payment that held it was cancelled."""
+    """Release it for other payments: the payment that held it was cancelled."""
     errors.ensure(charge.held_by is not None, charge.status)
     return msgspec.structs.replace(charge, held_by=None)
 

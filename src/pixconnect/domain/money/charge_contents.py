@@ -1,6 +1,6 @@
-"""What a charge says, as the standard's door makes and changes it: its latest contents, and those of earlier revisions.
+"""A charge's contents, as the standard API makes and changes them: its latest, and those of earlier revisions.
 
-They are stored as JSON and read by later programs: a field may be added if it has a default, and none is renamed.
+They are stored as JSON and read by later programs: a new field needs a default, and none is renamed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PayerAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a charge with a due date may say more of its payer, as it was sent."""
+    """The payer's address of a charge with a due date, as it was sent."""
 
     email: str | None = None
     street: str | None = None
@@ -44,11 +44,11 @@ class Line(Struct, frozen=True, kw_only=True):
 
 class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lifetime_s: int
-    """From the charge's creation; 0 where a due date says until when."""
+    """From the charge's creation; 0 if a due date sets the end."""
     amount_cents: int
     """0 only if the payer chooses it."""
     may_change_amount: bool | None = None
-    """Whether the payer may pay another amount; ``None`` means no, and that the caller did not say."""
+    """Whether the payer may pay another amount; ``None`` means no, unstated by the caller."""
     key: str
     """Normalised."""
     payer: Payer | None = None

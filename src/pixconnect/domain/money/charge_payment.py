@@ -1,4 +1,4 @@
-"""Decides what a payment does to the charge that it names: over the rail, at an institution and by book.
+"""Decides the effect of a payment on the charge that it names: over the rail, at an institution and by book.
 
 - On the installation's own rail a payment pays its charge exactly, or is refused.
 - At an institution a payment has settled and cannot be refused. It pays the charge unless another payment did, and
@@ -24,14 +24,14 @@ TXID_LENGTH_MIN: Final = 26
 
 
 class ChargePayment(Struct, frozen=True, kw_only=True):
-    """What counts of a payment when its charge is decided."""
+    """The properties of a payment that decide its charge."""
 
     holder_id: int
-    """The holder who is credited."""
+    """The credited holder."""
     account_id: int | None
     """The account at an institution on which the money is; ``None`` is the installation's own rail."""
     txid: str | None
-    """What the payment carries: a txid, or the reference of a static code."""
+    """The payment's txid, or the reference of a static code."""
     amount_cents: int
     at: datetime
     """On the own rail the instant of the report; otherwise that of the settlement."""

@@ -116,7 +116,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 BRANCH: Final = re.compile(r"[0-9]{1,4}")
 _ACCOUNT_NUMBER: Final = re.compile(r"[0-9A-Z]{1,20}")
 ACCOUNT_DIGITS: Final = re.compile(r"[0-9]{1,20}")
-"""What institutions' own interfaces take of it."""
+"""The form in institutions' own interfaces."""
 ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 
 
@@ -240,7 +240,7 @@ _RULES: Final = dict[KeyType, str](
 
 
 QUARANTINE: Final = timedelta(hours=72)
-"""What the widest reading of new payments covers (``domain/institutions/sweep.py``)."""
+"""The span of the widest reading of new payments (``domain/institutions/sweep.py``)."""
 
 
 class KeyHolding(Struct, frozen=True, kw_only=True):
@@ -254,7 +254,7 @@ class KeyHolding(Struct, frozen=True, kw_only=True):
 
 
 class Quarantine(Struct, frozen=True, kw_only=True):
-    """What keeps a key from another holder since its last removal."""
+    """The reasons that keep a key from another holder since its last removal."""
 
     former_id: int
     removed_at: datetime

@@ -41,7 +41,7 @@ DefenceState = Literal["sending", "sent", "refused"]
 REMINDED_BEFORE: Final = (timedelta(hours=48), timedelta(hours=24), timedelta(hours=6))
 """Reminders of an unanswered infraction, before the time to answer is over."""
 UNHEARD: Final = "it was decided before your institution confirmed that it has the answer"
-"""Why an answer that was on its way is sent no more."""
+"""Why an answer that was on its way is no longer sent."""
 SEND_AGAIN_AFTER: Final = timedelta(seconds=10)
 """An answer that the institution may not have is sent again; it takes the same words once."""
 SEND_AGAIN_THERE_AFTER: Final = timedelta(minutes=2)
@@ -77,19 +77,19 @@ class Infraction(Struct, frozen=True, kw_only=True):
     amount_cents: int
     """How much is contested."""
     taken_cents: int
-    """What the institution has given back because of it."""
+    """The sum that the institution has returned because of it."""
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """What the payer says."""
+    """The payer's words."""
     state: InfractionState
     opened_at: datetime
     """By the institution's clock, as ``respond_by`` and ``told_at`` are."""
     respond_by: datetime
     told_at: datetime
-    """When the institution said what it says here: an older report changes nothing."""
+    """The date of the institution's report: an older one changes nothing."""
     defence: str | None
-    """What the holder answers."""
+    """The holder's answer."""
     defended_at: datetime | None
     defence_state: DefenceState | None
     defence_refusal: str | None
@@ -114,7 +114,7 @@ class Infraction(Struct, frozen=True, kw_only=True):
 
 
 class AnswerTerms(Struct, frozen=True, kw_only=True):
-    """What an institution takes of an answer: shown before anything is typed."""
+    """An institution's limits for an answer: shown before anything is typed."""
 
     length_max: int
     """Characters of the text."""
@@ -123,7 +123,7 @@ class AnswerTerms(Struct, frozen=True, kw_only=True):
 
 
 class InfractionReturn(Struct, frozen=True, kw_only=True):
-    """That a refund is what the institution gave back because of an infraction."""
+    """The link from a refund to the infraction that caused it."""
 
     refund_id: int
     holder_id: int
@@ -138,7 +138,7 @@ def find_infraction_misfit(
         explanation = f"contests {report.end_to_end_id}, and no such Pix was received here"
         # The payer has the money back, and none of it is here: a person must look at the contest.
         if transfer is not None and transfer.status == "ERROR":
-            explanation = f"contests {report.end_to_end_id}, which was not settled here: its money is with who paid it"
+            explanation = f"contests {report.end_to_end_id}, which did not settle here: its payer has the money"
             return Misfit(reason="contradiction", explanation=explanation)
         return Misfit(reason="unknown_order", explanation=explanation)
     if report.amount_cents > transfer.amount_cents:
@@ -206,7 +206,7 @@ def find_reminder(respond_by: datetime, after: datetime) -> datetime | None:
 
 
 def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, now: datetime) -> Infraction:
-    """Take over what a report says, as far as it leads on: a step is never taken back."""
+    """Apply a report, as far as it advances the state: a step is never undone."""
     is_later = report.told_at > infraction.told_at
     state = report.state if _ORDER[report.state] > _ORDER[infraction.state] else infraction.state
     respond_by = report.respond_by if is_later else infraction.respond_by
@@ -287,7 +287,7 @@ def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:
 
 
 def note_answer(infraction: Infraction, answer: DefenceAnswer, now: datetime) -> Infraction:
-    """What the institution said to the words that were sent."""
+    """Record the institution's response to the sent words."""
     match answer:
         case DefenceTaken():
             return structs.replace(

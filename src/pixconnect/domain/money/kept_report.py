@@ -87,11 +87,11 @@ class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
 
 
 class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
-    """An item of an institution's list that breaks its own form, or says an unknown word."""
+    """An item of an institution's list in a wrong form, or with an unknown word."""
 
     report_id: str
     name: str
-    """What it is about, where at least that can be read."""
+    """Its subject, if at least that is readable."""
     account: str
     """The account's name here."""
     content: str
@@ -136,7 +136,7 @@ def find_other_account(credited_id: int | None, told_id: int | None) -> Misfit |
 
 
 def find_change(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
-    """What a repeat says otherwise, by member as it was and as it is."""
+    """The differences of a repeat, by member with old and new value."""
     changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
     return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
@@ -152,7 +152,7 @@ class KeptReport(Struct, frozen=True, kw_only=True):
     report_id: str
     report: str
     refusal_code: str | None
-    """What we refused a payment or return with."""
+    """Our refusal code for a payment or return."""
     seen_count: int
     first_seen_at: datetime
     last_seen_at: datetime
@@ -166,7 +166,7 @@ _LEAVES: Final = {"institution_return": True, "credit": False, "credit_held": Fa
 
 
 def find_amount(kept: KeptReport) -> int | None:
-    """What a kept report moved on the account, in cents, below zero where it left; ``None`` where no money moved."""
+    """A kept report's sum on the account, in cents, negative for outgoing money; ``None`` if no money moved."""
     try:
         said: Any = msgspec.json.decode(kept.report)
         cents = int(said["amount_cents"])
@@ -223,12 +223,12 @@ def encode(kept: Kept) -> str:
 
 
 def fingerprint(kept: Kept, reason: Reason) -> bytes:
-    """Hash what a report is about and what it says, so that every repetition of it has the same fingerprint."""
+    """Hash a report's subject and contents, so that every repetition of it has the same fingerprint."""
     said: dict[str, Any] = msgspec.to_builtins(kept)
     # A repetition may come under another number and at another time.
     for passing in ("report_id", "reported_at", "settled_at", "told_at"):
         said.pop(passing, None)
-    # Younger than this form: what says none has the fingerprint that it always had.
+    # Added later: a report without parts keeps its earlier fingerprint.
     if said.get("parts") is None:
         said.pop("parts", None)
     # The 1 is the version of this form: fingerprints are stored.
@@ -236,12 +236,12 @@ def fingerprint(kept: Kept, reason: Reason) -> bytes:
 
 
 def storable(text: str, length_max: int = 255) -> str:
-    """Cut a text, and replace in it what PostgreSQL refuses."""
+    """Cut a text, and replace characters that PostgreSQL refuses."""
     return text[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def find_fault(report: Report) -> str | None:
-    """Say why a report can never be recorded as it is, naming field and rule; ``None`` where it can."""
+    """Return why a report can never be recorded, naming field and rule; ``None`` if it can."""
     # Nearly all reports are plain, and one look at the whole is faster than one at each text.
     if not _is_plain(report):
         for field, text in _texts(msgspec.to_builtins(report)):
@@ -259,7 +259,7 @@ def find_fault(report: Report) -> str | None:
 
 
 def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
-    # We find here what the tables would refuse, so that we can keep the report with a reason.
+    # We detect here violations that the tables would refuse, so that we can keep the report with a reason.
     letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
     name = name_of(report)
     if not is_name(name) or name[0] != letter:
@@ -268,9 +268,9 @@ def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
     if fault is not None:
         return fault
     if report.reported_at.tzinfo is None or (report.settled_at or report.reported_at).tzinfo is None:
-        return "reported_at, settled_at: says no time zone"
+        return "reported_at, settled_at: must have a time zone"
     if isinstance(report, CreditHeld) and report.until.tzinfo is None:
-        return "until: says no time zone"
+        return "until: must have a time zone"
     if isinstance(report, CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
         return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
     return None
@@ -285,7 +285,7 @@ def _find_fault_of_movement(report: MovementReport) -> str | None:
         if not 0 < len(text) <= length_max:
             return f"{field}: must have 1 to {length_max} characters"
     if report.settled_at.tzinfo is None:
-        return "settled_at: says no time zone"
+        return "settled_at: must have a time zone"
     if report.kind == "opening_balance" and report.amount_cents == 0:
         return None
     return _find_fault_of_amount(report.amount_cents)
@@ -293,7 +293,7 @@ def _find_fault_of_movement(report: MovementReport) -> str | None:
 
 def _find_fault_of_blocks(report: BlockReport) -> str | None:
     if report.told_at.tzinfo is None:
-        return "told_at: says no time zone"
+        return "told_at: must have a time zone"
     if not 0 < len(report.blocks) <= BLOCKS_MAX:
         return f"blocks: must be 1 to {BLOCKS_MAX}"
     if len({terms.reference for terms in report.blocks}) < len(report.blocks):
@@ -310,7 +310,7 @@ def _find_fault_of_infraction(report: InfractionReport) -> str | None:
         return f"words: must have 1 to {WORDS_LENGTH_MAX} characters"
     instants = (report.opened_at, report.respond_by, report.told_at, *(part.settled_at for part in report.taken))
     if any(instant.tzinfo is None for instant in instants):
-        return "opened_at, respond_by, told_at, settled_at: says no time zone"
+        return "opened_at, respond_by, told_at, settled_at: must have a time zone"
     if report.state in {"open", "answered"} and report.wanted_cents == 0:
         return "wanted_cents: must not be zero for an undecided contest"
     for part in report.taken:
@@ -333,7 +333,7 @@ def find_fault_of_terms(terms: BlockTerms) -> str | None:
     if not 0 < len(terms.reference) <= ITEM_ID_LENGTH_MAX:
         return f"reference: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
     if any(instant is not None and instant.tzinfo is None for instant in (terms.respond_by, terms.until)):
-        return "respond_by, until: says no time zone"
+        return "respond_by, until: must have a time zone"
     if not 0 <= terms.held_cents <= terms.wanted_cents <= money.AMOUNT_MAX_CENTS:
         return f"held_cents: must be from 0 to wanted_cents, and that at most {money.AMOUNT_MAX_CENTS}"
     return None

@@ -11,7 +11,7 @@ from pixconnect.domain.money.transfer import Transfer
 
 
 class WaitingOrder(Struct, frozen=True, kw_only=True):
-    """An accepted transfer or refund whose money is reserved, and its holder as it is now."""
+    """An accepted transfer or refund with reserved money, and its holder's present state."""
 
     ordered: Transfer | Refund
     balance: Balance

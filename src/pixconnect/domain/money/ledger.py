@@ -77,7 +77,7 @@ class Balance(Struct, frozen=True, kw_only=True):
 
     @property
     def repayable_cents(self) -> int:
-        """What must be repaid of the deficit at once."""
+        """The part of the deficit that must be repaid at once."""
         return min(self.available_cents, self.deficit_cents)
 
 
@@ -92,7 +92,7 @@ def part_taken(balance: Balance, amount_cents: int) -> list[tuple[Account, int]]
 
 
 def check_funds(balance: Balance, amount_cents: int) -> None:
-    """Refuse what a holder may not take out, or has not got."""
+    """Refuse an amount that a holder may not take out, or lacks."""
     # In the documented order of refusals.
     check_may_withdraw(balance)
     if balance.deficit_cents > 0:
@@ -115,7 +115,7 @@ def check_may_withdraw(balance: Balance) -> None:
 
 
 class Cause(Struct, frozen=True):
-    """What an entry comes from, in the state that moves its money."""
+    """The cause of an entry, in the state that moves its money."""
 
     kind: str
     """The table that has it."""
@@ -171,7 +171,7 @@ class Held(Struct, frozen=True, kw_only=True):
 
     balances: frozenset[int]
     statements: frozenset[int]
-    """Whose statements' ends it holds, so that it may number entries."""
+    """The holders whose statements' ends it holds, so that it may number entries."""
 
     def covers(self, balances: Iterable[int], statements: Iterable[int]) -> bool:
         """Whether these need nothing more."""

@@ -75,13 +75,13 @@ class WaitingLimits(Struct, frozen=True, kw_only=True):
 
 
 def want_higher(holder_id: int, limits: Limits, operator: str, now: datetime) -> WaitingLimits:
-    """Limits that an operator wants now, and that wait for as long as the arrangement says."""
+    """An operator's wanted limits, which wait for the arrangement's time."""
     waits = ARRANGEMENT.find("limit_raise_earliest", now).duration
     return WaitingLimits(holder_id=holder_id, limits=limits, wanted_by=operator, wanted_at=now, acts_at=now + waits)
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What counts against the limits already."""
+    """The sums that already count against the limits."""
 
     day_cents: int = 0
     night_cents: int = 0
@@ -152,7 +152,7 @@ Interval = tuple[datetime, datetime]
 
 
 class Spending:
-    """What counts against limits, carried from transfer to transfer of a batch."""
+    """The sums that count against limits, carried from transfer to transfer of a batch."""
 
     def __init__(self, now: datetime) -> None:
         # Days and nights have an end too: a sandbox that moves its clock back has transfers of later days.
@@ -166,7 +166,7 @@ class Spending:
         return None if began_at is None else (began_at, end_of_night(self._now))
 
     def start(self, holder_id: int, spent: Spent) -> None:
-        """Set what a holder with limits on sums had spent before the batch."""
+        """Set the sums of a holder with limits before the batch."""
         self._spent[holder_id] = spent
 
     def check(self, holder_id: int, limits: Limits, amount_cents: int) -> None:

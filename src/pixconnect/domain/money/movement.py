@@ -52,7 +52,7 @@ class Movement(Struct, frozen=True, kw_only=True):
     network_settled_at: datetime
     created_at: datetime
     opposite_of: str | None = None
-    """The item whose movement it takes back, because that has proved to be a transfer or refund."""
+    """The item whose movement it reverses, because that has proved to be a transfer or refund."""
 
     @property
     def accounts(self) -> tuple[Account, Account]:
@@ -99,18 +99,18 @@ def open_movement(report: MovementReport, balance: Balance, code: str | None, no
 
 
 def open_opposite(movement: Movement, proved: str, now: datetime) -> Movement:
-    """What takes back a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
+    """The reversal of a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
     opposite = _open_opposite(movement, f"The movement {movement.item_id} is {proved}", now)
     return structs.replace(opposite, end_to_end_id=proved)
 
 
 def open_struck(movement: Movement, day: date, balance: Balance, now: datetime) -> Movement:
-    """What takes back a movement whose item the institution has taken out of its statement of a day."""
+    """The reversal of a movement whose item the institution has removed from its statement of a day."""
     opposite = _open_opposite(movement, f"The bank has taken out {movement.item_id} of {day}", now)
     is_taken = opposite.direction == "OUT"
     return structs.replace(
         opposite,
-        # What came in may be spent by now: the holder owes the rest.
+        # The incoming money may be spent by now: the holder owes the rest.
         deficit_cents=max(0, movement.amount_cents - balance.available_cents) if is_taken else 0,
         network_settled_at=now,
     )
@@ -135,7 +135,7 @@ def _open_opposite(movement: Movement, description: str, now: datetime) -> Movem
 
 
 def announce_movement(movement: Movement, event_id: int) -> Event:
-    """Make the event of a movement that was posted; what moved nothing has none."""
+    """Make the event of a posted movement; one without an effect has none."""
     movement_id = errors.require(movement.id, "it has an entry")
     payload = events.MovementPayload(
         id=movement_id,

@@ -1,8 +1,7 @@
 """An order: an outgoing transfer or refund that the rail has not ended yet.
 
-It lives beside its transfer or refund from acceptance to the end, and holds only what changes on the way over the rail:
-the transfer or refund itself does not change while it is under way, except that it is noted there too what the network
-calls it.
+It lives beside its transfer or refund from acceptance to the end, and holds only the state of its way over the rail: the
+transfer or refund itself does not change meanwhile, except for the network's name.
 """
 
 from __future__ import annotations
@@ -22,12 +21,13 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.rules.register import find_name_window
 
 OrderApproval = Literal["awaited", "given", "refused"]
-"""What an operator has said of an order that may not leave without it: nothing yet, yes or no. Time and a loss of the database
-refuse too."""
+"""The decision on an order that needs an operator's approval: none yet, yes or no. Time and a loss of the database refuse too.
+
+"""
 HoldsUp = Literal["operator", "approval", "funds"]
 """The reason why a transfer waits: an operator's approval here, an approval at its institution, or funds there."""
 _TO_LEAVE: Final = timedelta(hours=1)
-"""So long before the network takes an order's name no more it is too late to approve it: an order needs time to leave."""
+"""How long before the network rejects an order's name it is too late to approve it: an order needs time to leave."""
 
 
 class GivenUp(Struct, frozen=True):
@@ -49,7 +49,7 @@ _GIVEN_UP_REASONS: Final = dict[OrderApproval, str](
         ("refused", "An operator refused it."),
     )
 )
-_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
+_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail no longer takes it."
 
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ class FirstIds(Struct, frozen=True, kw_only=True):
 
 
 def outlived_start(order: OpenOrder, first_ids: FirstIds) -> bool:
-    """Whether it was open before the server was started: its mark, or its end, may be what a copy of the data has forgotten."""
+    """Whether it was open before the server was started: a copy of the data may lack its mark, or its end."""
     # By its id and not by its time, which the sandbox's clock moves.
     return order.resource_id < (first_ids.transfer_id if order.is_transfer else first_ids.refund_id)
 
@@ -160,12 +160,12 @@ Step = Literal["ask", "give up", "leave", "count as handed", "hold", "send"]
 def next_step(
     order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities, *, is_held: bool, has_rail: bool
 ) -> Step:
-    """What a worker does with an order that is due; the first reason in this order counts."""
+    """The worker's next step for a due order; the first reason in this order counts."""
     if order.handed_at is not None:
         return "ask"
     if may_give_up(order, now, first_ids):
         return "give up"
-    # The clock was set back: what may not leave is no worker's until its time is over.
+    # The clock was set back: an order that may not leave is no worker's until its time is over.
     if not (order.may_leave or is_too_late(order, now)):
         return "leave"
     # It may have been sent without its mark, so the rail is asked first. If the rail cannot be asked by our id, we could never
@@ -191,7 +191,7 @@ def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
         case Rejected(code=code, reason=reason):
             return transfer_rules.fail_transfer(transfer, *_storable(code, reason), now)
         case NeverTaken():
-            # It was handed over, so it has failed: only what never left is cancelled.
+            # It was handed over, so it has failed: only unsent orders are cancelled.
             return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
         case GivenUp(approval=approval, hold=hold):
             reason = _GIVEN_UP_REASON if approval is None else _GIVEN_UP_REASONS[approval]

@@ -69,5 +69,5 @@ class InitiatedTransfer(Struct, frozen=True, kw_only=True):
     key: str
     key_type: KeyType
     counterparty: Party
-    """Whose the key was then."""
+    """The key's owner at that time."""
     created_at: datetime

@@ -1,9 +1,8 @@
-"""The port to the network that settles money and knows keys; calls take many orders or reports at once.
+"""The port to the network that settles money and resolves keys; calls take many orders or reports at once.
 
-An adapter speaks to one institution's way into the scheme: the sandbox over HTTP, later ISO 20022 or an institution's
-API. The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very
-order or the answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to
-ask.
+An adapter implements one institution's access to the scheme: the sandbox over HTTP, later ISO 20022 or an institution's API.
+The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or the
+answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to query.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -40,7 +39,7 @@ Contests = Literal["none", "theirs"]
 
 
 class Abilities(Struct, frozen=True, kw_only=True):
-    """What a rail can do. Assembly puts it into ``Policy.abilities``, where use cases read it."""
+    """A rail's abilities. Assembly puts them into ``Policy.abilities``, where use cases read them."""
 
     refuses_credits: bool = True
     """A payment that it reports can be refused in the acknowledgement: it has not settled yet."""
@@ -49,7 +48,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     resolves_keys: bool = True
     """Its directory resolves keys to accounts."""
     issues_codes: bool = True
-    """Others can pay what our QR codes ask for."""
+    """Payers elsewhere can pay our QR codes."""
     answers_by_our_id: bool = True
     """It can be asked about an order by the id that we gave it, and refuses a second order under the same id."""
     keeps_our_id: bool = True
@@ -110,7 +109,7 @@ class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
     """The rail has the order; its outcome comes by report or by query."""
 
     network_id: str | None = None
-    """What the network calls the order, once the rail knows it; ``None`` where that is our id. It never changes."""
+    """The network's name of the order, once known to the rail; ``None`` if that is our id. It never changes."""
     waits_for: WaitsFor | None = None
     """Where it waits for a person: nothing is wrong with it, and it may take days."""
 
@@ -181,7 +180,7 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     reported_at: datetime
     """This moment decides whether a charge is paid in time."""
     payer_message: str | None = None
-    """What the payer wrote, ``RemittanceInformation`` of the network."""
+    """The payer's message, ``RemittanceInformation`` of the network."""
     settled_at: datetime | None = None
     """The instant that the network gives it; ``None`` is ``reported_at``."""
     parts: DayAmount | None = None
@@ -325,7 +324,7 @@ class SettledItem(Struct, frozen=True, kw_only=True):
 
 
 class Position(Struct, frozen=True, kw_only=True):
-    """What the rail holds for us: all that came in and settled, less all that went out and settled."""
+    """The rail's balance for us: all incoming settlements, less all outgoing ones."""
 
     amount_cents: int
     as_of: datetime
@@ -362,7 +361,7 @@ class Rail(Protocol):
         ...
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        """Send what holders answer to contests. The same words again are no second answer; never raises for one of them."""
+        """Send holders' answers to contests. The same words again are no second answer; never raises for one of them."""
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:
@@ -382,9 +381,9 @@ class Rail(Protocol):
         ...
 
     def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
-        """Read what settled from ``since`` on and before ``until``, by ``settled_at``, in batches.
+        """Read settlements from ``since`` on and before ``until``, by ``settled_at``, in batches.
 
-        Each item comes once. A span that is over is complete, and its items never change.
+        Each item comes once. A past span is complete, and its items never change.
         """
         ...
 

@@ -199,7 +199,7 @@ def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
 
 
 def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str, code: str, now: datetime) -> Refund:
-    """Make the refund of a payment that we would have refused with ``code``, had the rail let us."""
+    """Make the refund of a payment that we would have refused with ``code``, if the rail permitted refusals."""
     request = RefundRequest(
         end_to_end_id=original.end_to_end_id,
         amount_cents=original.amount_cents,

@@ -16,7 +16,7 @@ from pixconnect.domain.money.rail import MovementKind, date_settled
 
 Language = Literal["en", "pt"]
 
-# By language, cause and direction: what a line is, and what stands before the other side's name.
+# By language, cause and direction: a line's title, and the word before the counterparty's name.
 _TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
     ("en", "transfer", "IN"): ("Pix received", " from "),
     ("en", "transfer", "OUT"): ("Pix sent", " to "),
@@ -112,7 +112,7 @@ class Counterparty(Struct, frozen=True, kw_only=True):
 
 
 class MovedItem(Struct, frozen=True, kw_only=True):
-    """What a line that is a movement says beside its text."""
+    """The additional facts of a line that is a movement."""
 
     kind: MovementKind
     item_id: str
@@ -132,7 +132,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     running_balance_cents: int
     counterparty: Counterparty | None
     description: str | None
-    """What its author wrote on a refund, or the institution on a movement."""
+    """A refund's text by its author, or a movement's by the institution."""
     external_id: str | None = None
     """The holder's own name for the transfer or refund, or for the charge that was paid."""
     txid: str | None = None

@@ -98,7 +98,7 @@ def mask_cpf(cpf: str) -> str:
 
 
 def mask_tax_id(tax_id: str) -> str:
-    """What may be written where it stays for ever: the middle of a CPF, as authorities print it, and a CNPJ's root.
+    """A mask for permanent records: the middle of a CPF, as authorities print it, and a CNPJ's root.
 
     Example:
         >>> mask_tax_id("52998224725")

@@ -93,7 +93,7 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class SendingTerms(Struct, frozen=True, kw_only=True):
-    """What some doors know of a transfer beyond its request."""
+    """Further facts of a transfer in some APIs."""
 
     payer_key: str | None = None
     """The holder's key as which it pays."""
@@ -184,7 +184,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     network_id: str | None = None
     """The network's name of an outgoing one, if that is not our id; some rails report it later."""
     payer_message: str | None = None
-    """What the payer of an incoming one wrote."""
+    """The message of an incoming one's payer."""
     acceptance_refused: bool | None = None
     """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
     network_settled_at: datetime | None = None
@@ -290,7 +290,7 @@ def open_incoming_transfer(
         settled_at=None,
         created_at=now,
         modified_at=now,
-        # The payment has come, however long its text is: we leave out what does not fit.
+        # The payment has come, with a text of any length: we cut it to fit.
         payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
         institution_id=institution_id,
     )
@@ -320,7 +320,7 @@ def leave_charge(transfer: Transfer) -> Transfer:
 
 
 def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:
-    """End a payment that the rail accepted and then cancelled. The code is our own: what we refused looks different."""
+    """End a payment that the rail accepted and then cancelled. The code is our own: refusals look different."""
     reason = f"The network cancelled it before it settled ({code}): {reject_code.explain(code)}"
     return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
 
@@ -347,7 +347,7 @@ def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returni
 
 
 def keep_part(transfer: Transfer, amount_cents: int) -> Transfer:
-    """Count a part as under way no more: its refund failed."""
+    """A part is no longer pending: its refund failed."""
     errors.ensure(transfer.returning_cents >= amount_cents, "only a pending refund can fail")
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)
 

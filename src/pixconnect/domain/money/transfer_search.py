@@ -1,8 +1,8 @@
-"""What transfers are searched by.
+"""The search of transfers.
 
 A unique id finds its transfer at once, and so does a status with a period: both have an index. Direction, key, txid, amount,
-tax id and a part of the end-to-end id have none, because an index would cost every transfer that is written; we look for
-them among a bounded number of transfers of the period.
+tax id and a part of the end-to-end id have none, because an index would slow every new transfer; we look for them among a
+bounded number of transfers of the period.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ TokenStyle = Literal["basic_json", "basic_form", "body_form", "grant_in_query", 
 """Where the credentials and the grant go: ``certificate`` names the client in the body, without a secret, and ``none`` sends
 the secret itself with each call, as the bare value of ``Authorization``."""
 Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account", "statement", "send", "sent"]
-"""What calls are counted by."""
+"""The groups in which calls are counted."""
 Estate = Literal["production", "homologation"]
 """The institution's production machines, which move money, or those of its test environment."""
 
@@ -39,15 +39,15 @@ class Pace(_Part, frozen=True, kw_only=True):
 
 
 class CertainAnswer(_Part, frozen=True, kw_only=True):
-    """An answer that says for certain that this very call was refused, and that nothing was done."""
+    """An answer that is conclusive: this very call was refused, and nothing was done."""
 
     status: int
     name: str
-    """The error's, as ``nome`` or the last part of ``type`` say it; nothing where the form has no such name."""
+    """The error's name, from ``nome`` or the last part of ``type``; empty if the form has no such name."""
     properties: Sequence[str] = ()
     """If any, it is conclusive only if all violations are of these members; a trailing asterisk matches any suffix."""
     reject_code: str | None = None
-    """Of a transfer: the scheme's reason that says the same."""
+    """Of a transfer: the equivalent reason of the scheme."""
 
     def is_about(self, violated: str) -> bool:
         """Whether one of its members is the one that a violation names."""
@@ -62,23 +62,24 @@ USUAL_PACES: Final = (
     Pace(routes=("sent",), burst=50, per_minute=1200),
     Pace(routes=("account", "statement"), burst=5, per_minute=60),
 )
-"""Where no source says any."""
+"""Used where none are documented."""
 
 
 class AccountTraits(_Part, frozen=True, kw_only=True):
     hosts: Mapping[Estate, Sequence[str]]
     """A closed list: credentials go nowhere else, unless the whole installation is a counterpart's."""
     token_hosts: Mapping[Estate, str] = {}
-    """Where tokens are asked for at another host than the rest."""
+    """Token hosts that differ from the other calls' host."""
     token_style: TokenStyle
     asks_scopes: bool = True
-    """Whether a token is asked for with its scopes; otherwise it has what the credential has."""
+    """Whether a token is requested with its scopes; otherwise it has the credential's."""
     scopes: Sequence[str] = ()
     """All that receiving needs."""
     due_scopes: Sequence[str] = ()
-    """What charges with a due date need beside: asked for too, and not again once the institution gives no token of them."""
+    """Additional scopes for charges with a due date: requested too, and no longer once the institution refuses a token with
+    them."""
     sending_scopes: Sequence[str] = ()
-    """What a credential for receiving had better not have."""
+    """Scopes that a receiving credential should not have."""
     asked_to_send: Sequence[str] = ()
     """The scopes of a separate token for sending: a credential without them still receives."""
     token_ended: Sequence[int] = (401,)
@@ -105,7 +106,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     balance: BalanceMeaning = "ledger"
     """The meaning of its balances, in its API and in its files; an account's option of this name overrides it."""
     list_lag_s: int = 60
-    """How late a payment may come into the list of received ones; no source says."""
+    """How late a payment may appear in the list of received ones; undocumented."""
     lifetime_min_s: int = 1
     """How long a charge must run."""
     lifetime_max_s: int = 2_147_483_647

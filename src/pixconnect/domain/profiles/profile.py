@@ -55,9 +55,9 @@ class OperationTraits(_Part, frozen=True, kw_only=True):
     status: int | None = None
     """Of a success; ``None`` is the standard's."""
     repeats: Literal["answered", "refused"] = "answered"
-    """What becomes of a request that comes again under its own id."""
+    """The result of a repeated request under its own id."""
     members: Sequence[str] | None = None
-    """All that its body may have; ``None`` is what the standard's has."""
+    """All permitted members of its body; ``None`` takes the standard's."""
     omits: Sequence[str] = ()
     """Members of the answer that it does not have, as paths without the numbers of lists."""
     renames: Mapping[str, str] = {}
@@ -144,7 +144,7 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     refund_rejected_cents: int = 0
     """A refund of exactly this is rejected after it was taken."""
     returned_cents: Mapping[str, Sequence[int]] = {}
-    """What comes back of a send that is done, by its amount."""
+    """The amount returned for a completed send, by its amount."""
     test_key: str = ""
     """The only key that can be paid; empty where it goes by no amount."""
     settled_key: str = ""
@@ -153,7 +153,7 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     rejected_accounts: Mapping[str, Sequence[str]] = {}
     """The network's rejection code of a send to an account of this number, and the reported code, if different."""
     rejected_description: str = ""
-    """What the sandbox rejects a refund by."""
+    """The description by which the sandbox rejects a refund."""
 
 
 class SentTraits(_Part, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class SentTraits(_Part, frozen=True, kw_only=True):
     rejections: Mapping[str, str] = {}
     """By the network's code; missing ones use the word of ``ERROR``."""
     told: Mapping[str, str] = {}
-    """What callbacks say instead, by the word; ``other`` is all others'."""
+    """Callbacks' words in place of these; ``other`` is for all others."""
     error_codes: Mapping[str, str] = {}
     """Its codes of why a send failed, by the network's; ``other`` is all others'."""
 

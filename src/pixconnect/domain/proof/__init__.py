@@ -1,1 +1,1 @@
-"""What proves the books: rules, what breaks them, and what it may mean."""
+"""The proof of the books: rules, violations, and their possible causes."""

@@ -46,7 +46,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     """One difference has one name, however often it is found."""
     holder_id: int | None = None
     amount_cents: int | None
-    """By how much they say more than we do; negative where they say less."""
+    """Their amount less ours; negative if theirs is smaller."""
     said: str
     since: datetime
 
@@ -55,7 +55,7 @@ class Case(Difference, frozen=True, kw_only=True):
     id: int
     opened_at: datetime
     opened_count: int
-    """How often it was opened: what comes back opens its case again."""
+    """How often it was opened: a recurring difference reopens its case."""
     ended_at: datetime | None
     ended_as: CaseEnd | None
     ended_by: str | None
@@ -63,7 +63,7 @@ class Case(Difference, frozen=True, kw_only=True):
 
 
 class CaseNote(Struct, frozen=True, kw_only=True):
-    """Who looked at a case, and what they found."""
+    """An operator's look at a case, and its finding."""
 
     case_id: int
     operator: str
@@ -133,7 +133,7 @@ class SilentOrder(Struct, frozen=True, kw_only=True):
 
     @property
     def days(self) -> tuple[date, date]:
-        """The first and the last day of whose lines it may be one; what falls on a weekend is booked after it."""
+        """The first and the last day of lines that may be its own; a weekend's lines are booked after it."""
         last = to_day(self.over_at)
         while last.weekday() >= _SATURDAY:
             last += timedelta(days=1)
@@ -141,7 +141,7 @@ class SilentOrder(Struct, frozen=True, kw_only=True):
 
 
 class CaseEnding(SilentOrder, frozen=True, kw_only=True):
-    """What two operators have said of an order."""
+    """The decision of two operators on an order."""
 
     case_id: int
     said: SaidEnd
@@ -153,7 +153,7 @@ class CaseEnding(SilentOrder, frozen=True, kw_only=True):
     ended_at: datetime
     """In real time."""
     contrary_item_id: str | None = None
-    """The line of the statement that says otherwise, which came afterwards."""
+    """The later statement line that contradicts it."""
 
 
 def parse_said(text: str) -> SaidEnd:

@@ -35,7 +35,7 @@ ChainName = Literal["audit", "report", "entries"]
 
 
 class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of a file of heads: what a holder's chain came to, or one of the installation."""
+    """A line of a file of heads: the end of a holder's chain, or of one of the installation."""
 
     holder_id: Annotated[int, Meta(ge=1)] | None = None
     chain: ChainName | None = None
@@ -57,7 +57,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
     holder_id: int
     entry_id: int
     facts: str | None
-    """What the tables say of it now; ``None`` if they do not have it."""
+    """Its present facts in the tables; ``None`` if they lack it."""
     person: str | None
     salt: bytes | None
     """``None`` also once a text was erased: then the remaining texts have a salt and a digest of their own."""
@@ -70,7 +70,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
     digests: Sequence[bytes]
     """Of all entries of the link."""
     head_before: bytes | None
-    """``None`` of the first link, which follows what the holder's id makes."""
+    """``None`` for the first link, which follows the start derived from the holder's id."""
     head: bytes
     chained_at: datetime
     erased_salt: bytes | None = None
@@ -103,7 +103,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
 
 
 def first_head(holder_id: int) -> bytes:
-    """What the first link of a holder follows."""
+    """The start before a holder's first link."""
     return hashlib.sha256(f"holder {holder_id}".encode()).digest()
 
 

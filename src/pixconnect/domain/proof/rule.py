@@ -1,7 +1,7 @@
-"""What must hold of everything that is written, and what breaks it.
+"""The invariants of all written data, and their violations.
 
-A rule is one question to the tables, and its answer is what breaks it: nothing, where it holds. Both sides are compared item by
-item, so that two mistakes that cancel out are two findings.
+A rule is one query, and its rows are the violations: none, if it holds. Both sides are compared item by item, so that two
+mistakes that cancel out are two findings.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Verdict = Literal["checked", "provisional", "not_checkable"]
 
 class Rule(Struct, frozen=True, kw_only=True):
     name: str
-    """What the operator names it by, and metrics and pages do."""
+    """Its name for operators, metrics and pages."""
     says: str
-    """What holds, in a sentence."""
+    """The invariant, in a sentence."""
     broken: str = ""
     """Selects violations: ``holder_id``, ``ids`` (texts), ``expected``, ``found`` (texts or null) and ``since``.
 
@@ -36,9 +36,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be gone.
     """
     meaning: str
-    """What it may mean where it is broken."""
+    """The possible meaning of a violation."""
     todo: str
-    """What to do then."""
+    """The remedy."""
     of: Subject = "holders"
     why_not: str | None = None
     """Selects why the rule cannot be checked here, if that is so."""
@@ -47,7 +47,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that breaks a rule, as the tables say it."""
+    """One violation of a rule, by the tables."""
 
     rule: str
     holder_id: int | None
@@ -59,12 +59,12 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> tuple[str, int | None, tuple[str, ...]]:
-        """What it is called: looked at twice, it is the same one though its sides may have moved."""
+        """Its identity: at a second look it is the same, though its sides may have moved."""
         return self.rule, self.holder_id, tuple(self.ids)
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """What became of one rule in a run, or of it on one account at an institution."""
+    """The result of one rule in a run, or on one account at an institution."""
 
     rule: str
     verdict: Verdict

@@ -1,1 +1,1 @@
-"""What people look up, as records."""
+"""Records of look-ups."""

@@ -1,6 +1,6 @@
-"""Figures over time: what there were totals of, and how long things took.
+"""Figures over time: totals, and durations.
 
-What a holder has, and what the day has brought and taken so far.
+Also a holder's balance, and the money that the day has brought and taken so far.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Spread(Struct, frozen=True, kw_only=True):
     p90_us: int
     p99_us: int
     buckets: tuple[tuple[int, int], ...]
-    """How many took up to so many microseconds, and longer than the bucket before."""
+    """The number with up to so many microseconds, and more than the bucket before."""
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     delivering: Spread | None
     """For webhooks, from the event to the answer that accepted it."""
     holders_count: int
-    """Whose totals are in it."""
+    """The number of holders included."""
     is_partial: bool
     """There are more holders than could be added up in time."""
 
@@ -97,4 +97,4 @@ class HolderMoney(Struct, frozen=True, kw_only=True):
     """Additions to current funds since midnight in Sao Paulo, of any kind."""
     out_cents: int
     is_cut: bool
-    """Whether there were more lines than are added up: what came in and left is of the newest alone."""
+    """Whether there were more lines than are summed: the sums are of the newest alone."""

@@ -58,7 +58,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     settled_at: datetime
     """By the network's clock, where it is known."""
     payer: ReceiptParty
-    """Of a refund, who returned it."""
+    """For a refund, the returning party."""
     payee: ReceiptParty
     end_to_end_id: str | None
     """The network's id of the Pix, of a refund that of the original; ``None`` where there is none that others know."""
@@ -72,13 +72,13 @@ class Receipt(Struct, frozen=True, kw_only=True):
     is_book: bool
     """Settled within this institution, without the network."""
     is_test: bool
-    """No money has moved: a sandbox, or an installation that speaks to test environments."""
+    """No money has moved: a sandbox, or an installation that uses test environments."""
 
 
 class ReceiptSection(Struct, frozen=True, kw_only=True):
     heading: str
     lines: Sequence[tuple[str, str]]
-    """What a line says, and its text."""
+    """A line's label, and its text."""
 
 
 class ReceiptSheet(Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class ReceiptSheet(Struct, frozen=True, kw_only=True):
 
     title: str
     notice: str
-    """Empty, or what must be seen first."""
+    """Empty, or a notice to be shown first."""
     sections: Sequence[ReceiptSection]
 
 
@@ -189,5 +189,5 @@ def _section(heading: str, lines: Sequence[tuple[str, str | None]]) -> ReceiptSe
 
 def name_file(receipt: Receipt) -> str:
     """The name under which its PDF is saved."""
-    # A person who has many of them looks for the id that the payer names.
+    # A person with many of them looks for the id that the payer names.
     return f"comprovante_{receipt.end_to_end_id or f'{receipt.kind}_{receipt.id}'}.pdf"

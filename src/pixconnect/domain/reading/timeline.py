@@ -76,7 +76,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """What a step under way waits for."""
+    """The reason why a pending step waits."""
 
     what: WaitingFor
     subject: Resource
@@ -109,7 +109,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 class Timeline(Struct, frozen=True, kw_only=True):
     kind: Resource
-    """The thing that the visitor asked for."""
+    """The requested kind of resource."""
     holder_id: int
     facts: Facts
     steps: tuple[Step, ...]
@@ -150,7 +150,7 @@ def _steps_of_charge(facts: Facts, now: datetime) -> Iterator[Step]:
         return
     first = Step(at=charge.created_at, kind="state", subject="charge", subject_id=charge.id, status="PENDING")
     yield first
-    # When it was paid is the instant at which the transfer settled: what came after moved its own instant on.
+    # It was paid when the transfer settled: later changes moved its own instant on.
     paid_at = next(
         (each.settled_at for each in facts.transfers if each.charge_id == charge.id and each.settled_at), None
     )
@@ -220,7 +220,7 @@ def find_order(ordered: Transfer | Refund, orders: Sequence[OpenOrder]) -> OpenO
 
 
 def explain(facts: Facts, now: datetime) -> tuple[Waiting, ...]:
-    """Say of everything that is under way what it waits for."""
+    """Explain why each pending step waits."""
     return (
         *_explain_charge(facts, now),
         *(_explain_order(each, facts) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"),
@@ -273,7 +273,7 @@ def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
 def explain_delivery(
     delivery: Delivery, event: Event, endpoint: Endpoint | None, now: datetime, *, is_held_back: bool
 ) -> Waiting:
-    """Say what a pending delivery waits for; one that an earlier event of its resource holds back waits for that."""
+    """Explain why a pending delivery waits; one held back by an earlier event of its resource waits for that."""
     due_at = delivery.due_at or now
     last = delivery.attempts[-1] if delivery.attempts else None
     since = delivery.created_at if last is None else last.started_at + timedelta(microseconds=last.duration_us)

@@ -27,7 +27,7 @@ _FILE: Final = Path(__file__).parent / "arrangement.csv"
 
 
 class Unit(StrEnum):
-    """What a rule's value counts; a duty has no value, and of a lifted rule nothing is left."""
+    """The unit of a rule's value; a duty has no value, and a lifted rule has none left."""
 
     SECONDS = "seconds"
     MINUTES = "minutes"
@@ -45,7 +45,7 @@ class Unit(StrEnum):
 
 
 class RuleParty(StrEnum):
-    """Who has to keep a rule. Those of institutions are played by the sandbox, and shown; those of holders are enforced."""
+    """The party bound by a rule. Those of institutions are played by the sandbox, and shown; those of holders are enforced."""
 
     HOLDER = "holder"
     PAYERS_INSTITUTION = "payer's institution"
@@ -69,7 +69,7 @@ class RuleSource(StrEnum):
 
 
 class ArrangementRule(Struct, frozen=True, kw_only=True):
-    """One row: what a rule says from a day on."""
+    """One row: a rule from a day on."""
 
     name: str
     value: int | None
@@ -77,7 +77,7 @@ class ArrangementRule(Struct, frozen=True, kw_only=True):
     since: date
     """A day of Sao Paulo; ``date.min`` where no day is known, for it was always so here."""
     clock: str
-    """What starts it, in words; empty where nothing runs."""
+    """The start of its clock, in words; empty if nothing runs."""
     binds: RuleParty
     stricter: RuleChange
     standing: RuleSource
@@ -198,11 +198,11 @@ class LookupAllowance(Struct, frozen=True, kw_only=True):
     found_cost: int
     """One that exists, and is not paid."""
     paid_tokens: int
-    """What a payment that settles gives back."""
+    """The tokens that a settled payment returns."""
 
 
 def find_lookup_allowance(tax_id: str, now: datetime) -> LookupAllowance:
-    """What a payer with this CPF or CNPJ may look up."""
+    """The look-up allowance of a payer with this CPF or CNPJ."""
     kind = "person" if len(tax_id) == _CPF_LENGTH else "firm"
     refill = _read(f"{kind}_lookup_refill", now)
     return LookupAllowance(
@@ -273,7 +273,7 @@ def _parse_retention(cells: Mapping[str, str]) -> Retention:
     if kept.at_most is not None and kept.at_most < kept.at_least:
         raise ValueError(f"{kept.name} ends before it may")
     if (kept.at_most is not None) != (kept.ends in (RetentionEnd.WORKER, RetentionEnd.PARTITION)):
-        raise ValueError(f"{kept.name}: what a worker takes out has an end, and nothing else has one")
+        raise ValueError(f"{kept.name}: data removed by a worker have an end, and no other")
     return kept
 
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 CAME_WITHIN: Final = timedelta(minutes=1)
-"""So much later than it came here it must have been seen at another place: clocks of two servers differ."""
+"""How much later than it came here it must have been seen at another place: clocks of two servers differ."""
 
 
 class DatabaseServer(Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
     tables_oid: int = 0
     """Another where a dump was restored in the place of these tables."""
     started_at: datetime
-    """When the server was started; this does not show what it has forgotten: it may run on a copy of its data."""
+    """When the server was started; this does not reveal a loss: it may run on a copy of its data."""
     position: int
     """How far its write-ahead log is safe on its disk, in octets. It never goes back, unless the data was put back."""
 
@@ -46,7 +46,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         return self.system_identifier, self.timeline, self.database_oid, self.tables_oid
 
     def is_behind(self, before: DatabaseServer) -> bool:
-        """Whether it has forgotten what had been on disk before, at the same place or another one of the same installation."""
+        """Whether it lacks data that had been on disk before, at the same or another place of the same installation."""
         if self.place != before.place:
             return self.was_left_for(before)
         # The log of restored data may have advanced further than before, by later work on that server.
@@ -78,10 +78,10 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
 
 
 class ServerMemory(Protocol):
-    """Remembers the server outside of its data: a restore would bring back an older note inside."""
+    """Stores the server's state outside of its data: a restore would bring back an older record inside."""
 
     def read(self) -> DatabaseServer | None: ...
 
     def write(self, server: DatabaseServer) -> None:
-        """Remember it if possible; a failure to write must not stop the process."""
+        """Store it if possible; a failure to write must not stop the process."""
         ...

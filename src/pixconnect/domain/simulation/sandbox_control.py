@@ -1,4 +1,4 @@
-"""The port to the simulated network: what people outside do, what fails, what time it is. Live mode has none."""
+"""The port to the simulated network: acts of outside parties, faults, time. Live mode has none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MadeMovementKind = Literal["fee", "wire", "boleto", "by_hand", "reversal", "judi
 Judged = Literal["by_answer", "take", "release", "never"]
 """``by_answer`` releases answered ones and takes the others; with ``never`` the block ends by itself."""
 Verdict = Literal["release", "return"]
-"""What becomes of a payment that is held as suspect."""
+"""The fate of a suspect payment."""
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
 RULES_MAX = 100
@@ -53,7 +53,7 @@ class SandboxSilent(SandboxUnavailable):
     """The sandbox did not answer: it may have acted, or may act later."""
 
 
-class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was asked
+class SandboxRefusal(Exception):  # noqa: N818  the sandbox refused the request
     """The sandbox understood and refused."""
 
     def __init__(self, reason: Literal["invalid", "unknown"], message: str) -> None:
@@ -78,7 +78,7 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
     initiation_type: InitiationType = "KEY"
     payer: OutsidePayer = field(default_factory=OutsidePayer)
     payer_message: str | None = None
-    """What the payer writes."""
+    """The payer's message."""
     suspect: Verdict | None = None
     """Set, it is held as suspect; this becomes of it by time."""
 
@@ -111,16 +111,16 @@ class OutsideInfraction(Struct, frozen=True, kw_only=True):
     amount_cents: AmountCents | None
     """``None`` is all of it."""
     funds_cents: int
-    """What the institution has of the holder's, and has not blocked for anything but contests: those it knows itself."""
+    """The holder's money at the institution that is not blocked, except for contests: those it knows itself."""
     reason: InfractionReason
     situation: Situation
     words: str | None
     judged: Judged
-    """What becomes of it when the time to answer is over."""
+    """The decision at the deadline."""
 
 
 class OutsideDecision(Struct, frozen=True, kw_only=True):
-    """What the institution decides by hand."""
+    """The institution's decision by hand."""
 
     name: str
     decision: Literal["take", "release", "hold"]
@@ -129,7 +129,7 @@ class OutsideDecision(Struct, frozen=True, kw_only=True):
 
 
 class OutsideVerdict(Struct, frozen=True, kw_only=True):
-    """What the institution decides by hand of a payment that it holds as suspect."""
+    """The institution's decision by hand on a suspect payment."""
 
     end_to_end_id: str
     verdict: Verdict
@@ -186,7 +186,7 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """One way in which the network misbehaves."""
 
     effect: Effect
-    """What happens."""
+    """The effect."""
     match: FaultMatch = FaultMatch()
     """To which messages."""
     probability: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -196,7 +196,7 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """What a rule may concern: a message of the network, a request at a face, or a callback of one."""
+    """The possible subject of a rule: a message of the network, a request at a face, or a callback of one."""
 
     operation: Operation
     id: str
@@ -217,7 +217,7 @@ class Due(Struct, frozen=True, kw_only=True):
 
 
 class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
-    """One call of the sandbox: what it takes, and what it answers."""
+    """One call of the sandbox: its request and its answer."""
 
     name: str
     """The last part of its path, too."""
@@ -252,7 +252,7 @@ MAKE_QR_CODE: Final = ControlCall(name="qrcodes", asked=NewQrCode, answer=str)
 READ_FAULTS: Final = ControlCall(name="faults", asked=NoneType, answer=list[FaultRule], only_reads=True)
 # Replace all rules, or refuse more than 100, or an unknown reject code.
 REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], answer=list[FaultRule])
-# What a rule does to a request at a face, or to a callback of one; counts the rule down.
+# A rule's effect on a request at a face, or on a callback of one; counts the rule down.
 DRAW_FAULT: Final = ControlCall(name="drawn-fault", asked=Message, answer=FaultAnswer)
 # The PEM certificate of the CA behind the sandbox merchants' dynamic codes.
 READ_AUTHORITY: Final = ControlCall(name="authority", asked=NoneType, answer=str, only_reads=True)

@@ -46,7 +46,7 @@ class LotItem(Struct, frozen=True, kw_only=True):
     holder_id: int
     lot_number: int
     place: int
-    """From 0, in the order in which it was first asked for."""
+    """From 0, in the order of the first request."""
     txid: str
     status: ItemStatus
     charge_id: int | None = None
@@ -67,17 +67,17 @@ class ShownItem(Struct, frozen=True, kw_only=True):
 
 
 class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one request asks of one charge, read both ways: whether it was made by then only the worker sees.
+    """One request for one charge, for a new or an existing one: only the worker sees which it is by then.
 
-    It is stored as JSON and read by later programs: a field may be added if it has a default, and none is renamed.
+    It is stored as JSON and read by later programs: a new field needs a default, and none is renamed.
     """
 
     contents: ChargeContents | None = None
-    """All that it is to say, if the form of that is right."""
+    """All its wanted contents, if their form is right."""
     contents_refusal: Refusal = ()
     """Why it cannot be made of this."""
     change: ContentsChange | None = None
-    """What a charge that was made is to say instead; ``None`` gives it all of the contents."""
+    """The changes to an existing charge; ``None`` gives it all of the contents."""
     change_refusal: Refusal = ()
     is_change: bool = False
     location_id: int | None = None

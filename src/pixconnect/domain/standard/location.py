@@ -34,7 +34,7 @@ class Location(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
     token: str
-    """What its address ends with."""
+    """The end of its address."""
     status: LocationStatus
     charge_id: int | None
     created_at: datetime
@@ -104,7 +104,7 @@ class OutsideCharge(Struct, frozen=True, kw_only=True):
     """Only ``ATIVA`` can be paid."""
     expires_at: datetime | None
     created_at: datetime | None = None
-    """``None`` where it does not say."""
+    """``None`` if absent."""
     has_due_date: bool = False
     revision: int = 0
     question: str | None = None
@@ -114,7 +114,7 @@ class Locations(Protocol):
     """Reads locations under the address rules of webhooks, within 5 s to connect, 10 s in all and 64 KiB."""
 
     async def read(self, location: str) -> OutsideCharge:
-        """Fetch what a location (host and path, without a scheme) serves, and verify it.
+        """Fetch and verify the payload of a location (host and path, without a scheme).
 
         Raises:
             InvalidQrCode: A forbidden address, an answer of 4xx, or a payload whose form or signature is wrong.

@@ -1,4 +1,4 @@
-"""Received Pix: settled incoming transfers, and what they are looked for by."""
+"""Received Pix: settled incoming transfers, and their search conditions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 SEARCHED_MAX: Final = 100_000
-"""At most so many are checked one by one, for conditions without an index."""
+"""The maximum checked one by one, for conditions without an index."""
 
 
 class ReceivedSearch(Struct, frozen=True, kw_only=True):

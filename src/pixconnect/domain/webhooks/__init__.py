@@ -1,1 +1,1 @@
-"""The rules of telling: endpoints, deliveries, signatures, the feed."""
+"""The rules of notifications: endpoints, deliveries, signatures, the feed."""

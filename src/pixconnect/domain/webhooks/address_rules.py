@@ -67,7 +67,7 @@ _DENIED_SUFFIXES: Final = (".internal", ".local", ".localhost")
 _PATH_SAFE: Final = "/?:@!$&'()*+,;=-._~%[]"
 
 
-class TargetRefused(Exception):  # noqa: N818  named as what it is
+class TargetRefused(Exception):  # noqa: N818  named by its meaning
     """A URL, or an address behind it, may not be connected to; ``reason`` follows the name of a field."""
 
     def __init__(self, reason: str) -> None:
@@ -119,7 +119,7 @@ class Target(Struct, frozen=True, kw_only=True):
     """With the query; ASCII."""
     address: Address | None
     is_loopback_allowed: bool
-    """The URL says a loopback address or ``localhost``, and that is allowed."""
+    """The URL names a loopback address or ``localhost``, and that is allowed."""
     is_named: bool = False
     """The operator of a sandbox named this very host, so it need not be public."""
 
@@ -186,7 +186,7 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
     # We check all of them: the owner of the name server chooses the order, and which one a later look-up shows.
     judged = [_judge(text) for text in addresses]
     for address, _, address_is_public, is_loopback in judged:
-        # The operator who named a host answers for where its name leads.
+        # The operator that named a host is responsible for its address.
         if not (target.is_named or (is_loopback if target.is_loopback_allowed else address_is_public)):
             raise NotPublic(f"leads to {address}, which is not a public address")
         if forbidden and _is_within(address, forbidden):

@@ -57,7 +57,7 @@ FAILING_MAX = timedelta(days=5)
 RETRY_AFTER_MAX = timedelta(hours=1)
 JITTER = 0.2
 """A retry comes up to this share of its wait later, never earlier."""
-GONE = 410  # the receiver wants no more events
+GONE = 410  # the receiver wants no further events
 RESPONSE_KEPT_MAX = 1024  # bytes
 
 RETRY_WAITS: Final = (
@@ -144,7 +144,7 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
 
     @property
     def message_id(self) -> str:
-        """Under which its receiver knows what it has seen: the same on every attempt."""
+        """Its id for the receiver's deduplication: the same on every attempt."""
         is_notice = self.resource == KEY_WEBHOOK_RESOURCE
         return notice_message_id(self.id) if is_notice else message_id(self.event_id)
 
@@ -231,7 +231,7 @@ def conclude(
 
 
 def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
-    """Say since when an endpoint fails and whether that disables it, by attempts in the order in which they ended."""
+    """Determine since when an endpoint fails and whether that disables it, by attempts in the order in which they ended."""
     for conclusion in conclusions:
         ended_at = conclusion.ended_at
         if conclusion.status == "delivered":
@@ -248,7 +248,7 @@ def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> End
 
 
 def _disable(endpoint: Endpoint, reason: str, now: datetime) -> Endpoint:
-    # What its owner stopped stays as the owner left it, although an attempt was still under way.
+    # An endpoint stopped by its owner stays so, although an attempt was still pending.
     if endpoint.status != "active":
         return endpoint
     return structs.replace(endpoint, status="disabled", status_reason=reason, modified_at=now)

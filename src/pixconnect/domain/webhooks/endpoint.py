@@ -41,7 +41,7 @@ class EndpointRequest(Struct, frozen=True, kw_only=True):
 
 
 class EndpointChange(Struct, frozen=True, kw_only=True):
-    """What a client wants changed; ``None`` leaves a field as it is."""
+    """A client's changes; ``None`` leaves a field unchanged."""
 
     url: str | None = None
     secret: str | None = None
@@ -75,7 +75,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     name: str | None = None
     """Its owner's, at institutions where webhooks have one."""
     authorization_sealed: bytes | None = None
-    """What it is sent as ``Authorization``, where its owner has said; about ``endpoint_seal``."""
+    """Its ``Authorization`` header, if its owner set one; sealed about ``endpoint_seal``."""
 
 
 def open_endpoint(
@@ -154,7 +154,7 @@ def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | N
 
 
 def endpoint_seal(endpoint_id: int) -> str:
-    """What an endpoint's secrets are sealed about."""
+    """The binding of an endpoint's sealed secrets."""
     return f"webhook_endpoint:{endpoint_id}"
 
 
@@ -213,7 +213,7 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     transfer_id: int
     """The Pix's id, also if the event concerns a refund."""
     pix_key: str | None
-    """``None`` leaves it to the Pix that is there already."""
+    """``None`` leaves it to the existing Pix."""
     has_txid: bool
     is_sent: bool
     """For a sent Pix, which only some webhooks receive."""

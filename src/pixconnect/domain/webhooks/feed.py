@@ -1,4 +1,4 @@
-"""The feed: a holder's events in an order that never changes, for programs that fetch what they are to know."""
+"""The feed: a holder's events in an order that never changes, for programs that fetch them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The headers of a webhook, by which its receiver can check who sent it, and keys that sign callbacks as institutions do.
+"""The headers of a webhook, by which its receiver can verify the sender, and keys that sign callbacks as institutions do.
 
 Three signatures over the same bytes, each for other tools: ``X-Webhook-Signature`` (hex HMAC of the body), the three
 ``webhook-*`` headers of the Standard Webhooks specification, and ``X-Webhook-Signature-JWS`` (a detached JWS under the
-published key). One key signs for all holders, so the last names the holder: a receiver that does not compare the name
-believes every holder of the service.
+published key). One key signs for all holders, so the last names the holder: a receiver that does not compare the name trusts
+every holder of the service.
 
 Source: Standard Webhooks specification 1.0, "Signature scheme"; RFC 7519, sections 4.1 and 5.3.
 """
@@ -16,7 +16,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-SECRET_PREFIX = "whsec_"  # noqa: S105  what an encoded one begins with
+SECRET_PREFIX = "whsec_"  # noqa: S105  the prefix of an encoded one
 SECRET_LENGTH = 32  # octets of one that we make
 USER_AGENT = "PixConnect-Webhooks/1.0"
 
@@ -36,7 +36,7 @@ def notice_message_id(delivery_id: int) -> str:
 
 
 def jws_header(holder_id: int, message: str, issued_s: int) -> dict[str, str | int]:
-    """What the protected header of ``X-Webhook-Signature-JWS`` holds beside the key: the holder, the time, the message."""
+    """The protected header of ``X-Webhook-Signature-JWS`` without the key: the holder, the time, the message."""
     return {"aud": str(holder_id), "iat": issued_s, "jti": message}
 
 
@@ -46,7 +46,7 @@ def hex_signature(secret: str, body: bytes) -> str:
 
 def standard_signature(secrets: Sequence[str], name: str, timestamp_s: int, body: bytes) -> str:
     """Compute ``webhook-signature``: one signature for each secret that is valid now, the newest first."""
-    # `webhook-id`, `webhook-timestamp` and the body, joined by dots as the specification says.
+    # `webhook-id`, `webhook-timestamp` and the body, joined by dots by the specification.
     message = b"%b.%d.%b" % (name.encode(), timestamp_s, body)
     digests = (hmac.digest(_standard_key(secret), message, hashlib.sha256) for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)

@@ -126,7 +126,7 @@ def test_what_banks_leave_out_is_noted() -> None:
         assert (found.opening, found.closing and found.closing.on, found.first_on) == (None, LAST, LAST)
         assert found.notes[0].startswith("line 2: the day of the balance before the lot (columns 143 to 150): ")
     found = read_cnab(make_cnab(CnabLot(lines=[FEE], closing_cents=9_900)))
-    assert found.notes == ("line 4: the balance after the lot is 50 cents above what its lines make it",)
+    assert found.notes == ("line 4: the balance after the lot is 50 cents above the sum of its lines",)
     # A line of no money may lack everything; of another one the accounting day counts where the day is missing.
     nothing = CnabLine(amount_cents=0, category="   ")
     dated = replace(FEE, accounting_day=FIRST)

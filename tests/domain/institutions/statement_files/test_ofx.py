@@ -187,12 +187,12 @@ def test_the_statement_of_a_card_beside_an_account_is_passed_over_and_named(end:
 @pytest.mark.parametrize(
     ("old", "new", "note"),
     [
-        ("<BALAMT>1234.56<DTASOF>20261120", "<BALAMT>0,00<DTASOF>00000000", "its DTASOF is missing or says nothing"),
-        ("<BALAMT>1234.56<DTASOF>20261120", "<BALAMT>0,00", "its DTASOF is missing or says nothing"),
-        ("<DTASOF>20261120</LEDGERBAL>", "<DTASOF>00010101</LEDGERBAL>", "its DTASOF is missing or says nothing"),
-        ("<DTASOF>20261120</LEDGERBAL>", "<DTASOF>20261131</LEDGERBAL>", "its DTASOF is missing or says nothing"),
-        ("<BALAMT>1234.56", "<BALAMT>", "its BALAMT is missing or says nothing"),
-        ("<BALAMT>1234.56", "<BALAMT>R$ --", "its BALAMT is missing or says nothing"),
+        ("<BALAMT>1234.56<DTASOF>20261120", "<BALAMT>0,00<DTASOF>00000000", "its DTASOF is missing or empty"),
+        ("<BALAMT>1234.56<DTASOF>20261120", "<BALAMT>0,00", "its DTASOF is missing or empty"),
+        ("<DTASOF>20261120</LEDGERBAL>", "<DTASOF>00010101</LEDGERBAL>", "its DTASOF is missing or empty"),
+        ("<DTASOF>20261120</LEDGERBAL>", "<DTASOF>20261131</LEDGERBAL>", "its DTASOF is missing or empty"),
+        ("<BALAMT>1234.56", "<BALAMT>", "its BALAMT is missing or empty"),
+        ("<BALAMT>1234.56", "<BALAMT>R$ --", "its BALAMT is missing or empty"),
     ],
 )
 def test_a_balance_that_says_nothing_is_noted_and_the_lines_are_read(old: str, new: str, note: str) -> None:

@@ -1,1 +1,1 @@
-"""A statement as an institution writes it: the forms of its files, and what each says in the same records."""
+"""Institutions' statement files: their formats, each read into the same records."""

@@ -248,7 +248,7 @@ def read_camt(content: bytes) -> StatementFile:
     """Read the statements of accounts.
 
     Raises:
-        InvalidStatement: It is none, or says something in two ways.
+        InvalidStatement: It is none, or is ambiguous.
     """
     files.check_content(content)
     return _Reader().read(content)
@@ -270,7 +270,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
     booked_at = entry.find("BookgDt/DtTm", "BookgDt/Dt") or entry.need("ValDt/DtTm", "ValDt/Dt", said="BookgDt")
     day, settled_at = _parse_date(booked_at, "BookgDt", entry.line)
     is_in = cents >= 0
-    # The other side is who pays what comes in, and who gets what goes out.
+    # The counterparty is the payer of incoming money, and the payee of outgoing.
     parties = f"NtryDtls/TxDtls/RltdPties/{'Dbtr' if is_in else 'Cdtr'}"
     name = entry.find(f"{parties}/Pty/Nm", f"{parties}/Nm")
     texts = [*entry.find_all("/RmtInf/Ustrd"), *entry.find_all("AddtlNtryInf"), *entry.find_all("AddtlTxInf")]
@@ -297,7 +297,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
 
 
 def _find_parts(entry: _Part) -> ItemParts | None:
-    """Of an entry of several transactions, how many the bank says or lists, and what names of the network they have."""
+    """For an entry of several transactions, their number as counted or listed, and their network names."""
     told = [
         int(text)
         for text in entry.find_all("NtryDtls/Btch/NbOfTxs")

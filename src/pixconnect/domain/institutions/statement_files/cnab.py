@@ -237,7 +237,7 @@ class _Reader:
             over = lot.closing.cents - lot.opening.cents - summed[1] + summed[0]
             if over:
                 self._of.notes.append(
-                    f"line {record.line}: the balance after the lot is {over} cents above what its lines make it"
+                    f"line {record.line}: the balance after the lot is {over} cents above the sum of its lines"
                 )
         self._of.lots.append(lot)
         self._lot = None
@@ -287,7 +287,7 @@ def _make_item(record: _Record, cents: int) -> InstitutionItem | None:
         raise record.fail("the day (columns 143 to 150) is missing")
     history, document = record.cut(177, 201), record.cut(202, 240)
     parts = [history, document if document.strip("0") else "", _read_origin(record)]
-    # What moves in another balance than the one that can be spent bears its nature.
+    # Lines of another balance than the spendable one have its nature.
     parts += [nature for nature in (record.cut(109, 111),) if nature != "DPV"]
     texts = [files.clean_text(part) for part in parts if part]
     item = InstitutionItem(
@@ -315,7 +315,7 @@ def _read_origin(record: _Record) -> str:
 
 
 def _find_kind(category: str, history: str) -> ItemKind:
-    """By the bank's category where it names one of our kinds; of a return of a Pix the text says more than "reversal"."""
+    """By the bank's category if it names one of our kinds; for a return of a Pix the text is more precise than "reversal"."""
     named, kind = _CATEGORIES.get(category), files.find_kind(history)
     if named is None or (named == "reversal" and kind == "refund") or (named in ("wire", "boleto") and kind != "other"):
         return kind

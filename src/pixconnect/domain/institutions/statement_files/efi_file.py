@@ -168,7 +168,7 @@ def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem
         raise InvalidStatement("amount: must not be below 0", number)
     if amount_cents == 0:
         return None
-    # A protocol is of one movement of money; the name beside it keeps apart what an older file gives one protocol.
+    # A protocol is of one movement of money; the name beside it distinguishes movements that an older file gives one protocol.
     name = told.get("return_id") or told.get("end_to_end_id") or told["wire_id"]
     item_id = ":".join((row[0], _need(told, "protocol", number), name))
     return InstitutionItem(

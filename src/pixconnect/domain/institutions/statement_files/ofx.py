@@ -38,7 +38,7 @@ from pixconnect.domain.money.rail import MovementKind
 
 _OTHER_STATEMENTS: Final = {"CCSTMTRS", "INVSTMTRS"}
 _AROUND: Final = {"STMTRS", "STMTTRNRS", "BANKMSGSRSV1", "OFX"}
-"""What does not stand in one of these."""
+"""The allowed parents."""
 _TYPES: Final = dict[str, MovementKind](FEE="fee", SRVCHG="fee")
 _TAGS_MAX: Final = 400
 """Directly in one element, lines of money apart."""
@@ -197,7 +197,7 @@ class _Reader:
         if "CORRECTFITID" in texts:
             raise InvalidStatement(f"CORRECTFITID: line {item_id} corrects another one, which is not read", line)
         kind = texts.get("TRNTYPE", "").upper()
-        # The sign is what counts in OFX. Where the type contradicts it, one of the two is wrong.
+        # The sign counts in OFX. If the type contradicts it, one of the two is wrong.
         if (kind == "DEBIT" and cents > 0) or (kind == "CREDIT" and cents < 0):
             raise InvalidStatement(f"TRNAMT: its sign contradicts the TRNTYPE {kind}", line)
         posted = parse_date(_need(texts, "DTPOSTED", line), "DTPOSTED", line)
@@ -275,7 +275,7 @@ class _Reader:
         for element in self._found.get(name, ()):
             text, on = element.texts.get(amount, ""), self._read_day(element, "DTASOF")
             if on is None or not any(map(str.isdigit, text)):
-                rule = f"{name}: no balance is read, for its {amount if on else 'DTASOF'} is missing or says nothing"
+                rule = f"{name}: no balance is read, for its {amount if on else 'DTASOF'} is missing or empty"
                 self._notes.append(f"line {element.line}: {rule}")
             else:
                 read.add(StatedBalance(cents=files.parse_cents(text, amount, element.line), on=on))
@@ -288,7 +288,7 @@ def read_ofx(content: bytes) -> StatementFile:
     """Read the statements of bank accounts.
 
     Raises:
-        InvalidStatement: It is none, or says something in two ways.
+        InvalidStatement: It is none, or is ambiguous.
     """
     files.check_content(content)
     return _Reader(*list_tags(content)).read()

@@ -64,7 +64,7 @@ class Tag(NamedTuple):
     is_empty: bool
     """Written as ``<NAME/>``."""
     content: str
-    """The text that follows it, with its entities and, in a free text, what looks like tags."""
+    """The text that follows it, with its entities and, in a free text, text that resembles tags."""
     line: int
 
 
@@ -168,7 +168,7 @@ class _FreeTexts:
         """Where the last end tag of each free text begins in the line that was looked at last."""
 
     def has(self, found: re.Match[str], *, begins_line: bool) -> bool:
-        """Whether what looks like a tag is a part of the text that is being read."""
+        """Whether an apparent tag is a part of the text being read."""
         name, is_end = found["name"].upper(), bool(found["end"])
         if self._name is not None and not self._is_after(found, name, begins_line=begins_line):
             return True
@@ -224,7 +224,7 @@ def _decode(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         header = content[:_HEADER_LENGTH_MAX].decode("ascii", "replace").upper()
-        # Windows-1252 is what CHARSET:1252 means, and what those write who say UTF-8 and do not.
+        # Windows-1252 is the meaning of CHARSET:1252, and the encoding of files that wrongly claim UTF-8.
         codec = "iso-8859-1" if re.search(r"8859-1\b", header) else "cp1252"
         return content.decode(codec, "replace")
 

@@ -26,7 +26,7 @@ from pixconnect.domain.money.rail import MovementKind
 
 BYTES_MAX: Final = 32 * 1024 * 1024
 ITEMS_MAX: Final = 250_000
-"""A day of 100,000 received Pix, each with its fee, and what else there is."""
+"""A day of 100,000 received Pix, each with its fee, and other lines."""
 ITEM_ID_LENGTH_MAX: Final = 255
 """The maximum length of an OFX ``FITID``."""
 STATEMENTS_MAX: Final = 400
@@ -37,7 +37,7 @@ ItemSource = Literal["ofx", "camt.053", "cnab240", "efi", "api"]
 ItemKind = MovementKind | Literal["pix", "refund"]
 
 
-class InvalidStatement(ValueError):  # noqa: N818  named as what it is about
+class InvalidStatement(ValueError):  # noqa: N818  named by its subject
     """A file is no statement that can be read for certain; nothing of it was taken."""
 
     def __init__(self, rule: str, line: int | None = None) -> None:
@@ -66,7 +66,7 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     made_at: datetime | None = None
     """When the institution made the file, if it gives an instant."""
     notes: tuple[str, ...] = ()
-    """What the reader passed over or cannot prove, each with its place, as sentences for the operator."""
+    """Skipped or unproved parts, each with its place, as sentences for the operator."""
     others: tuple[StatementFile, ...] = ()
     """Further statements of the file, of other accounts or of other days."""
 
@@ -251,7 +251,7 @@ _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 def clean_text(text: str) -> str:
-    """A text of another system in one line, cut, without what no database or terminal bears."""
+    """A text of another system in one line, cut, without characters that no database or terminal accepts."""
     return " ".join(_UNPRINTABLE.sub(" ", text[: 4 * TEXT_LENGTH_MAX]).split())[:TEXT_LENGTH_MAX]
 
 
@@ -291,7 +291,7 @@ def _only(found: Iterable[str]) -> str | None:
 
 
 _PIX: Final = re.compile(r"\bPIX\b", re.IGNORECASE)
-# Payers and payees write into these texts: what a Pix is about follows the bank's own words, so only the beginning counts.
+# Payers and payees write into these texts: their words follow the bank's own, so only the beginning counts.
 _PIX_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
     ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
@@ -322,7 +322,7 @@ def find_kind(text: str) -> ItemKind:
 
 
 def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) -> tuple[str, ...]:
-    """A note of lines outside the days that a file says it covers: it may lack other lines of their days."""
+    """A note of lines outside the days that a file claims to cover: it may lack other lines of their days."""
     days = sorted({item.day for item in items if not span[0] <= item.day <= span[1]})
     if not days:
         return ()
@@ -343,7 +343,7 @@ def note_ongoing(file: StatementFile, as_of: datetime) -> tuple[str, ...]:
 
 
 def find_days(told: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:
-    """The days that a file speaks of: as it says, else those of its items."""
+    """The days that a file covers: its own statement of them, else those of its items."""
     days = [item.day for item in items]
     first_on, last_on = told
     if not days and (first_on is None or last_on is None):

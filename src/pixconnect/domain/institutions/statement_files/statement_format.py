@@ -1,4 +1,4 @@
-"""Which form a statement file has, by its own words: names and endings of files say little."""
+"""The format of a statement file, by its own contents: names and endings of files prove little."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ async def _slow_down(visit: Visit, error: Exception) -> None:
 
 
 def refuse(visit: Visit, error: Exception) -> Response:
-    """The page that says what went wrong; of a defect of ours the log learns everything, and the page nothing."""
+    """The page that says what went wrong; of an internal defect the log learns everything, and the page nothing."""
     if isinstance(error, DATABASE_FAILED):
         error = errors.ServiceUnavailable("the database does not answer")
     elif isinstance(error, HTTPException):

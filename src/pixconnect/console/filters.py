@@ -30,7 +30,7 @@ _WORDS: Final[Mapping[Tone, str]] = {
 TONES: Final[Mapping[str, Tone]] = {word: tone for tone, words in _WORDS.items() for word in words.split()}
 """How a state is felt about, by its word: one shape and one colour each, beside the word."""
 
-# Drawn on 16 by 16. Each tone has a shape of its own, so that nobody needs to see the colour.
+# Drawn on 16 by 16. Each tone has its own shape, so that nobody needs to see the colour.
 _SHAPES: Final = dict[str, str](
     good='<circle cx="8" cy="8" r="7"/><path class="mark" d="M4.5 8.4l2.3 2.3 4.7-5.2"/>',
     going='<circle class="ring" cx="8" cy="8" r="6"/><path d="M8 2a6 6 0 0 1 0 12z"/>',

@@ -1,13 +1,13 @@
-"""Looks after accounts at institutions: reads, asks about charges that are being opened, expires charges, moves orders.
+"""Looks after accounts at institutions: reads, queries charges that are being opened, expires charges, moves orders.
 
-Each account has tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
-else back, a long list no order and no charge. Nothing leaves an account that is paused: it is read, its charges are opened, and
-what had left is asked about. One that a loss of the database has paused is only read.
+Each account has its own tasks, in the worker that has its slot: one that hangs, refuses or meets a defect delays no other, a
+long list no order and no charge. No money leaves a paused account: it is read, its charges are opened, and sent orders are
+queried. One paused by a loss of the database is only read.
 
-What institutions say is on accounts from which orders wait to leave, as this worker last read it: for metrics alone.
+Also the balances at institutions from which orders wait to leave, as this worker last read them: for metrics alone.
 
-A balance for metrics is asked for only while something is queued, at most once a minute, and forgotten when nothing is. Each
-account's balance is compared with the books every ten minutes (``usecases/proof/comparison``).
+A balance for metrics is read only while orders are queued, at most once a minute, and discarded when none are. Each account's
+balance is compared with the books every ten minutes (``usecases/proof/comparison``).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class AccountBalances:
             return
         try:
             self.cents[account.name] = await institution.read_balance()
-        # An old balance would pass for one of now, and an alert would compare with it: none is told instead.
+        # An old balance would pass for a present one, and an alert would compare with it: none is reported instead.
         except InstitutionUnavailable:
             self.cents.pop(account.name, None)
             raise
@@ -111,7 +111,7 @@ class LineSettling:
 
 
 class CallbackNews:
-    """Lets an account's reader rest until its institution calls, and read for that at most once in ``APART_S``."""
+    """Pauses an account's reader until its institution calls, and limits reading for calls to once in ``APART_S``."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
@@ -120,8 +120,8 @@ class CallbackNews:
         self._next_s: dict[int, float] = {}
 
     def hear(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
-        """Hear what ``usecases.institutions.callback`` tells."""
-        # A process of a later version may tell of paces that this one does not know: these it does not read.
+        """Receive a notification of ``usecases.institutions.callback``."""
+        # A process of a later version may send paces unknown to this one: these are skipped.
         account_id, *paces = str(payload).split()
         self.tell(int(account_id), [cast("Pace", pace) for pace in paces if pace in get_args(Pace)])
 
@@ -131,7 +131,7 @@ class CallbackNews:
             self._woken[account_id].set()
 
     def take(self, account_id: int) -> frozenset[Pace]:
-        """The paces at which to read now because its institution called; whoever fails to read tells again."""
+        """The paces at which to read now because its institution called; a failed reader restores them."""
         now_s = self._monotonic_s()
         if not self._told[account_id] or now_s < self._next_s.get(account_id, 0.0):
             return frozenset()
@@ -140,8 +140,8 @@ class CallbackNews:
         return frozenset(self._told.pop(account_id))
 
     async def rest(self, account_id: int, longest_s: float) -> None:
-        """Wait until an institution has told of an account that may be read for it, at most so long."""
-        # Called too soon after the last reading: what was told waits for that long, and is not lost.
+        """Wait until an institution has called about a readable account, at most this long."""
+        # Called too soon after the last reading: the call waits for that long, and is not lost.
         early_s = self._next_s.get(account_id, 0.0) - self._monotonic_s()
         if early_s > 0:
             await asyncio.sleep(min(early_s, longest_s))
@@ -158,7 +158,7 @@ ORDERS_MAX: Final = 16
 
 OpenRail = Callable[[OpenAccount, RailMemory], Rail]
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
-"""The last is what is to be read because the institution has called."""
+"""The last argument has the paces to read because the institution called."""
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 _log = structlog.get_logger(__name__)
@@ -178,7 +178,7 @@ class AccountReaders:
         self._settling = LineSettling()
         self._says_none = False
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
-        # Each reads for a call by itself: who takes the news takes it from nobody.
+        # Each reads for a call by itself: taking a call leaves it to the others.
         self._news: Mapping[LookAfter, CallbackNews] = {
             do: CallbackNews(context.clock.monotonic_s) for do in (look_after, read_contests, read_sent_returns)
         }
@@ -241,7 +241,7 @@ class AccountReaders:
                 # What sends ends with the account's pause, also before the next look.
                 opened = await find(account_id)
             except (errors.PixConnectError, SealBroken) as error:
-                # Health tells that it is not read. The reason names a file or a member of its own, and nothing secret.
+                # Health reports that it is not read. The reason names a file or a member, and nothing secret.
                 _log.warning("an account cannot be opened", account_id=account_id, reason=str(error))
                 await asyncio.sleep(AWAY_S[-1])
                 continue
@@ -270,24 +270,24 @@ class AccountReaders:
                 await news.rest(account_id, LOOK_EVERY_S)
 
     async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
-        """The context of an account that is opened anew."""
+        """The context of a newly opened account."""
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
         await note_certificates(self._context.pool, opened)
         return at_account(self._context, opened.account, self._open_rail(opened, memory))
 
 
 async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Do once what is due at an account; ``context`` is the account's.
+    """Do an account's due work once; ``context`` is the account's.
 
     Raises:
-        InstitutionUnavailable: What was recorded until then stays.
+        InstitutionUnavailable: Facts recorded until then stay.
     """
     await sweep_due(context, opened.institution, told)
     await expire_there(context, opened.institution)
 
 
 async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Read what is due of the account's own statement; where that is never answered, payments are read all the same."""
+    """Read the due part of the account's own statement; if that never works, payments are read all the same."""
     files = opened.institution.day_files
     if files is None:
         await sweep_statement(context, opened.account, opened.institution)
@@ -296,7 +296,7 @@ async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence
 
 
 async def read_contests(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Read what payers contest, where the institution tells it; where that is refused, payments are read all the same."""
+    """Read payers' contests, if the institution lists them; if that is refused, payments are read all the same."""
     await follow_contests(context, opened, is_called=bool(told))
 
 
@@ -315,7 +315,7 @@ async def send_defences(context: Context, opened: OpenAccount, fence: Fence, tol
 
 
 async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Begin what goes back by itself, hand over what is due over an account, and ask about what is silent."""
+    """Begin automatic returns, hand over due orders of an account, and query silent ones."""
     await give_back_due(context, opened)
     until = context.clock.now()
     while await move_due_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
@@ -329,7 +329,7 @@ async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence
 
 
 async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Ask about what was handed over before the account was paused."""
+    """Query orders handed over before the account was paused."""
     until = context.clock.now()
     while await ask_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
         pass

@@ -43,7 +43,7 @@ ALARMS_EVERY_S: Final = 20.0
 LIMITS_EVERY_S: Final = 60.0
 SWEEP_EVERY_S: Final = 300.0
 REST_TIMES: Final = 2
-"""What was there before an upgrade is chained between rests of so many times what a batch of it takes; so are texts swept."""
+"""Rows from before an upgrade are chained with pauses of this many times a batch's duration; so are texts swept."""
 APART_S: Final = 0.2
 """Between the first rounds of two chores."""
 AGAIN_AFTER_S: Final = 1.0
@@ -82,7 +82,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
         await search_usecases.forget_old(context.pool)
 
     async with asyncio.TaskGroup() as chores:
-        # One after the other: each that began at once would open a connection of its own, which PostgreSQL needs 6 MiB for.
+        # One after the other: each that began at once would open its own connection, which PostgreSQL needs 6 MiB for.
         for number, (name, chore, every_s) in enumerate(
             (
                 ("rotate", rotate, ROTATE_EVERY_S),
@@ -92,7 +92,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
                 ("clock", partial(_agree, context), AGREE_EVERY_S),
                 ("chain", partial(_chain, context, chain_usecases.chain_entries, CHAINED_MAX), CHAIN_EVERY_S),
                 ("audit", partial(_chain, context, chain_usecases.chain_audit, AUDIT_CHAINED_MAX), CHAIN_EVERY_S),
-                # Also when a worker starts: of one that is started each night they would never be told otherwise.
+                # Also when a worker starts: one that is started each night would never log them otherwise.
                 ("heads", partial(_tell_heads, context), HEADS_EVERY_S),
                 ("alarms", partial(alarm_usecases.look_for_alarms, context), ALARMS_EVERY_S),
                 ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
@@ -126,7 +126,7 @@ async def _sweep(context: Context) -> float | None:
 
 
 async def _tell_heads(context: Context) -> None:
-    # Nobody holds anybody to what happened in a sandbox, and its terminal is for people.
+    # A sandbox's history proves nothing to others, and its terminal is for people.
     if context.sandbox_control is None:
         await chain_usecases.tell_heads(context)
 

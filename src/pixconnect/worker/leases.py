@@ -4,17 +4,17 @@
 
     join ──► renew every 2 s: remove dead workers, release, take ──► ... ──► leave
      ▲                            │
-     └── connection lost, not renewed for 15 s, or the clock wrong: nothing is held, whatever is under way stops
+     └── connection lost, not renewed for 15 s, or the clock wrong: nothing is held, work in progress stops
 
 The worker's own connection carries its advisory lock, so its slots are free at once when it dies. The same connection listens
 for wake-ups of other processes. Leases keep real time: the sandbox clock does not move them.
 
-All workers share the slots evenly. A worker with more than its share releases the rest once nothing in them is under way; a
-worker with less takes what is free.
+All workers share the slots evenly. A worker with more than its share releases the rest once no work in them is in progress; a
+worker with less takes free ones.
 
-A part of the worker waits for news only so long (``Rest``): a wake-up may be lost, and time passes. Pollers that find nothing
-share one beat of the machine's clock, each shortly after the one before. A poller that wakes alone finds its code and data gone
-from the caches, which costs more than its query; all at the same time would need a connection each.
+A part of the worker waits for notifications only so long (``Rest``): a wake-up may be lost, and time passes. Pollers that find
+nothing share one beat of the machine's clock, each shortly after the one before. A poller that wakes alone finds its code and
+data gone from the caches, which costs more than its query; all at the same time would need a connection each.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Share(Struct, frozen=True, kw_only=True):
 
     @property
     def slots_count(self) -> int:
-        # Rounded up: otherwise some slots would belong to nobody.
+        # Rounded up: otherwise some slots would have no worker.
         return -(-SLOTS_COUNT // self.workers_count)
 
 
@@ -119,7 +119,7 @@ class Member(ABC):
         """Slots in which something is under way that another worker must not do beside us; they are not released yet."""
         return frozenset()
 
-    def slots_lost(self) -> None:  # noqa: B027  most parts have nothing to stop: what is under way is refused by its fence
+    def slots_lost(self) -> None:  # noqa: B027  most parts have nothing to stop: the fence refuses their work in progress
         """Stop the work under way: this worker holds no slot any more."""
 
     def oldest_due_at(self) -> datetime | None:
@@ -154,7 +154,7 @@ class SlotLeases:
         self._members.append(member)
 
     def listen(self, channel: str, hear: Callable[..., None]) -> None:
-        """Hear of another channel by the connection of the leases, from the next time it is opened."""
+        """Listen on another channel with the connection of the leases, from the next time it is opened."""
         self._listeners.append((channel, hear))
 
     @property
@@ -209,7 +209,7 @@ class SlotLeases:
         connection = await self._connect()
         try:
             with self._abort_if_silent(connection):
-                # A pool looks at its own connections only, and slots that we take elsewhere are missing to others there.
+                # A pool checks its own connections only, and slots that we take elsewhere are missing to others there.
                 if self._look is not None:
                     await self._look(connection)
                 if not await is_clock_right(self._clock, connection):
@@ -236,7 +236,7 @@ class SlotLeases:
 
     @contextmanager
     def _abort_if_silent(self, connection: Connection) -> Generator[None]:
-        """End whatever waits on a connection whose other end has gone without a word."""
+        """End all calls that wait on a connection whose other end has silently gone."""
         # To cancel is not enough: the driver then waits for the server's word on that, before it rolls back.
         timer = asyncio.get_running_loop().call_later(self._silent_max_s, connection.terminate)
         try:
@@ -269,7 +269,7 @@ class SlotLeases:
         self._wake(payload)
 
     def hear_own(self, news: str) -> bool:
-        """Hear what this process would tell all workers; answers whether there is no other that has work to find."""
+        """Receive this process's own wake-up of all workers; return whether no other worker has work to find."""
         self._wake(news)
         # A worker that gets slots looks for all that there is in them.
         return len(self.held) == SLOTS_COUNT
@@ -297,7 +297,7 @@ async def renew(
     async with connection.transaction():
         if not await lease_store.renew(connection, worker_id, oldest_due_at):
             return None
-        # Before counting: a dead worker would make everybody's share too small.
+        # Before counting: a dead worker would make every share too small.
         await lease_store.remove_gone(connection, worker_id)
         if released:
             await lease_store.release(connection, worker_id, released)

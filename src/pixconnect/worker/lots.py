@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LotWorker(Member):
-    """Does what is asked for of each charge of a lot."""
+    """Executes the requests for each charge of a lot."""
 
     def __init__(self, context: Context, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
         self._context = context
@@ -45,7 +45,7 @@ class LotWorker(Member):
 
     async def run(self) -> None:
         while True:
-            # Cleared before the work: what is told while it runs is looked for in the next round.
+            # Cleared before the work: notifications while it runs lead to another round.
             self._has_news.clear()
             try:
                 done_count = await self.work_once()
@@ -59,7 +59,7 @@ class LotWorker(Member):
                 await wait_for(self._has_news, rest_s)
 
     async def work_once(self) -> int:
-        """Do what is due, at most one batch; answers how many charges that were."""
+        """Execute due requests, at most one batch; return the number of charges."""
         slots = sorted(self._leases.held)
         if not slots:
             return 0

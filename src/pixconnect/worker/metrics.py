@@ -1,10 +1,10 @@
-"""What a worker measures: webhooks, and transfers and refunds on their way.
+"""A worker's metrics: webhooks, and transfers and refunds on their way.
 
 A metric is a row of one of the two tables, and a reading under its name below. The page of metrics is written from the rows.
 
-What a worker measures of accounts at institutions.
+Also a worker's metrics of accounts at institutions.
 
-What the database knows of them is told by each worker; what their institutions said last, by the one that has the account.
+Each worker reports the database's figures about them; the worker that has an account reports its institution's last balance.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from pixconnect.worker.rail_figures import RailFigures
 RECEIVED_MAX: Final = 10_000
 QUEUED_MAX: Final = 10_000
 UNCLOSED_DAYS_MAX: Final = 40
-"""Older days that are open are told by `pixconnect institution days`."""
+"""`pixconnect institution days` lists older open days."""
 _AN_HOUR: Final = timedelta(hours=1)
 
 Readings = Mapping[str, Mapping[str, Value] | Mapping[tuple[str, ...], Value]]
@@ -99,7 +99,7 @@ async def measure_accounts(pool: Pool, now: datetime, real_now: datetime) -> Rea
         now: In service time.
         real_now: By which days end.
     """
-    # Institutions end their days by real time, wherever the sandbox's clock stands.
+    # Institutions end their days by real time, regardless of the sandbox's clock.
     today = to_day(real_now)
     accounts = await figures_store.list_figures(pool, today, UNCLOSED_DAYS_MAX)
     # In a sandbox there is often none, and each scrape would ask in vain.
@@ -123,7 +123,7 @@ async def measure_accounts(pool: Pool, now: datetime, real_now: datetime) -> Rea
 
 
 COUNTED_MAX: Final = 100_000
-"""Counting stops here: asking how long a backlog is must not be a load of its own."""
+"""Counting stops here: measuring a backlog must not be a load."""
 
 Kind = Literal["gauge", "counter", "histogram"]
 Reading = Value | Mapping[str, Value] | Mapping[tuple[str, ...], Value]
@@ -162,8 +162,8 @@ _OF_ALL_WORKERS: Final = _tabulate(
     ("pixconnect_case_oldest_open_age_seconds", "gauge", ("kind",),
         "How long ago the oldest of these was found; 0 if there is none."),
     ("pixconnect_institution_alarms", "gauge", ("kind",),
-        "Accounts at institutions that are paused by an alarm: Pix that nobody here ordered (strays), or a large part of what "
-        "was there within an hour (drain); see `pixconnect institution show`."),
+        "Accounts at institutions that are paused by an alarm: Pix without an order here (strays), or a large part "
+        "of the balance within an hour (drain); see `pixconnect institution show`."),
     ("pixconnect_institution_transfers_waiting", "gauge", ("institution",),
         "Transfers that wait for a person at their institution, to be approved or for enough money there."),
     ("pixconnect_institution_transfer_oldest_waiting_age_seconds", "gauge", ("institution",),
@@ -178,10 +178,10 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "How long a certificate by which an account at an institution is reached is still valid: of the receiving or the "
         "sending credential, or the authority of the institution's own."),
     ("pixconnect_client_certificates", "gauge", ("state",),
-        "Certificates that clients which are let in are bound to: valid, ending within 30 days, or ended, so that nobody comes "
-        "in by them; see `pixconnect client list`."),
+        "Certificates bound to enabled clients: valid, ending within 30 days, or ended, so that their clients "
+        "cannot connect; see `pixconnect client list`."),
     ("pixconnect_institution_charges_waiting", "gauge", ("institution", "wanted"),
-        "Charges at institutions that are being opened, revised, removed or withdrawn, and whose outcome nobody knows yet; "
+        "Charges at institutions that are being opened, revised, removed or withdrawn, with an unknown outcome; "
         "counted up to 1000. See `pixconnect find --unresolved`."),
     ("pixconnect_institution_charge_oldest_waiting_age_seconds", "gauge", ("institution",),
         "How long the oldest of these has waited."),
@@ -209,8 +209,8 @@ _OF_THIS_WORKER: Final = _tabulate(
         "The rail's answers when this worker asked what became of an order."),
     ("pixconnect_rail_reports_total", "counter", ("report",),
         "Reports of the rail, repeated ones too: credit or return (money for us), credit_accepted, credit_held or "
-        "credit_cancelled (steps of a credit), settled or rejected (orders of ours), movement (what the institution moved by "
-        "itself), block (what it keeps from being spent), infraction (a Pix that somebody contests)."),
+        "credit_cancelled (steps of a credit), settled or rejected (orders of ours), movement (the institution's "
+        "own), block (money that cannot be spent), infraction (a contested Pix)."),
     ("pixconnect_rail_acknowledgements_total", "counter", ("result",),
         "Acknowledgements that this worker sent after it had recorded a report: accepted, or refused."),
     ("pixconnect_feed_positions_total", "counter", ("found_by",),
@@ -218,8 +218,8 @@ _OF_THIS_WORKER: Final = _tabulate(
     ("pixconnect_slots_held", "gauge", (),
         f"Slots in which this worker may start work; all workers together hold {SLOTS_COUNT}."),
     ("pixconnect_institution_balance_cents", "gauge", ("institution",),
-        "What an institution last said is on an account, while orders wait to leave it; only of institutions that tell a "
-        "balance, and read at most once a minute."),
+        "An institution's last reported balance of an account, while orders wait to leave it; only of institutions "
+        "with a balance, and read at most once a minute."),
 )
 # fmt: on
 FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, CALLS, *batch_metrics.FAMILIES)
@@ -259,7 +259,7 @@ def make_worker_read(
 
 
 def _measure_orders(found: Mapping[str, OrderFigures], now: datetime) -> dict[str, Reading]:
-    # A kind of which none is open has no row in the database, and is shown as zero all the same.
+    # A kind without open ones has no row in the database, and is shown as zero all the same.
     orders = {kind: found.get(kind, _NO_ORDERS) for kind in ("transfer", "refund")}
     return {
         "pixconnect_orders_due": {kind: figures.due_count for kind, figures in orders.items()},
@@ -321,7 +321,7 @@ async def _measure_waiting(context: Context) -> Sequence[Measured]:
         "pixconnect_deliveries_due": due_count,
         "pixconnect_delivery_oldest_due_age_seconds": _age_s(oldest_due_at, now),
         **_measure_orders(found, now),
-        # A reason of which nothing is kept is shown as zero: who reads it sees that it was looked at.
+        # A reason without kept reports is shown as zero: readers see that it was checked.
         "pixconnect_reports_kept": {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)},
         "pixconnect_cases": {kind: cases[kind].count if kind in cases else 0 for kind in get_args(CaseKind)},
         "pixconnect_case_oldest_open_age_seconds": {
@@ -347,7 +347,7 @@ async def _measure_waiting(context: Context) -> Sequence[Measured]:
 
 
 async def _read_proof(pool: Pool, real_now: datetime) -> Mapping[str, Reading]:
-    """What is known of the books; of a run that never was, nothing is told."""
+    """The state of the proof; without a run there is none."""
     runs = {extent: await run_store.find_last_ended(pool, extent) for extent in get_args(Extent)}
     ended = [(extent, run.began_at, run.ended_at) for extent, run in runs.items() if run is not None and run.ended_at]
     return {

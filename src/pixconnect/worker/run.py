@@ -64,7 +64,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     calls: Mapping[tuple[str, str], int]
     """Those to institutions, by account and outcome."""
     connect: Connect
-    """Opens a connection of its own for the leases."""
+    """Opens a separate connection for the leases."""
     limits: QueueLimits
     attempt_log: AttemptLog
     event_retention_days: int
@@ -74,7 +74,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
-    """Do what is due, until told to stop."""
+    """Do due work until stopped."""
     rail_figures, balances = RailFigures(), AccountBalances()
     there = InstitutionFigures(calls=parts.calls, balances_cents=balances.cents)
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))

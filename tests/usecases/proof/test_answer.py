@@ -236,7 +236,7 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
         ({"D1": "transfer:1"}, "ours: no transfer:1 is settled within 35 days of line D1"),
         ({"D1": "movement:C1"}, "ours: no movement:C1"),
         ({"D1": "sum"}, "ours: line D1 is not the sum"),
-        ({"D1": own, "D2": own}, "ours: one transfer or refund is at most one line"),
+        ({"D1": own, "D2": own}, "ours: one transfer or refund matches at most one line"),
         ({"C1": own}, "ours: no line C1 waits"),
     ):
         with pytest.raises(errors.BadRequest, match=match):

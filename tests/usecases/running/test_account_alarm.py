@@ -65,7 +65,7 @@ async def test_the_third_that_nobody_ordered_in_an_hour_pauses_the_account(watch
     await steal(watched, 3)
     assert await read_state(watched) == "paused"
     said = await tell_alarm(watched.live.context, watched.account.id)
-    assert said == "strays: 3 Pix left within an hour that nobody here ordered"
+    assert said == "strays: 3 Pix left within an hour without an order here"
     with pytest.raises(errors.ServiceUnavailable, match="1 account at an institution is paused by an alarm"):
         await check_accounts(watched.context)
     # Somebody who may must look; what they have seen pauses it no more, and the next three do.
@@ -112,7 +112,7 @@ async def test_more_than_half_of_what_was_there_in_an_hour_pauses_the_account(wa
     await send(watched, 100)
     assert await read_state(watched) == "paused"
     (row,) = await watched.live.fetch("select kind, said from account_alarm")
-    assert (row["kind"], "200100 cents left within an hour, of 400000 that were there" in row["said"]) == (
+    assert (row["kind"], "200100 cents left within an hour, of 400000: more than" in row["said"]) == (
         "drain",
         True,
     )

@@ -214,7 +214,9 @@ async def test_where_there_is_no_rail_health_says_so() -> None:
     async def read_waiting() -> RailWaiting:
         return RailWaiting(reports_count=0, silent_count=0)
 
-    with pytest.raises(errors.ServiceUnavailable, match=r"^no rail is configured: nobody can pay nor be paid$"):
+    with pytest.raises(
+        errors.ServiceUnavailable, match=r"^no rail is configured: payments are impossible in both directions$"
+    ):
         await check_rail(NoRail(), read_waiting, has_rail=False)
 
 

@@ -46,7 +46,7 @@ async def test_a_host_of_anothers_key_is_refused_at_both_doors_until_an_operator
         assert (row.property, row.value) == ("webhook.webhookUrl", url)
         assert "outro titular" in row.reason
     request = EndpointRequest(url="https://shop.example/x", secret=SECRET, event_types=["qrcode.approved"])
-    with pytest.raises(HostIsAnothers, match=r"^url: shop.example is told of another holder's Pix keys; ask"):
+    with pytest.raises(HostIsAnothers, match=r"^url: shop.example receives another holder's Pix keys; ask"):
         await endpoint_usecases.create_endpoint(context, thief, request)
     mine = await endpoint_usecases.create_endpoint(context, thief, structs.replace(request, url="https://b.example/"))
     with pytest.raises(HostIsAnothers):

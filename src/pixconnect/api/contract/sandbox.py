@@ -274,7 +274,7 @@ async def give_back(services: Services, request: Request[None, Nothing, ReturnRe
     arrival = await sandbox_usecases.give_back(
         services.context, request.caller, body.end_to_end_id, amount_cents, body.reason or "MD06"
     )
-    # The network calls what has ended well CONFIRMED; a refund of ours is RETURNED.
+    # The network calls what has ended well CONFIRMED; one of our refunds is RETURNED.
     return ReturnOutcome(
         return_identification=arrival.id,
         original_end_to_end_id=body.end_to_end_id,

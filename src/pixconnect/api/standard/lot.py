@@ -210,7 +210,7 @@ def _read_number(request: Asked) -> int:
 
 
 def _read_items(violations: Violations, members: Mapping[str, object], *, is_required: bool) -> Sequence[_Sent]:
-    """The charges that are named: objects, each with a txid of its own."""
+    """The charges that are named: objects, each with its own txid."""
     # A name of the standard's own rules: it writes it otherwise than the member.
     if "cobsv" not in members and not is_required:
         return ()

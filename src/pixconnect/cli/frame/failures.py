@@ -126,7 +126,7 @@ _UNKNOWN_SETTING = re.compile(r'unrecognized configuration parameter "([^"]*)"$'
 
 
 def explain(error: BaseException) -> str | None:
-    """The line to show; ``None`` for a defect of ours, whose traceback says more."""
+    """The line to show; ``None`` for an internal defect, whose traceback says more."""
     if isinstance(error, _SAY_IT_ALL):
         return str(error)
     if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):

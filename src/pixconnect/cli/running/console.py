@@ -1,4 +1,4 @@
-"""``console``: pages for people, in a process of its own; ``run`` starts it at the first connection to its port.
+"""``console``: pages for people, in a separate process; ``run`` starts it at the first connection to its port.
 
 Alone it answers on PIXCONNECT_CONSOLE_HOST and PIXCONNECT_CONSOLE_PORT, or on the socket that systemd hands over.
 """

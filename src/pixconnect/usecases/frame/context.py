@@ -73,7 +73,7 @@ class Institutions(Protocol):
         ...
 
     async def find_receiving(self, account_id: int) -> OpenAccount | None:
-        """An account at which charges are opened: one that is active, or that somebody or an alarm has paused."""
+        """An account at which charges are opened: an active one, or one paused by an operator or an alarm."""
         ...
 
     async def find_read(self, account_id: int) -> OpenAccount | None:
@@ -110,7 +110,7 @@ async def find_abilities(institutions: Institutions, account_id: int | None, own
 
 
 async def explain_pause(institutions: Institutions, account_id: int) -> errors.ServiceUnavailable:
-    """Why nothing leaves an account; after a loss nobody knows whether what is asked for was done before it."""
+    """Why no money leaves an account; after a loss it is unknown whether a repeated request was done before it."""
     why = "paused; nothing was done"
     may_be_done = await is_lost(institutions, account_id)
     if may_be_done:
@@ -158,7 +158,7 @@ async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[st
 
 _REMEMBERED_MAX: Final = 8192
 LOOK_UP_TIMEOUT_S: Final = 1.0
-"""A busy database answers what is due first."""
+"""A busy database answers due work first."""
 
 _log = structlog.get_logger(__name__)
 
@@ -169,7 +169,7 @@ class OrderTraces:
         self._by_name = BoundedCache[str, TracedOrder | None](_REMEMBERED_MAX)
 
     async def look_up(self, names: Sequence[str]) -> None:
-        """Find those of orders, before they are marked; whatever goes wrong, the orders go on without them."""
+        """Find the traces of orders, before they are marked; after any error, the orders continue without them."""
         unknown = [name for name in names if name not in self._by_name]
         if not unknown:
             return
@@ -183,7 +183,7 @@ class OrderTraces:
             self._by_name.keep(name, found.get(name))
 
     def recall(self, name: str) -> TracedOrder | None:
-        """What is known of an order; ``None`` where it has no trace, or it is not known."""
+        """An order's trace; ``None`` if it has none, or it is unknown."""
         return self._by_name.get(name)
 
 
@@ -215,14 +215,14 @@ class Policy(Struct, frozen=True, kw_only=True):
     webhook_pending_max: int = 100_000
     """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""
     face_answers: Mapping[str, str] = {}
-    """What was chosen where no source says what an institution answers, by the face's name and the choice's."""
+    """The chosen answers where an institution's answer is undocumented, by the face's name and the choice's."""
 
 
 TRIES_MIN: Final = 3
 LASTING_MIN_S: Final = 10.0
 """Both must be reached: three tries alone pass in a moment, and the scheme waits 40 s for an answer."""
 OVERTAKEN_MIN_S: Final = 300.0
-"""So long one is waited for that is told later than what is said of it; by then it was never here."""
+"""How long a later fact is waited for; if it is missing by then, it never existed here."""
 FAILURES_REMEMBERED_MAX: Final = 4096
 """The one that has not failed for longest is forgotten first."""
 
@@ -239,7 +239,7 @@ class FailedReports:
 
     def is_about_nothing(self, name: str, now_s: float) -> bool:
         """Count that what this report is about is not known; answers whether it was waited for long enough."""
-        # Of a name of its own: having waited for it is no failure to record it.
+        # Under a separate name: waiting for it is no failure to record it.
         return self._count(f"about {name}", now_s, self._overtaken_min_s)
 
     def _count(self, name: str, now_s: float, lasting_min_s: float) -> bool:
@@ -310,7 +310,7 @@ class Context(Writer, frozen=True, kw_only=True):
 
 
 async def draw_fault(context: Context, message: Message) -> str:
-    """The effect of the rule; empty where there is none, or nobody to ask."""
+    """The effect of the rule; empty if there is none, or no sandbox to ask."""
     if context.sandbox_control is None:
         return ""
     try:
@@ -349,7 +349,7 @@ class LoneWrite:
 
     @contextmanager
     def _committing(self) -> Generator[None]:
-        """Wrap whatever commits: until its answer arrives, nobody knows whether it did."""
+        """Wrap commits: until its answer arrives, the outcome is unknown."""
         could_be_before, self.may_be_durable = self.may_be_durable, True
         try:
             yield
@@ -380,7 +380,7 @@ async def write_alone(pool: Pool) -> AsyncGenerator[Connection]:
 
 @contextmanager
 def or_unknown(unknown: errors.OutcomeUnknown) -> Generator[None]:
-    """What was asked for is kept, and somebody goes on with it: whatever fails here, it is not true that nothing was done."""
+    """The request is stored, and a worker continues it: after any failure here, "nothing was done" would be wrong."""
     try:
         yield
     except (*DATABASE_AWAY, *DATABASE_BUSY, errors.ServiceUnavailable) as error:

@@ -32,7 +32,7 @@ async def create_client(
     """Make a client of a holder; its secret is returned here and cannot be read again.
 
     Args:
-        client_id: One that nobody has; empty lets it be made, as its secret.
+        client_id: An unused one; if empty, one is made, as is its secret.
     """
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")

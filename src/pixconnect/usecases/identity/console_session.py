@@ -1,15 +1,15 @@
 """Signing in to the console, and its sessions: sessions are rows; the browser holds a token, and we keep only its hash.
 
-An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow guessing down as at
-the tokens: ten failures a minute for an address. Wrong passwords of one name count together only up to ten times as many, or
-anybody could keep an operator out; we make the passwords, and nobody guesses them. Codes have six digits: ten wrong ones within
-an hour that came with the right password lock the account until `operator unlock`. The door does not say so, because it would
-tell that the password is right.
+An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow guessing down as for
+tokens: ten failures a minute for an address. Wrong passwords of one name count together only up to ten times as many, or any
+caller could lock an operator out; we make the passwords, so they cannot be guessed. Codes have six digits: ten wrong ones
+within an hour that came with the right password lock the account until `operator unlock`. The answer does not show that,
+because it would confirm the password.
 
-A session of a client is good for as long as a token would be: a client that is disabled, deleted, or has a new secret has none.
-All instants are real time.
+A session of a client is valid for as long as a token would be: a client that is disabled, deleted, or has a new secret has
+none. All instants are real time.
 
-The accounts of those who operate the console, made and removed on the command line, where their secrets are shown once.
+The accounts of the console's operators, made and removed on the command line, where their secrets are shown once.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ async def reset_operator(context: Operator, name: str) -> IssuedOperator:
             issued.operator, role=before.role, created_at=before.created_at, reset_at=issued.operator.created_at
         )
         await console_store.update_operator(connection, after)
-        # Whoever had the secrets of before may be signed in by them.
+        # A holder of the former secrets may be signed in by them.
         await console_store.delete_sessions_of(connection, name)
         await audit.record(context, connection, "operator reset", _audited(name))
     return structs.replace(issued, operator=after)
 
 
 async def unlock_operator(context: Operator, name: str) -> ConsoleOperator:
-    """Take codes again of an account that wrong ones have locked; its password, which somebody else may know, stays."""
+    """Accept codes again for an account locked by wrong ones; its password, which a stranger may know, stays."""
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, name)
         await console_store.note_code(connection, after := structs.replace(before, wrong_codes_at=()))
@@ -239,16 +239,16 @@ class SignIn:
             verdict = await token_issuer.judge(context, connection, request)
             if isinstance(verdict, Client):
                 session = _session_of(context, client_id=verdict.client_id)
-                # Up to a second ahead, as its tokens are, or a secret that is new would let nobody in.
+                # Up to a second ahead, as its tokens are, or a new secret would not work.
                 began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
                 return await _begin(context, connection, structs.replace(session, created_at=began_at))
         raise verdict
 
     async def link(self, token: str) -> NewSession:
-        """Let in whoever opens a link for the first time, as the operator of a sandbox; refuses as ``operator`` does."""
+        """Sign in the first user of a link, as the operator of a sandbox; refuses as ``operator`` does."""
         context = self._context
         if not context.policy.is_sandbox:
-            raise errors.Forbidden("nobody signs in by a link but to a sandbox")
+            raise errors.Forbidden("signing in by a link requires a sandbox")
         async with write_alone(context.pool) as connection:
             if not await console_store.use_link(connection, _hash(token), context.clock.real_now()):
                 raise errors.Unauthorized("this link was used already, or its time is over")
@@ -256,9 +256,9 @@ class SignIn:
 
 
 async def make_link(context: Operator) -> str:
-    """Make what lets one browser in, once; answers its token."""
+    """Make a link that signs in one browser, once; returns its token."""
     if not context.policy.is_sandbox:
-        raise errors.Forbidden("nobody signs in by a link but to a sandbox")
+        raise errors.Forbidden("signing in by a link requires a sandbox")
     token, ends_at = context.entropy.token(_TOKEN_LENGTH), context.clock.real_now() + LINK_LASTS
     async with write_alone(context.pool) as connection:
         await console_store.insert_link(connection, _hash(token), ends_at)
@@ -283,7 +283,7 @@ async def find_session(context: Operator, token: str, *, is_used: bool = True) -
 
 
 async def list_sessions(context: Operator, visitor: Visitor) -> list[ConsoleSession]:
-    """The sessions that are good now: an operator sees all, a holder's visitor those of its own client."""
+    """The valid sessions: an operator sees all, a holder's visitor those of its own client."""
     client_id = visitor.name if visitor.kind == "holder" else None
     async with context.pool.acquire() as connection:
         return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)

@@ -41,7 +41,7 @@ from pixconnect.usecases.institutions.credential import (
     tell_operator,
 )
 
-# Few: each takes a connection of its own, and no account should wait long for its turn.
+# Few: each takes its own connection, and no account should wait long for its turn.
 _PAUSED_AT_ONCE: Final = 4
 STILL_TRIES_MAX: Final = 5
 """So often we look for a moment in which nothing moves, to begin the books in it."""
@@ -56,11 +56,11 @@ class OpeningBalance(Struct, frozen=True, kw_only=True):
 class PausedAccounts(Struct, frozen=True, kw_only=True):
     names: Sequence[str]
     failed: Sequence[str]
-    """Of which nobody knows that nothing leaves them any more, each with the reason."""
+    """Those that may still send money, each with the reason."""
 
 
 class ShownAccount(Struct, frozen=True, kw_only=True):
-    """An account with what our books and the institution say of it."""
+    """An account with our books' and the institution's state of it."""
 
     account: InstitutionAccount
     balance_here_cents: int
@@ -85,11 +85,11 @@ async def add_account(
     """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
 
     Args:
-        opening_cents: What is on it, where the institution's API tells no balance.
+        opening_cents: Its balance, if the institution's API has none.
         read_file: Reads the secrets that stay in files.
 
     Raises:
-        BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot lie there.
+        BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot be on it.
         NotFound: There is no such holder.
         ServiceUnavailable: The institution gave no answer, or another account is being added; nothing was done.
     """
@@ -131,7 +131,7 @@ async def read_account(context: Operator, name: str) -> ShownAccount:
 
 
 async def set_state(context: Operator, name: str, state: AccountState) -> InstitutionAccount:
-    """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing."""
+    """Pause an account, so that no calls are made to it, or resume it; repeating it changes nothing."""
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, name), name)
         if before.state == "closed":
@@ -158,7 +158,7 @@ async def set_state(context: Operator, name: str, state: AccountState) -> Instit
 
 
 async def pause_all(context: Operator) -> PausedAccounts:
-    """Let no money leave any account any more; those that are closed for good are left as they are."""
+    """Stop outgoing money of all accounts; those closed for good stay as they are."""
     # Given back before the turns begin, which take their own connections.
     async with context.pool.acquire() as connection:
         found = [one.name for one in await account_store.list_all(connection) if one.state != "closed"]
@@ -169,7 +169,7 @@ async def pause_all(context: Operator) -> PausedAccounts:
             try:
                 await set_state(context, name, "paused")
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
-                # One that was closed or removed meanwhile is told of too: whoever stops all looks at each.
+                # One closed or removed meanwhile is reported too: the operator checks each.
                 return f"{name} ({error or type(error).__name__})"
         return None
 
@@ -213,7 +213,7 @@ async def rotate_account(
 
 
 async def _name_alone(connection: Connection) -> None:
-    """Let nobody else add an account, or change its credentials, until this transaction has ended."""
+    """Lock the adding of accounts, and changes of their credentials, until this transaction has ended."""
     try:
         await account_store.name_alone(connection)
     except asyncpg.LockNotAvailableError:
@@ -230,7 +230,7 @@ def _refuse_other_environment(environment: Environment, taken: Environment | Non
 
 
 async def remove_account(context: Operator, name: str) -> InstitutionAccount:
-    """Forget an account that nothing of the last 90 days names, with its credentials; what is older stays readable."""
+    """Remove an account without references in the last 90 days, with its credentials; older facts stay readable."""
     now = context.clock.real_now()
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
@@ -292,9 +292,9 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
     """Find a moment in which nothing moves: what came in around it might be counted twice, or not at all."""
     if institution.traits.has_balance == (stated_cents is not None):
         raise errors.BadRequest(
-            "opening_balance: the institution tells it; leave it out"
+            "opening_balance: the institution reports it; omit it"
             if stated_cents is not None
-            else "opening_balance: this institution's API tells no balance: name what is on the account now, in cents"
+            else "opening_balance: this institution's API has no balance: give the account's present one, in cents"
         )
     if stated_cents is not None and not 0 <= stated_cents <= AMOUNT_MAX_CENTS:
         raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents")

@@ -18,15 +18,15 @@ from pixconnect.writing.service_time import service_now_to_write
 
 
 async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Proposal | None:
-    """Allow so much to leave an account; what was proposed before is forgotten. What is less than before acts at once.
+    """Permit this much to leave an account; an earlier proposal is discarded. A reduction acts at once.
 
     Returns:
-        The proposal to allow more, which another operator must confirm; ``None`` where all of it acts already: it is less
-        than before, or the account is a counterpart's, where nothing can be lost.
+        The proposal to permit more, which another operator must confirm; ``None`` if all of it acts already: it is a reduction,
+        or the account is a counterpart's, where nothing can be lost.
 
     Raises:
         NotFound: There is no such account.
-        BadRequest: Nothing is said, or a sum that cannot be.
+        BadRequest: Nothing is stated, or an impossible sum.
         ServiceUnavailable: It is more, and this machine's clock is wrong; nothing was done.
     """
     async with write_alone(context.pool) as connection:
@@ -37,7 +37,7 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
         await proposal_store.forget(connection, account.id, "allow")
         proposal = None
         if now_allowed != asked:
-            # Its hour would begin when nobody was looking yet. What is less never waits for a clock.
+            # Its hour would begin before it is visible. A reduction never waits for a clock.
             await service_now_to_write(context.clock, connection)
             said = {member: getattr(asked, member) for member in WantedAllowance.__struct_fields__}
             subject = name_account(name)

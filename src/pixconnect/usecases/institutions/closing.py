@@ -1,12 +1,12 @@
-"""Closes an account whose institution is gone for good: its final file is the last word, and two operators agree to it.
+"""Closes an account whose institution is gone for good: its final file decides, and two operators agree to it.
 
 ::
 
     close: the file is read as any statement, and its balance is the books' ► a proposal
     confirm, by another: pause ► its charges end ► each holder's balance leaves by a movement ► closed
 
-Killed at any instant and confirmed again, it goes on: the account is paused meanwhile, and each movement has its own name.
-What leaves is what was proposed: where the books have moved since, the closing is proposed anew, by a file that has that too.
+Killed at any instant and confirmed again, it goes on: the account is paused meanwhile, and each movement has its own name. The
+proposed sums leave: if the books have moved since, the closing is proposed again, by a file that includes the movement.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
 
     Raises:
         NotFound: There is no such account.
-        BadRequest: It is closed, the file cannot be read for certain, or it tells no balance at its end or another one than the
-            books.
+        BadRequest: It is closed, the file cannot be read for certain, or its closing balance is missing or differs from the
+        books.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
@@ -60,7 +60,7 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
         raise errors.BadRequest(f"statement: no file of its form is confirmed: `institution statement {name}` shows it")
     recorded = await record_file(context, name, content)
     if recorded.closing_cents is None:
-        raise errors.BadRequest("statement: the file tells no balance at its end, so it is no final one")
+        raise errors.BadRequest("statement: the file has no closing balance, so it is not final")
     # Posted first, so that the balance here that is proposed has all of the file's lines in it.
     await settle_items(writes, account)
     async with write_alone(context.pool) as connection:
@@ -71,8 +71,8 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
             raise errors.BadRequest(f"statement: {invested_cents} cents of the account are invested: redeem them first")
         if here_cents != recorded.closing_cents:
             raise errors.BadRequest(
-                f"statement: its balance is {recorded.closing_cents} cents, and that of the books "
-                f"{here_cents}: record what is missing, or adjust it by its case"
+                f"statement: its balance is {recorded.closing_cents} cents, and that of the books {here_cents}: "
+                "record the missing facts, or adjust it by its case"
             )
         said = dict[str, str | int](
             last_on=recorded.last_on.isoformat(),
@@ -83,7 +83,7 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
 
 
 async def close_account(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
-    """Do what was proposed: everything there ends, the balance leaves, and nothing is asked there ever again."""
+    """Execute the proposal: everything there ends, the balance leaves, and no calls are made to it any more."""
     check_confirmation(proposal, context.operator, context.clock.real_now())
     last_on = date.fromisoformat(str(proposal.proposal["last_on"]))
     last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
@@ -93,7 +93,7 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
         if locked.state == "closed":
             raise errors.BadRequest(f"name: the account {account.name} is closed for good")
         if await account_store.has_difference(connection, account.id):
-            raise errors.BadRequest("confirm: something is adjusted there: undo it or write it off, by its case")
+            raise errors.BadRequest("confirm: the account has an adjustment: reverse it or write it off, by its case")
         lying = await account_store.list_left(connection, account.id)
         await _refuse_orders(writes, list(lying))
         if sum(left_cents + taken_cents for left_cents, taken_cents in lying.values()) != proposed_cents:
@@ -101,7 +101,7 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
         # A process learns of it within a second; what one has read or opened until then is seen at the end.
         await account_store.pause(connection, account.id)
         await _give_up(connection, account)
-    # Some at a time, each in a transaction of its own: killed in between, the rest is still pending, and is found again.
+    # Some at a time, each in a separate transaction: killed in between, the rest is still pending, and is found again.
     while await _end_charges(context, account, last_at):
         pass
     for holder_id, (left_cents, _) in lying.items():
@@ -134,7 +134,7 @@ async def _refuse_orders(context: Writer, holder_ids: Sequence[int]) -> None:
 
 
 async def _end_charges(context: Operator, account: InstitutionAccount, last_at: datetime) -> int:
-    """Expire what ended before the final file did, and remove the rest, which nobody can pay there; answers how many."""
+    """Expire charges that ended before the final file, and remove the rest, now unpayable; return their number."""
     ended = 0
     async with write_alone(context.pool) as connection:
         pending = await charge_store.list_pending_there(connection, account.id, _CHARGES_AT_ONCE)
@@ -163,7 +163,7 @@ async def _let_leave(writes: Writer, account: InstitutionAccount, holder_id: int
     if balance is None or balance.available_cents - balance.deficit_cents != left_cents:
         raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
     number = 0
-    # A confirmation that was cut off may have posted one, and more may have come in since: each has a name of its own.
+    # An interrupted confirmation may have posted one, and more may have come in since: each has its own name.
     while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, holder_id, number))]):
         number += 1
     item_id = _name_item(account, holder_id, number)

@@ -52,7 +52,7 @@ def seal_credentials(
 
 
 async def read_sending_credential(connection: Connection | Pool, box: SecretBox, account_id: int) -> Credential | None:
-    """What sends; ``None`` where the account has none of its own."""
+    """The sending credential; ``None`` if the account has no separate one."""
     sealed = await account_store.read_sealed(connection, account_id)
     if sealed is None or sealed.sending is None:
         return None
@@ -60,12 +60,12 @@ async def read_sending_credential(connection: Connection | Pool, box: SecretBox,
 
 
 async def find_why_sealed(context: Operator, connection: Connection, account_id: int) -> str | None:
-    """Why this process cannot open what sends; ``None`` if it can, or the account has nothing of its own that sends."""
+    """Why this process cannot open the sending credential; ``None`` if it can, or the account has no separate one."""
     if context.sending_box is not None:
         try:
             await read_sending_credential(connection, context.sending_box, account_id)
         except SealBroken:
-            # A backup has what was sealed then, and the key may have been replaced since.
+            # A backup has the values sealed at its time, and the key may have been replaced since.
             return "PIXCONNECT_SENDING_SECRET_KEY is not the key that it was sealed with"
         return None
     sealed = await account_store.read_sealed(connection, account_id)
@@ -104,14 +104,14 @@ async def list_ending(connection: Connection | Pool, now: datetime) -> list[Endi
 
 
 class KnownAccount(Struct, frozen=True, kw_only=True):
-    """An account that is not closed, with what it receives by: what tells whether it is another one."""
+    """An account that is not closed, with its receiving credential: they identify it."""
 
     account: InstitutionAccount
     client: Credential
 
 
 def read_no_file(path: str) -> str:
-    """As ``ReadFile``, where none can be read: what only a file tells is refused then."""
+    """As ``ReadFile``, if none can be read: a comparison that needs a file is refused then."""
     raise errors.BadRequest(f"{path}: cannot be read")
 
 
@@ -125,13 +125,13 @@ async def list_known(connection: Connection, box: SecretBox) -> list[KnownAccoun
 
 
 def find_shared(one: KnownAccount, other: KnownAccount, read_file: ReadFile) -> str | None:
-    """As ``find_shared_member``, wherever their secrets are kept.
+    """As ``find_shared_member``, for secrets stored anywhere.
 
     Raises:
-        BadRequest: Only what is in a file tells it, and that cannot be read.
+        BadRequest: The comparison needs a file that cannot be read.
     """
     shared = find_shared_member(one.account, one.client, other.account, other.client)
-    # One that has a client_id is known by that, whatever its secret is.
+    # One with a client_id is identified by that, regardless of its secret.
     if (
         shared
         or one.client.client_id
@@ -143,8 +143,8 @@ def find_shared(one: KnownAccount, other: KnownAccount, read_file: ReadFile) -> 
         clients = _with_secret(one.client, read_file), _with_secret(other.client, read_file)
     except errors.BadRequest as error:
         raise errors.BadRequest(
-            f"client_secret_file: nobody knows whether {one.account.name} and {other.account.name} are one account: "
-            f"{error.message}"
+            f"client_secret_file: it is unknown whether {one.account.name} and {other.account.name} are one "
+            f"account: {error.message}"
         ) from None
     return find_shared_member(one.account, clients[0], other.account, clients[1])
 
@@ -156,7 +156,7 @@ def _with_secret(client: Credential, read_file: ReadFile) -> Credential:
 
 
 async def refuse_same_account(connection: Connection, box: SecretBox, one: KnownAccount, read_file: ReadFile) -> None:
-    """Refuse an account that is, by a key, its number or its client, another one here that is not closed.
+    """Refuse an account that is the same, by a key, its number or its client, as an open one here.
 
     Two accounts here that are one there would count its money twice, whichever reads it first.
     """
@@ -168,15 +168,15 @@ async def refuse_same_account(connection: Connection, box: SecretBox, one: Known
 
 async def _read_known(connection: Connection, box: SecretBox, account: InstitutionAccount) -> Credential:
     try:
-        return errors.require(await read_credential(connection, box, account.id), "what is listed is there")
+        return errors.require(await read_credential(connection, box, account.id), "a listed account has a row")
     except SealBroken:
-        return Credential()  # health tells of it; the numbers and keys are compared all the same
+        return Credential()  # health reports it; the numbers and keys are compared all the same
 
 
 async def try_permissions(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Sequence[PermissionTried]:
-    """Try each permission of the credentials without moving money, and note and tell when their certificates end."""
+    """Try each permission of the credentials without moving money, and record and return when their certificates end."""
     institution = await open_for_operator(context, open_institution, account)
     tried = await _check(institution, account)
     async with write_alone(context.pool) as connection:

@@ -82,7 +82,7 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     days: Sequence[JudgedDay]
     """Past days whose reported balances and lines disagree."""
     items: Sequence[RecordedItem]
-    """The institution's items of past days without a record of ours."""
+    """The institution's items of past days without one of our records."""
     lines: Sequence[BookLine]
     """Our lines of days read after their end that the statement lacks."""
     is_cut: bool

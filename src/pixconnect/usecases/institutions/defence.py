@@ -1,7 +1,6 @@
-"""What holders answer to contests: read, list, answer; a worker sends the words until the institution has them, and reminds.
+"""Holders' answers to contests: read, list, answer; a worker sends an answer until the institution has it, and reminds.
 
-The words are kept before they are sent. What nobody knows the outcome of is sent again: an institution takes the same
-words once.
+An answer is stored before it is sent. One with an unknown outcome is resent: an institution accepts the same words once.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ async def _defend_alone(context: Context, found: Infraction, text: str, act: Act
 
 
 async def do_due(context: Context, slots: Sequence[int], count_max: int) -> int:
-    """Send what is to be sent and remind of what ends soon, in some slots; answers how many were due."""
+    """Send pending answers and due reminders, in some slots; return the number due."""
     now = context.clock.now()
     due = await infraction_store.find_due(context.pool, slots, now, count_max)
     sending = [each for each in due if each.institution_id is None and each.send_at is not None and each.send_at <= now]
@@ -147,7 +146,7 @@ async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[Def
 
 
 async def send_due_there(context: Context, opened: OpenAccount, count_max: int) -> int:
-    """Send what is to be sent to one institution, one after the other; answers how many were due.
+    """Send pending answers to one institution, one after the other; return the number due.
 
     ``context`` is the account's.
     """
@@ -156,7 +155,7 @@ async def send_due_there(context: Context, opened: OpenAccount, count_max: int) 
         return 0
     due = await infraction_store.find_unsent_there(context.pool, opened.account.id, context.clock.now(), count_max)
     for each in due:
-        # Noted before the next one is sent, so that whoever is stopped between two sends no more than one again.
+        # Recorded before the next one is sent, so that an interruption repeats at most one.
         await _note(context, _join([each], [await contests.defend(_word(each))]))
     return len(due)
 
@@ -180,7 +179,7 @@ async def _note(context: Context, answers: Sequence[InfractionAnswer]) -> None:
 
 async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction | errors.PixConnectError]:
     work = await lock_balances(batch)
-    # What is told says how much is blocked.
+    # Its event contains the blocked sum.
     await work.claim(HeldBlocks).read()
     found = await infraction_store.lock_by_id(
         work.connection, sorted({(each.infraction_id, each.holder_id) for each in batch})

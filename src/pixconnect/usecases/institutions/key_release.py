@@ -1,6 +1,6 @@
 """Releases a removed Pix key whose former holder's account can no longer be read: one operator proposes, another confirms.
 
-The confirmed proposal is the release: whoever gives the key to another holder looks for it (``read_quarantine`` in the schema).
+The confirmed proposal is the release: assigning the key to another holder looks for it (``read_quarantine`` in the schema).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Joins lines of an account's statement to transfers, refunds and movements, and judges those that are left.
+"""Joins lines of an account's statement to transfers, refunds and movements, and judges the rest.
 
-The network's names are looked up first, wherever in time our lines are; then what only looks alike.
+The network's names are looked up first, at any date of our lines; then resemblances.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ async def list_alone(connection: Connection, account: InstitutionAccount, since:
 async def _join_named(
     connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem]
 ) -> tuple[set[str], Sequence[RecordedItem]]:
-    """By the network's names and the movements' items, wherever in time our lines are.
+    """By the network's names and the movements' items, at any date of our lines.
 
     Returns:
-        The items that were joined, and those that only looked like one of their lines and are alone again.
+        The joined items, and items detached from lines that they only resembled.
     """
     joined_ids, released = set[str](), list[RecordedItem]()
     for start in range(0, len(alone), AT_ONCE):
@@ -113,7 +113,7 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
 async def _list_near(
     connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> list[BookLine]:
-    """Lines of ours that no item is, of the amounts and about the days of some items without names; of any, if one is a sum."""
+    """Our unmatched lines, of the amounts and about the days of some items without names; of any, if one is a sum."""
     bare = [item for item in items if not item.names]
     if not bare:
         return []

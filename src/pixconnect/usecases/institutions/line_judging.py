@@ -1,4 +1,4 @@
-"""Judges lines of an account's statement by what is recorded of their days, and records what they are.
+"""Judges lines of an account's statement by the recorded facts of their days, and records the outcomes.
 
 The lock on recording is held until the transaction ends: two readings of one file at once would both find its lines new.
 """
@@ -55,14 +55,14 @@ async def judge_file(
     """Judge and record a file's lines, in the caller's transaction.
 
     Args:
-        others: Days that another form has told whole: their lines are those of ``judge_second``.
+        others: Days that another format has reported completely: their lines are those of ``judge_second``.
         dated: As ``StatementFile.date`` returns it.
     """
     await item_store.lock_recording(connection, account.id)
     lines = [item for item in file.items if item.day not in others]
     evidence = await _read_evidence(connection, account, file, lines, dated)
     evidence = structs.replace(evidence, elsewhere=frozenset(others))
-    # What another form has told already, under its own texts and ids, is that line.
+    # A line reported by another format, under its own texts and ids, is the same line.
     told = [item for item in evidence.known if item.waits not in SET_ASIDE]
     told += [item for item in evidence.known if item.waits == "no_money" and item.source != file.format]
     matches = compare(lines, told, file.format).matches
@@ -101,7 +101,7 @@ async def write_judged(
 async def _find_again(
     connection: Connection, account_id: int, source: ItemSource, new: Sequence[InstitutionItem]
 ) -> None:
-    """Lines that another form alone had, and that waited: the form that tells their days has them now."""
+    """Lines that another format alone had, and that waited: the format of their days has them now."""
     if not new:
         return
     days = min(item.day for item in new), max(item.day for item in new)
@@ -175,7 +175,7 @@ def _is_of(item: RecordedItem, source: ItemSource) -> bool:
 
 
 def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:
-    """The told balances at the ends of days."""
+    """The reported balances at the ends of days."""
     ends = {day.day - timedelta(days=1): day.opening_cents for day in days if day.opening_cents is not None}
     for day in days:
         if day.closing_cents is not None:
@@ -184,7 +184,7 @@ def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:
 
 
 async def _find_opening(connection: Connection, account: InstitutionAccount) -> int | None:
-    """What was on the account at the end of the day on which its books began, unless a line of that day tells no hour."""
+    """The balance at the end of the day on which the account's books began, unless a line of that day has no hour."""
     day = to_day(account.opened_at)
     before_cents = await item_store.sum_before_opening(connection, account.id, day)
     has_investments = find_balance_meaning(account) == "with_investments"

@@ -1,7 +1,7 @@
-"""Joins lines that move money between an account and an investment of its own, which no holder has less or more by.
+"""Joins lines that move money between an account and its own investment, by which no holder has less or more.
 
-Call it where no other line of the account is joined meanwhile. If a process dies after the yield's movement, the next run joins
-the line with that yield, though the position may have changed.
+Call it while no other line of the account is joined. If a process dies after the yield's movement, the next run joins the line
+with that yield, though the position may have changed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def plan(
 async def hold_back(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> list[UnmatchedItem]:
-    """The same lines; redemptions of what no recorded line has applied wait."""
+    """The same lines; redemptions without a recorded application wait."""
     planned = await plan(connection, account, left)
     return [
         structs.replace(one, waits="could_be_ours") if planned.get(one.item.item_id, 0) is None else one for one in left

@@ -82,11 +82,11 @@ async def propose(
 async def confirming(
     context: Operator, account: InstitutionAccount, proposal: Proposal
 ) -> AsyncGenerator[tuple[Connection, InstitutionAccount]]:
-    """A transaction that does what was proposed, which is confirmed with it; the account is locked.
+    """A transaction for the proposed action, which also confirms the proposal; the account is locked.
 
     Raises:
         Forbidden: It is the operator's own proposal.
-        NotFound: It was taken back, replaced or confirmed meanwhile, or the account was removed.
+        NotFound: It was withdrawn, replaced or confirmed meanwhile, or the account was removed.
     """
     check_confirmation(proposal, context.operator, context.clock.real_now())
     async with write_alone(context.pool) as connection:

@@ -32,7 +32,7 @@ _decode_party = msgspec.json.Decoder(Party).decode
 
 
 class AccountFence:
-    """Stands for the account's slot whatever slots its orders have: one worker does all that is done at an account."""
+    """Stands for the account's slot, in place of its orders' slots: one worker does all work of an account."""
 
     def __init__(self, fence: Fence, slot: int) -> None:
         self._fence = fence
@@ -88,7 +88,7 @@ class StoredRailMemory:
 
     def _mint(self, order: OrderNaming) -> RailStep:
         now = self._clock.real_now()
-        # Its name is ours to choose, so it has one at once; where a first step tells another, it waits for that.
+        # Its name is ours to choose, so it has one at once; if a first step returns another, it waits for that.
         named = "new" if self._names_first and order.kind == "order" else "minted"
         name = name_order_there if order.kind == "order" else name_refund_there
         return RailStep(

@@ -1,15 +1,15 @@
-"""Returns of received Pix that nobody here asked for: a person made them at the institution, or the institution itself did.
+"""Returns of received Pix without a request here: a person made them at the institution, or the institution itself.
 
 ::
 
     listed as returned ──► of a Pix that is recorded ──► refund OUT, RETURNED at once, and its charge returned
              │                        ├── more than is left of it, or called as another return ──► kept for an operator
              │                        └── one of ours is under way, and both are more than that ──► looked at again
-             ├── under a name of ours ──► the report of our refund
+             ├── under our name ──► the report of our refund
              └── of a Pix that was here before the books ──► movement
 
-What is under way there is not recorded before it has settled, and what was refused there moves nothing. If the statement told
-of it first, and it was taken for a movement, that movement is taken back in the transaction that records the refund.
+A pending return there is not recorded before it has settled, and a refused one moves nothing. If the statement had it first,
+and it was taken for a movement, that movement is reversed in the transaction that records the refund.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RecordedReturn(Struct, frozen=True, kw_only=True):
 
 
 async def record_returns(context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix]) -> int:
-    """Record what was returned of some payments and is not recorded yet; how many that were.
+    """Record the new returns of some payments; return their number.
 
     Args:
         context: The account's.
@@ -110,7 +110,7 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
                     await _compare(context, report, known)
     touched = await _record_unknown(context, account, unknown) if unknown else []
     if touched:
-        # A day that had closed without it is judged anew.
+        # A day that had closed without it is judged again.
         await day_usecases.judge(context, account, to_day(min(touched)))
     return len(touched)
 
@@ -118,7 +118,7 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
 async def _record_unknown(
     context: Context, account: InstitutionAccount, unknown: Sequence[tuple[Transfer | None, InstitutionReturn]]
 ) -> list[datetime]:
-    """Record what is not known yet, while no line of the account becomes a movement; when those that are new had settled."""
+    """Record new returns, while no line of the account becomes a movement; return when the new ones had settled."""
     async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
         if not is_alone:
             # A line of one of them may be becoming a movement right now: the next reading lists them again.
@@ -136,9 +136,10 @@ async def _end_ours(
     listed: Sequence[ReceivedPix],
     recorded: Mapping[tuple[int, int], Sequence[Refund]],
 ) -> Collection[str]:
-    """Refunds of ours that are listed as over, by their names there.
+    """Our refunds that are listed as ended, by their names there.
 
-    What is still under way here ends by that; what ended otherwise here, or was asked for otherwise, is kept for an operator.
+    Those still pending here end by that; those that ended otherwise here, or were requested otherwise, are kept for an
+    operator.
     """
     over = [(pix, refund) for pix in listed for refund in pix.refunds if refund.status != "under_way"]
     steps = await step_store.find_named(context.pool, account.id, [refund.id for _, refund in over])
@@ -172,13 +173,13 @@ async def _end_ours(
 
 
 async def _submit(context: Context, new: Sequence[ListedReturn]) -> list[datetime]:
-    """Record what is new, each alone if it must be; when those that were recorded had settled."""
+    """Record new returns, each alone if necessary; return when the recorded ones had settled."""
     settled: list[datetime] = []
     outcomes = await context.writes.submit_all(RECORD_RETURNS, new)
     for returned, outcome in zip(new, outcomes, strict=True):
         if isinstance(outcome, errors.InternalError):
             # One that the database refuses must not keep the others from being read.
-            misfit = Misfit(reason="cannot_be_recorded", explanation="recording it failed: the log says why")
+            misfit = Misfit(reason="cannot_be_recorded", explanation="recording it failed: the log has the reason")
             await kept_usecases.keep(context.pool, returned.report, misfit, is_listed=True)
         elif isinstance(outcome, errors.PixConnectError):
             raise outcome
@@ -190,7 +191,7 @@ async def _submit(context: Context, new: Sequence[ListedReturn]) -> list[datetim
 
 
 async def _compare(context: Context, report: InstitutionReturn, known: Refund) -> None:
-    """One that is listed again says the same; what it is called on the network may be told later."""
+    """A repeated listing is the same; its network name may be reported later."""
     told: dict[str, tuple[object, object]] = dict(amount_cents=(known.amount_cents, report.amount_cents))
     misfit = find_change(told)
     if misfit is not None:
@@ -205,7 +206,7 @@ async def _compare(context: Context, report: InstitutionReturn, known: Refund) -
 
 
 def _find_namesake(report: InstitutionReturn, named: Mapping[str, Refund]) -> Misfit | None:
-    """Of a return that is new, or had no name of the network: whether another one has the name that is told now."""
+    """For a return that is new, or had no network name: whether another one already has the reported name."""
     other = None if report.return_id is None else named.get(report.return_id)
     if other is None:
         return None
@@ -253,9 +254,9 @@ async def _find_mistaken(
 async def _record_without_original(
     context: Context, account: InstitutionAccount, reports: Sequence[InstitutionReturn]
 ) -> None:
-    """What it returns came before the books began: then only what left since is ours to count."""
+    """The returned payment came before the books began: then only later returns are ours to count."""
     for report in reports:
-        # One without an instant may be of before, as its payment is.
+        # One without an instant may be older, as its payment is.
         if report.settled_at is None or report.settled_at < account.opened_at:
             continue
         name = report.return_id or make_movement_id(refund_rules.name_institution_return(report))
@@ -306,7 +307,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
             # The same one, if it is a try whose commit was lost.
             outcome = RecordedReturn(is_recorded=before.id == returned.refund_id)
         elif _is_ours(returned, originals[key], refunds.get(key, []), naming_keys, first_ids):
-            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by what is listed
+            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by the listing
         else:
             outcome = _judge(returned.report, originals[key], named)
         outcomes.append(outcome)
@@ -342,7 +343,7 @@ def _is_ours(
     naming_keys: Mapping[int, bytes],
     first_ids: Mapping[int, int],
 ) -> bool:
-    """Whether somebody here asked for it, though nobody may have noted the call yet."""
+    """Whether it was requested here, though its call may not be recorded yet."""
     account_id = errors.require(original.institution_id, "it lies on an account")
     return returned.report.asked_as in {
         name_refund_there(
@@ -360,9 +361,9 @@ def _judge(report: InstitutionReturn, original: Transfer, named: Mapping[str, Re
         return RecordedReturn(misfit=namesake)
     left_cents = original.amount_cents - original.returned_cents
     if report.amount_cents > left_cents:
-        explanation = f"it returns {report.amount_cents} cents, and {left_cents} are left of what was received"
+        explanation = f"it returns {report.amount_cents} cents, and {left_cents} are left of the received amount"
         return RecordedReturn(misfit=Misfit(reason="contradiction", explanation=explanation))
-    # Where it leaves no room for one of ours that is under way, what becomes of ours is known first.
+    # If it leaves no room for a pending refund of ours, the end of ours is awaited first.
     return RecordedReturn(is_recorded=report.amount_cents <= left_cents - original.returning_cents)
 
 

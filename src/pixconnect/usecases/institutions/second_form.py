@@ -1,7 +1,7 @@
-"""Compares a second form of a day's statement with what the first one told: what agrees confirms, and nothing is posted twice.
+"""Compares a second format of a day's statement with the first one: agreement confirms, and nothing is posted twice.
 
-The form that tells a day first as a whole has the day. A line of another form alone waits for a person in the case of its day.
-A later file of the first form that has the line ends the question.
+The format that first reports a day completely has the day. A line of another format alone waits for a person in the case of its
+day. A later file of the first format that has the line ends the question.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ async def judge_second(
     *,
     is_whole: bool,
 ) -> SecondForm:
-    """Compare lines of days that another form has told whole, in the caller's transaction.
+    """Compare lines of days that another format has reported completely, in the caller's transaction.
 
-    What both have is known. What this form alone has is recorded and waits for a person: it moves no money by itself. Lines
-    that are known to lack none (``is_whole``) end questions about what they do not list any more.
+    Lines in both are known. Lines in this format alone are recorded and wait for a person: they move no money by themselves.
+    Lines known to be complete (``is_whole``) end questions about lines missing from them.
     """
     if not days:
         return SecondForm(lines=(), unlisted=Counter())
@@ -94,7 +94,7 @@ async def note_second(
     compared: SecondForm,
     as_of: datetime,
 ) -> None:
-    """Note what the file contradicts of days that another form has told; where it agrees, balances that were missing."""
+    """Record the file's contradictions of days that another format has reported; where it agrees, missing balances."""
     closing = find_final_balance(file, as_of)
     more = {line.item.day for line in compared.lines if line.outcome != "known"}
     covered = [one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of)]
@@ -126,6 +126,6 @@ async def _find_difference(connection: Connection, day: RecordedDay) -> int:
 async def find_others(
     connection: Connection, institution_id: int, source: ItemSource, days: Collection[date]
 ) -> dict[date, RecordedDay]:
-    """Those of some days that another form has told."""
+    """Those of some days that another format has reported."""
     told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
     return {one.day: one for one in told if one.source != source}

@@ -1,8 +1,8 @@
-"""What an institution's statement says: each line once, joined to what of ours it is, and posted where nothing of ours is it.
+"""The lines of an institution's statement: each once, joined to our record of it, or posted if there is none.
 
 Recording a line decides nothing about money. Joining and posting follow, for one account by one process at a time, and may be
-done again after a death at any instant: what is joined stays so, and a movement is posted once for its item. Who dies after
-posting leaves a movement with the item's name, which the next run joins.
+repeated after a crash at any instant: joins stay, and a movement is posted once for its item. A process that dies after posting
+leaves a movement with the item's name, which the next run joins.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
 
 WAITED_MAX: Final = timedelta(days=35)
-"""What has waited for longer is looked at again once a day, or where a statement speaks of its day."""
+"""Lines that have waited for longer are checked again once a day, or when a statement covers their day."""
 
 
 class RecordedStatement(Struct, frozen=True, kw_only=True):
@@ -67,15 +67,15 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     new: Sequence[InstitutionItem]
     known_count: int
     set_aside: Sequence[JudgedLine] = ()
-    """What is no money, or may be none."""
+    """Lines that are no money, or may be none."""
     closing_cents: int | None = None
-    """The balance at the end of the last day, where it is told."""
+    """The balance at the end of the last day, if reported."""
     compared_days: Sequence[date] = ()
-    """Days that another form has told, with which this one was compared."""
+    """Days reported by another format, with which this one was compared."""
     notes: Sequence[str] = ()
     """What the file's reader passed over or cannot prove."""
     others: Sequence[StatementAccount] = ()
-    """Further accounts of the file, of which nothing was read."""
+    """Further accounts of the file, which were not read."""
 
 
 class FilePreview(Struct, frozen=True, kw_only=True):
@@ -211,7 +211,7 @@ async def _record(
     dated = file.date(read_at)
     as_of, _ = dated
     told = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
-    # A form that has not told a day whole gives way to one that does.
+    # A format that has not reported a day completely yields to one that does.
     others = {day: one for day, one in told.items() if one.source == "api" or one.was_read_whole}
     judged = await judge_file(connection, account, file, others, dated)
     second = [item for item in file.items if item.day in others]
@@ -227,7 +227,7 @@ async def _record(
     days = sorted({*spoken, *(item.day for item in lines["new"])} - set(others))
     if judged.judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
-    # What contradicts proved days without a proof of its own says nothing of their balances.
+    # A file that contradicts proved days without a proof says nothing about their balances.
     is_corrected = any(line.outcome == "perhaps_struck" for line in judged.judgement.lines)
     contradicts = any(line.outcome == "contradicts" for line in judged.lines)
     kept = judged.closed if contradicts and not is_corrected else frozenset[date]()
@@ -272,10 +272,10 @@ class SettledStatement(Struct, frozen=True, kw_only=True):
 
 
 async def settle_items(context: Writer, account: InstitutionAccount, since: date | None = None) -> SettledStatement:
-    """Join what can be joined, post what is nobody's, and judge the days anew; again and again changes nothing more.
+    """Join the items, post the unclaimed ones, and judge the days again; repeating it changes nothing more.
 
     Args:
-        since: The first day that a statement has just spoken of.
+        since: The first day that a statement has just covered.
 
     Raises:
         ServiceUnavailable: Another process does the same for this account.

@@ -1,7 +1,7 @@
-"""Posts lines of an institution's statement that are nothing of ours: as movements, or as own investments.
+"""Posts lines of an institution's statement without one of our records: as movements, or as own investments.
 
-A line by which an order left that two operators have said never did is a movement of its holder that names the case; the
-order stays as it ended, and its case opens again.
+If a line shows that an order left which two operators closed as never sent, it is a movement of its holder that names the case;
+the order stays as it ended, and its case opens again.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ async def _report(
         # A name is one fact: of a line that says otherwise than a case, the order has it.
         end_to_end_id=item.end_to_end_id if ending is None else None,
         description=text[:DESCRIPTION_LENGTH_MAX] or None,
-        # Of many lines the day alone is told: noon of it is that day in each zone of Brazil.
+        # Many lines have only a day: noon of it is that day in each zone of Brazil.
         settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
     )
 
@@ -116,7 +116,7 @@ async def _report(
 async def _find_contrary(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> dict[str, CaseEnding]:
-    """Which lines say that something left of which two operators have said otherwise, each noted before it is posted."""
+    """The lines that contradict the decision of two operators, each recorded before it is posted."""
     pix = [one for one in left if one.item.direction == "OUT" and (one.item.kind not in NO_PIX or one.item.names)]
     amounts = sorted({one.item.amount_cents for one in pix})
     endings = await ending_store.list_never(connection, account.id, amounts) if amounts else []
@@ -140,7 +140,7 @@ def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str,
     named = [ending for ending in alike if names.get(ending.order_name, frozenset()) & set(left.item.names)]
     if named:
         return named[0]
-    # What waits for something else is judged by that, and what is called no Pix by its names alone.
+    # A line that waits for something else is judged by that, and one called no Pix by its names alone.
     near = [
         ending for ending in alike if left.waits is None and left.item.kind not in NO_PIX and _is_near(left, ending)
     ]

@@ -1,12 +1,12 @@
 """Reads an account's lists again and again, and records each payment once.
 
-What is listed and recorded already is compared, and costs one look. What is new is taken as any rail's report, and what was
-returned of it there as a refund. A sweep has ended when all that it found is recorded or kept; only then does it count as read.
+Listed payments that are recorded already are compared, at the cost of one query. New ones are recorded like any rail's report,
+and their returns as refunds. A sweep has ended when all its findings are recorded or kept; only then does it count as read.
 
-Payers who become known later: an institution tells more of one than when it first listed the payment.
+Payers who become known later: an institution reports more about one than when it first listed the payment.
 
-That happens once, changes no money, and is told by an event. It never contradicts what was known: such a list is kept for an
-operator instead (``sweep``).
+That happens once, changes no money, and has an event. It never contradicts earlier facts: such a list is kept for an operator
+instead (``sweep``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ListedPayer(Struct, frozen=True, kw_only=True):
     holder_id: int
     transfer_id: int
     party: Party
-    """As the institution tells it now."""
+    """As the institution reports it now."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -59,7 +59,7 @@ class ListedPayer(Struct, frozen=True, kw_only=True):
 
 
 async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, Party]]) -> None:
-    """Record what lists tell of payers beyond what is recorded; of one that was completed before, nothing.
+    """Record new facts of lists about payers; a payer completed before stays.
 
     Args:
         context: The account's.
@@ -75,7 +75,7 @@ async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, P
     completed = await transfer_store.find_completed(context.pool, [payer.key for payer in more])
     new = [payer for payer in more if payer.key not in completed]
     for outcome in await context.writes.submit_all(COMPLETE_PAYERS, new):
-        # The next reading tells it again.
+        # The next reading lists it again.
         if isinstance(outcome, errors.PixConnectError):
             raise outcome
 
@@ -89,7 +89,7 @@ async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
     for payer in batch:
         before = transfers[payer.key]
         party = complete_party(before.counterparty, payer.party)
-        # Another reading may have told it meanwhile, or two in this batch.
+        # Another reading may have completed it meanwhile, or two in this batch.
         is_new = payer.key not in completed and not compare_parties(before.counterparty, payer.party)
         if is_new and party != before.counterparty:
             completed.add(payer.key)
@@ -108,7 +108,7 @@ EXPIRED_MAX: Final = 256
 
 
 async def post_opening(context: Writer, account: InstitutionAccount) -> None:
-    """Begin the books with what was on the account; done once, however often it is asked for."""
+    """Begin the books with the account's balance; done once, however often it is called."""
     # An opening balance of 0 has no entry.
     if not account.opening_cents:
         return
@@ -132,16 +132,16 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
 
 
 async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
-    """Do the sweeps of an account that are due, and answer how many payments were listed.
+    """Do the sweeps of an account that are due, and return how many payments were listed.
 
     Args:
         context: The account's (``at_account``).
-        institution: What speaks to it.
-        told: Paces that are due because the institution told us of something.
+        institution: The account's port.
+        told: Paces that are due because the institution called.
     """
     account = _account(context)
     lasts = await sweep_store.list_last_of(context.pool, account.id)
-    # Nothing is read before the books have begun, so what was read has found them begun.
+    # Nothing is read before the books have begun, so a reading implies their beginning.
     if "near" not in lasts:
         await post_opening(context, account)
     found = 0
@@ -152,10 +152,10 @@ async def sweep_due(context: Context, institution: Institution, told: Collection
 
 
 async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
-    """Read a list once, whole, and answer how many payments it had.
+    """Read a list once, whole, and return how many payments it had.
 
     Raises:
-        InstitutionUnavailable: What was recorded until then stays; the next sweep begins where this one did.
+        InstitutionUnavailable: Facts recorded until then stay; the next sweep begins where this one did.
     """
     account = _account(context)
     last = await sweep_store.find(context.pool, account.id, pace)
@@ -229,7 +229,7 @@ async def expire_there(context: Context, institution: Institution) -> int:
 async def _leave_unknown(
     context: Context, institution: Institution, page: Sequence[ReceivedPix | MalformedItem]
 ) -> Sequence[ReceivedPix | MalformedItem]:
-    """Without what pays charges that nobody knows to be open, so that it pays them once they are; they are asked about now."""
+    """Without payments of charges not known to be open, so that they pay them later; those charges are queried now."""
     txids = [pix.txid for pix in page if isinstance(pix, ReceivedPix) and pix.txid is not None]
     if not txids:
         return page
@@ -239,16 +239,16 @@ async def _leave_unknown(
 
 
 async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedItem]) -> bool:
-    """Record what is new of a page; whether all of it is recorded or kept now."""
+    """Record the new items of a page; whether all of it is recorded or kept now."""
     account = _account(context)
     for item in page:
         if isinstance(item, MalformedItem):
             await keep_unreadable(context, account, item)
     readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
-    # A list that shifts names the same one twice: what a later one says otherwise is compared with what is recorded by then.
+    # A list that shifts names the same one twice: a later difference is compared with the recorded facts.
     listed = {pix.end_to_end_id: pix for pix in reversed(readable)}
     again = [pix for pix in readable if pix != listed[pix.end_to_end_id]]
-    # Nothing before the books begin is ours to count.
+    # Facts before the books begin are not ours to count.
     counted = {name: pix for name, pix in listed.items() if pix.settled_at >= account.opened_at}
     is_whole = not counted or await _record_received(context, account, counted)
     await record_returns(context, account, list(listed.values()))

@@ -245,7 +245,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
     async with context.pool.acquire() as connection:
         callback = await webhook_store.find(connection, account.id)
         kept = await webhook_store.list_kept_webhooks(connection, account.id)
-    # Without a secret of ours no registration is ours, but it may have been: a restored database may lack an older one.
+    # Without one of our secrets no registration is ours, but it may have been: a restored database may lack an older one.
     ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
     there = [RegisteredWebhook(key=each.key, url=each.url, whose=judge_address(each.url, ours)) for each in listed]
     if institution.traits.has_webhook_per_key:

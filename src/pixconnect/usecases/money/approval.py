@@ -55,7 +55,7 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         awaited = await approval_store.find(connection, transfer_id)
         if awaited is None:
             raise errors.NotFound(f"id: no transfer {transfer_id} had to be approved by an operator")
-        # Whoever ends it locks its order too: one of the two is first, and the other sees it.
+        # Ending the order locks it too: one of the two is first, and the other sees it.
         order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
         # Before the order is judged: who repeats an answer gets it again though the order has ended since.
         said = await approval_store.find_decision(connection, awaited.order_name)
@@ -65,9 +65,9 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         now = await service_now_to_write(context.clock, connection)
         if order is None or order.approval != "awaited" or is_too_late(order, now):
             raise errors.BadRequest(
-                "id: it does not wait any more: nobody approved it in time, or the database was restored"
+                "id: it no longer waits: the time for approval is over, or the database was restored"
             )
-        # A no is taken whatever state the account has: it only gives money back.
+        # A refusal is accepted in any state of the account: it only gives money back.
         if is_approved:
             await _check_account(connection, order)
             await _check_hold(connection, order)
@@ -75,7 +75,7 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
             order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now
         )
         handover_timeout = timedelta(seconds=context.policy.handover_timeout_s)
-        # Answer, order and audit are one transaction: if the process dies here, nothing was said.
+        # Decision, order and audit are one transaction: if the process dies here, nothing was decided.
         await approval_store.decide(
             connection, decision, decide_approval(order, now, handover_timeout, is_approved=is_approved)
         )
@@ -101,7 +101,7 @@ async def _check_account(connection: Connection, order: OpenOrder) -> None:
 
 
 async def _check_hold(connection: Connection, order: OpenOrder) -> None:
-    """Refuse a yes to what its holder may not send any more."""
+    """Refuse to approve an order that its holder may no longer send."""
     ordered = await read_ordered(connection, [order.name])
     hold = (await find_holds(connection, ordered.values())).get(order.name)
     if hold is not None:

@@ -21,7 +21,7 @@ class Approvals(OrderRule):
     async def begin(self, batch: Sequence[NewTransfer]) -> None:
         for new in batch:
             rule = self.work.balances[new.holder_id].approval
-            # By book the money only goes to another holder here, and leaves nobody's reach.
+            # By book the money only goes to another holder here, and stays within reach.
             if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
                 continue
             is_known = not rule.new_payees or await self._was_paid(new)

@@ -128,7 +128,7 @@ async def read_paying_transfer(context: Context, caller: Caller, charge_id: int)
     # Written together with the charge's status, so it is there by now.
     transfer = await transfer_store.find_paying(context.pool, charge.holder_id, charge_id)
     if transfer is None:
-        raise errors.InvariantBroken("what is paid was paid by a transfer")
+        raise errors.InvariantBroken("a paid charge has its transfer")
     return transfer
 
 

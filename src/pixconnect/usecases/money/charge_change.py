@@ -1,4 +1,4 @@
-"""Revises and removes charges that are open at institutions: ``pending_call`` carries the change, and only then it is so here.
+"""Revises and removes charges at institutions: ``pending_call`` carries the change, which then applies here.
 
 A charge that can still be paid there never looks removed here. If it is paid there, the payment wins.
 """
@@ -55,7 +55,7 @@ PAID_THERE: Final = CertainRefusal(code="paid", reason="it is paid at the instit
 ABSENT: Final = UnknownOutcome(reason="the institution knows no such charge")
 STATIC_CODE: Final = CertainRefusal(
     code="static",
-    reason="it was answered with a static code, which nobody can take back: it ends at its expiry",
+    reason="it was answered with a static code, which cannot be withdrawn: it ends at its expiry",
     member="status",
 )
 
@@ -68,11 +68,11 @@ async def change_there(
     contents: ChargeContents | None = None,
     removal: Removal | None = None,
 ) -> Charge:
-    """Revise a charge at its institution, or remove it there; only then it is so here.
+    """Revise a charge at its institution, or remove it there; the change applies here afterwards.
 
     Raises:
         RefusedByInstitution: The institution refuses it, or it may not be changed.
-        ServiceUnavailable: The account is paused, another change is under way, or nothing was sent; nothing was done.
+        ServiceUnavailable: The account is paused, another change is pending, or nothing was sent; nothing was done.
         OutcomeUnknown: The institution has not answered in time; the same request gets the outcome once it is known.
     """
     opened = await require_account(context, _account_of(charge))
@@ -91,7 +91,7 @@ async def change_there(
         change, is_ours = await begin_change(connection, charge, wanted)
     if change is None:
         found = await charge_store.find_by_id(context.pool, charge.holder_id, charge.id)
-        return errors.require(found, "what says this already is there")
+        return errors.require(found, "an unchanged charge exists")
     if not is_ours:
         return await await_end(context, CHANGE_CALLS, change)
     answer = await call_once(context, CHANGE_CALLS, change, _carry_out(context, opened.institution, change))
@@ -105,7 +105,7 @@ def want_change(
     removal: Removal | None = None,
     caller: Caller | None = None,
 ) -> ChargeChange:
-    """What is wanted of a charge; who asks for it first sets when it is due."""
+    """The wanted change of a charge; the first requester sets when it is due."""
     return ChargeChange(
         id=0,
         charge_id=charge.id,
@@ -165,7 +165,7 @@ async def _carry_out(context: Context, institution: Institution, change: ChargeC
     if there.status != "active" or is_done_there(change, there):
         return there
     if change.revision_there is None and not await change_store.note_revision(context.pool, change, there.revision):
-        return UnknownOutcome(reason="somebody else asks by now")
+        return UnknownOutcome(reason="another process is calling by now")
     if change.contents is None:
         return await institution.remove_charge(change.txid, has_due_date=has_due_date)
     return await institution.revise_charge(write_terms(change.txid, change.contents))
@@ -175,7 +175,7 @@ async def _has_due_date(pool: Pool, change: ChargeChange) -> bool:
     if change.contents is not None:
         return change.contents.due is not None
     charge = await charge_store.find_by_id(pool, change.holder_id, change.charge_id)
-    return errors.require(charge, "what is changed is there").due_on is not None
+    return errors.require(charge, "a changed charge exists").due_on is not None
 
 
 async def _settle(context: Context, change: ChargeChange, answer: OpeningAnswer) -> UnknownOutcome | None:
@@ -183,13 +183,13 @@ async def _settle(context: Context, change: ChargeChange, answer: OpeningAnswer)
         case OpenedCharge() if _says_the_end(change, answer):
             await _finish(context, change, answer)
         case OpenedCharge():
-            return UnknownOutcome(reason="it is not as wanted there")
+            return UnknownOutcome(reason="the charge at the institution differs from the wanted one")
         case CertainRefusal(reason=reason) if change.kind != "withdraw":
             async with write_alone(context.pool) as connection:
                 await CHANGES.end(connection, change, "refused", reason)
         case CertainRefusal(reason=reason) | NotSent(reason=reason) | UnknownOutcome(reason=reason):
             is_over = context.clock.real_now() - change.created_at >= ABSENT_FOR
-            # What was never opened needs not be withdrawn; before that time it may still arrive.
+            # A charge that was never opened need not be withdrawn; before that time it may still arrive.
             if change.kind != "withdraw" or not is_over or answer != ABSENT:
                 return UnknownOutcome(reason=reason)
             async with write_alone(context.pool) as connection:
@@ -224,7 +224,7 @@ def _says_the_end(change: ChargeChange, there: OpenedCharge) -> bool:
 
 
 async def _finish(context: Context, change: ChargeChange, there: OpenedCharge) -> None:
-    """Write what it is there: changed as wanted, paid, or removed by somebody else."""
+    """Write its state there: changed as wanted, paid, or removed by a person."""
     async with context.writes.transaction() as batch:
         # Locked before we take the ids, as for expiry.
         charges, _ = await charge_store.lock(batch.connection, [(change.charge_id, change.holder_id)])
@@ -233,7 +233,7 @@ async def _finish(context: Context, change: ChargeChange, there: OpenedCharge) -
             return
         charge = charges[change.charge_id, change.holder_id]
         if there.status == "paid" or not charge_rules.may_be_changed(charge):
-            # The reading of what came in brings the payment.
+            # The reading of credits brings the payment.
             state = "done" if change.kind == "withdraw" and there.status != "paid" else "overtaken"
             await CHANGES.end(batch.connection, locked, state)
             return
@@ -279,7 +279,7 @@ async def note_removal(connection: Connection, charge: Charge, removal: Removal,
 
 
 def remove_locked(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
-    """Remove a charge that is locked; an event tells callers of the contract's door once that it has expired."""
+    """Remove a locked charge; an event reports it to callers of our own API as expired."""
     removed = charge_rules.remove_charge(charge, status, max(work.now, charge.modified_at))
     revise_charge(work, charge, removed)
     if charge.status == "PENDING":

@@ -1,7 +1,7 @@
 """Charges that an institution opens: ``pending_call`` carries the opening, and a charge appears only with its code.
 
-What was certainly refused opens again under the same name and txid. Where the account's ``static_fallback`` is set, a charge
-that is unknown in time or was not sent is answered with a static code instead.
+A charge finally refused opens again under the same name and txid. With the account's ``static_fallback``, a charge that is
+unknown at the timeout or was not sent is answered with a static code instead.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from pixconnect.usecases.money.pending_call import (
 REMOVED_THERE: Final = CertainRefusal(
     code="txid", reason="the charge of this txid was removed at the institution", member="txid"
 )
-WITHOUT_CODE: Final = UnknownOutcome(reason="the institution shows it without a code by which anybody could pay it")
+WITHOUT_CODE: Final = UnknownOutcome(reason="the institution shows it without a code by which it could be paid")
 
 
 class NewOpening(Struct, frozen=True, kw_only=True):
@@ -61,12 +61,12 @@ class NewOpening(Struct, frozen=True, kw_only=True):
     asked_by: Caller
     external_id: str | None = None
     txid: str | None = None
-    """``None`` lets the service make one."""
+    """If ``None``, the service makes one."""
     request: ChargeRequest | None = None
     """Of the contract's door."""
 
     def was_made_as(self, found: Charge | ChargeOpening) -> bool:
-        """Whether what has its name is what the same request made before."""
+        """Whether the existing charge of this name is the result of the same request."""
         if self.request is not None:
             return was_made_by(found.fingerprint, self.request)
         contents = read_contents(found) if isinstance(found, Charge) else found.contents
@@ -146,7 +146,7 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
     """Make the opening durable; ``None`` if another process has taken its name or txid meanwhile."""
     external_id, txid = new.external_id or new.txid, new.txid
     if txid is None and external_id is not None:
-        # What was refused opens anew under the same txid: should the refused one be there after all, it is this one.
+        # A refused charge opens again under the same txid: should the refused one exist after all, it is this one.
         txid = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     if external_id is None:
@@ -172,7 +172,7 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
     )
     try:
         async with write_alone(context.pool) as connection:
-            # What this process knows of the account may be a second old, and what begins on a closed one nobody would ever end.
+            # This process's copy of the account may be a second old, and an opening on a closed one would never be ended.
             if not await opening_store.may_begin(connection, opening):
                 raise explain_pause()
             return opening if await opening_store.insert(connection, opening) else None

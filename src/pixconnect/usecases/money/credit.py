@@ -1,4 +1,4 @@
-"""What the reports of one payment make of it, while a batch holds the locks.
+"""The effect of a payment's reports, while a batch holds the locks.
 
 ::
 
@@ -7,16 +7,15 @@
         └── refused by us ──► ERROR
 
 Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
-arrive in any order. After it has ended, one that says otherwise is kept for an operator: a cancellation never takes money back.
+arrive in any order. After it has ended, a contradicting one is kept for an operator: a cancellation never takes money back.
 
-One that the institution holds as suspect is as one that was accepted, with its money in a block: released it leaves that and
-settles, returned it leaves that and fails.
+One that the institution holds as suspect is treated as accepted, with its money in a block: a release moves the money out and
+settles it, a return moves it out and fails it.
 
-If the rail does not let us refuse, we credit a payment that we cannot accept and refund it, and its charge stays as it
-was. Where the holder owed something, that is repaid first: what is left of the payment is not given back in part, a person sees
-to it.
+If the rail does not permit refusals, we credit a payment that we cannot accept and refund it, and its charge stays as it was.
+If the holder had a deficit, that is repaid first: the rest of the payment is not refunded in part, a person handles it.
 
-Which charge a payment pays ``domain.money.charge_payment`` decides, for payments by book too.
+``domain.money.charge_payment`` decides which charge a payment pays, for payments by book too.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ Charges = dict[tuple[str, int], Charge]
 
 
 class Credit(Struct, frozen=True, kw_only=True):
-    """A reported payment to a holder of ours, with every id made before the first try."""
+    """A reported payment to one of our holders, with every id made before the first try."""
 
     holder_id: int
     report: CreditReport
     transfer_id: int
     correlation_id: UUID
     refund: AutomaticRefund | None
-    """Gives it back if we cannot accept it; ``None`` where the rail lets us refuse it."""
+    """The refund if we cannot accept it; ``None`` if the rail permits refusing it."""
     source: CreditSource
     key_was_removed: bool
     """As in ``Credited``."""
@@ -93,7 +92,7 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
     if code is not None and credit.refund is not None:
         transfer, charge = transfer_rules.leave_charge(transfer), None
     work.announce_transfer(transfer)
-    if isinstance(report, CreditCancelled):  # whatever we would have said to it
+    if isinstance(report, CreditCancelled):  # with any answer of ours
         return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now)), None
     is_settled = not isinstance(report, CreditAccepted | CreditHeld)
     if code is not None and credit.refund is None:
@@ -125,7 +124,7 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
         case CreditAccepted():
             return transfer, None
         case CreditHeld() as report:
-            # Told again, or after its end: what has ended was let go, or never held here.
+            # A repetition, or after its end: an ended one was released, or never held here.
             if is_open and work.claim(HeldBlocks).open.find_of_transfer(transfer.holder_id, transfer.id) is None:
                 _hold(work, transfer, report, charges.get(credit.code))
             return transfer, None
@@ -160,7 +159,7 @@ def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Ch
 
 
 def _hold(work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
-    """Block what came, so that it is there and nobody can spend it."""
+    """Block the received money, so that it exists and cannot be spent."""
     block = block_rules.open_suspect_credit(
         transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now
     )
@@ -234,5 +233,5 @@ def _announced(work: UnitOfWork, transfer: Transfer) -> Transfer:
 
 
 def _contradiction(said: str, transfer: Transfer) -> Misfit:
-    explanation = f"the rail says that it is {said}, and {transfer.status} is recorded here"
+    explanation = f"the rail reports it as {said}, and {transfer.status} is recorded here"
     return Misfit(reason="contradiction", explanation=explanation)

@@ -50,7 +50,7 @@ class CreditSource(Protocol):
 
     @property
     def is_final(self) -> bool:
-        """Whether a payment has settled before we read of it: it is listed, and credited for whatever it is."""
+        """Whether a payment has settled before we read of it: it is listed, and credited for any purpose."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class CreditSource(Protocol):
         ...
 
     def find_parts(self, report: CreditReport, charge: Charge) -> DayAmount | None:
-        """Of what was paid for a charge with a due date."""
+        """The parts of a payment for a charge with a due date."""
         ...
 
 
@@ -111,7 +111,7 @@ class OwnRail:
 
 
 async def _is_for_owner(context: Context, report: CreditReport, owner: int) -> bool:
-    """Whether a payment to this holder's key was meant for that account: a payer of ours was shown whose it was."""
+    """Whether a payment to this holder's key was meant for that account: one of our payers was shown its owner."""
     # Of payers outside only their institution knows what they were shown.
     if report.debit_party.ispb != context.policy.ispb:
         return True
@@ -145,7 +145,7 @@ class AccountSource(Struct, frozen=True):
         # A text that the database cannot hold is no holder's key.
         if key is None or not key.isprintable():
             return Credited(holder_id=account.house_id, charge_txid=None)
-        # Not as this process remembers it: a list tells of what settled long ago.
+        # Not from this process's cache: a list may contain long-settled payments.
         holdings = await holder_store.list_key_holdings(context.pool, key, account.id)
         settled_at = self.find_instant(report)
         member, is_doubtful = find_holder_at(holdings, settled_at)
@@ -175,16 +175,16 @@ def find_source(context: Context) -> CreditSource:
 
 
 async def find_named_charge(pool: Pool, account_id: int | None, owner: int | None, name: str) -> Charge | None:
-    """The charge that a payment names by what it carries, whether it comes over a rail or is made by book.
+    """The charge that a payment names, over a rail or by book.
 
-    At an institution that is the charge of the account with this txid or reference, if its holder lies on the account. On the
+    At an institution that is the charge of the account with this txid or reference, if its holder is on the account. On the
     installation's own rail it is the charge of the key's owner.
 
     Args:
         pool: The database.
-        account_id: The account on which the money is; ``None`` is the installation's own rail.
+        account_id: The account that holds the money; ``None`` is the installation's own rail.
         owner: The holder of the paid key.
-        name: What the payment carries as its txid.
+        name: The payment's txid.
     """
     if account_id is None:
         # A shorter name is the reference of a static code, and no charge here has one.

@@ -81,14 +81,14 @@ async def move_due(
 
 
 async def move_due_there(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
-    """As ``move_due`` over an account at an institution; answers how many were due.
+    """As ``move_due`` over an account at an institution; return how many were due.
 
     Args:
         context: The account's.
-        fence: The account's, whatever slots the orders have.
+        fence: The account's, in place of its orders' slots.
         institution_id: The account.
         until: The service time of now.
-        count_max: As many at most.
+        count_max: The maximum.
     """
     due = await order_store.find_due_there(context.pool, institution_id, until, count_max)
     await _move(context, fence, due, until)
@@ -96,14 +96,14 @@ async def move_due_there(context: Context, fence: Fence, institution_id: int, un
 
 
 async def ask_there(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
-    """Ask about what was handed over, and send nothing, nor again, over an account; as ``move_due_there``."""
+    """Query orders handed over, without sending or resending any, over an account; as ``move_due_there``."""
     handed = await order_store.find_due_there(context.pool, institution_id, until, count_max, handed_alone=True)
     await _ask_about(context, fence, handed, until, may_send=False)
     return len(handed)
 
 
 async def give_up_there(context: Context, institution_id: int, until: datetime, count_max: int) -> None:
-    """End what was never handed over in its time at an account where nothing is asked now."""
+    """End orders not handed over in time at an account to which no calls are made now."""
     due = await order_store.find_due_there(context.pool, institution_id, until, count_max, unsent_until=until)
     too_late = [order for order in due if may_give_up(order, until, context.server.first_ids)]
     if too_late:
@@ -114,7 +114,7 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
     if context.traces is not None:
         # Here, since nothing may wait between a mark and the sending.
         await context.traces.look_up([order.name for order in due])
-    # Without a rail none was ever sent, whatever was forgotten.
+    # Without a rail none was ever sent, even if facts were lost.
     policy = context.policy
     first_ids = context.server.first_ids if policy.has_rail else FirstIds()
     holds = await _find_holds(context, due, until)
@@ -138,7 +138,7 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
 
 
 async def _find_holds(context: Context, due: Sequence[OpenOrder], now: datetime) -> dict[str, str]:
-    """Why some of these may not leave now, by name; what was judged a moment ago, when it was accepted, is not judged again."""
+    """Why some of these may not leave now, by name; orders checked a moment ago, on acceptance, are not checked again."""
     old = [
         order.name
         for order in due
@@ -162,7 +162,7 @@ async def _ask_about(
 async def _count_as_handed(
     context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime
 ) -> list[OpenOrder]:
-    """Mark orders without sending them; returns those that nobody else has marked or ended meanwhile."""
+    """Mark orders without sending them; return those that no other worker has marked or ended meanwhile."""
     names = [order.name for order in orders]
     if not all(order.may_leave for order in orders):
         await approval_store.refuse_late(context.pool, names, now)
@@ -189,14 +189,14 @@ async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder]
 async def _ask(
     context: Context, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime, *, may_send: bool
 ) -> None:
-    """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
+    """Query the end of orders, and resend those, under the same id, that the rail has never seen.
 
-    If an order was open before the database's last start and is too late, we only ask about it, unless the rail says of it
-    that a second sending moves nothing more.
+    If an order was open before the database's last start and is too late, we only query it, unless the rail reports that a
+    second sending moves no more money.
 
     Args:
-        askable: Each order, and the name that the rail is asked by.
-        may_send: Whether any is sent again.
+        askable: Each order, and the rail's name for it.
+        may_send: Whether any is resent.
     """
     async with context.pool.acquire() as connection, connection.transaction():
         await fence.fence(connection, _slots([order for order, _ in askable]))
@@ -245,7 +245,7 @@ async def _send(
     context: Context, orders: Sequence[OpenOrder], ordered: Mapping[str, Transfer | Refund], payers: Mapping[int, Party]
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
     """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out."""
-    # What nobody has approved is only asked about, whatever was forgotten of it.
+    # An order without approval is only queried, even if its facts were lost.
     leaving = {order.name for order in orders if order.may_leave}
     under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING" and name in leaving}
     # Before the sending: the report of its end may arrive before the answer does.
@@ -342,7 +342,7 @@ async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, Su
 
 
 async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:
-    """Only the first sending can prove that nothing ever left, so what is sent later keeps its mark."""
+    """Only the first sending can prove that nothing ever left, so an order resent later keeps its mark."""
     if said_to == "first":
         async with context.pool.acquire() as connection, connection.transaction():
             await order_store.unmark(connection, [order.name for order in orders], now, now + RETRY_AFTER)

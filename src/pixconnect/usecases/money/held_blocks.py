@@ -34,11 +34,11 @@ from pixconnect.writing.unit_of_work import Claim, UnitOfWork
 
 
 class OpenBlocks:
-    """By holder and reference. Holders that have none are not looked for: their balances say so.
+    """By holder and reference. Holders without blocks are not looked for: their balances show it.
 
     Args:
-        blocks: Those that are read, the oldest of a holder first.
-        has_more_of: Holders of whom only those that are not covered are among them.
+        blocks: The ones read, the oldest of a holder first.
+        has_more_of: Holders of whom only uncovered ones are among them.
     """
 
     def __init__(self, blocks: Iterable[Block] = (), has_more_of: Container[int] = ()) -> None:
@@ -62,7 +62,7 @@ class OpenBlocks:
         return next(of, None)
 
     def find_to_take_of(self, refund: Refund, contest_name: str | None) -> Block | None:
-        """The open block of its Pix of which an institution's refund goes."""
+        """The open block of its Pix that pays for an institution's refund."""
         of = self.list_of(refund.holder_id)
         of_pix = [one for one in of if one.transfer_id == refund.transfer_id and one.state == "open"]
         # One Pix may be contested several times: the others' blocks stay as they are, unless they cover what its own does not.
@@ -78,7 +78,7 @@ class OpenBlocks:
         return list(self._blocks[holder_id].values()) if holder_id in self._blocks else []
 
     def find_uncovered(self, holder_id: int) -> Block | None:
-        """The oldest that more can be blocked for; whoever has locked the balance has all of these."""
+        """The oldest with an uncovered part; the transaction that locked the balance has all of these."""
         blocks = self._blocks[holder_id].values() if holder_id in self._blocks else ()
         return next((block for block in blocks if block.uncovered_cents > 0), None)
 
@@ -88,7 +88,7 @@ class OpenBlocks:
 
 
 class HeldBlocks(Claim):
-    """What is blocked at the institution and not here yet is covered by what becomes available."""
+    """Newly available money covers blocks at the institution that are not covered here yet."""
 
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
@@ -113,7 +113,7 @@ class HeldBlocks(Claim):
             self._cover(source.holder_id)
 
     def hold(self, before: Block | None, block: Block) -> Block:
-        """Record a block as it was just reported: cover what is available of it, or release what it holds no more."""
+        """Record a newly reported block: cover it from the available balance, or release its excess."""
         holder_id = block.holder_id
         was_open, is_open = before is not None and before.state == "open", block.state == "open"
         if was_open != is_open:
@@ -149,11 +149,11 @@ class HeldBlocks(Claim):
             self._change(ended)
 
     def take_returned(self, refund: Refund, contest_name: str | None = None) -> None:
-        """Post what the institution gave back: of its block of that Pix, then of what is available; the rest is owed.
+        """Post the institution's return: from its block of that Pix, then from the available balance; the rest is owed.
 
         Args:
-            refund: What it gave back.
-            contest_name: Because of which contest, where it says so.
+            refund: The return.
+            contest_name: The contest that caused it, if reported.
         """
         work = self.work
         block = self.open.find_to_take_of(refund, contest_name)
@@ -173,7 +173,7 @@ class HeldBlocks(Claim):
             self._cover(refund.holder_id)
 
     def _cover(self, holder_id: int) -> None:
-        """Block what is available, as far as it is blocked at the institution and was not here yet; the oldest block first."""
+        """Block the available balance, as far as blocks at the institution are uncovered here; the oldest block first."""
         while (available_cents := self.work.balances[holder_id].available_cents) > 0:
             block = self.open.find_uncovered(holder_id)
             if block is None:
@@ -229,7 +229,7 @@ class Contests(OrderRule):
         for each in blocked:
             one = each.ordered
             if isinstance(one, Refund) and (one.transfer_id, one.holder_id) in contested:
-                holds[each.name] = "somebody contests the Pix that it returns, and its institution has not decided"
+                holds[each.name] = "the payer contests the returned Pix, and its institution has not decided"
             elif each.is_holders and one.holder_id in uncovered:
                 holds[each.name] = "the institution has blocked more of the holder's money than is blocked here"
         return holds

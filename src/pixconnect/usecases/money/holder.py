@@ -1,6 +1,6 @@
-"""What operators do with holders: open, limit, block and disable them, and register their Pix keys.
+"""Operators' actions on holders: open, limit, block and disable them, and register their Pix keys.
 
-Whatever reads or changes one holder raises ``NotFound`` where it does not exist.
+Functions for one holder raise ``NotFound`` if it does not exist.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class HolderChanges(Struct, frozen=True, kw_only=True):
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
     night_begins_h: int | UnsetType = UNSET
-    """The hour in Sao Paulo at which the night begins of which the night limit speaks: one of two."""
+    """The hour in Sao Paulo at which the night of the night limit begins: one of two."""
     approve_above_cents: int | UnsetType | None = UNSET
     """Transfers above this wait for an operator's yes; ``None`` is none. What waits already goes on waiting."""
     approve_new_payees: bool | UnsetType = UNSET
@@ -179,17 +179,17 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
 
 
 async def confirm_limits(context: Operator, holder_id: int, code: str) -> Holder:
-    """Let the higher limits that another operator wants act now.
+    """Put the higher limits that another operator wants into effect.
 
     Args:
-        context: Whoever confirms.
-        holder_id: Whose limits.
-        code: That of what the operator has read, for others may have taken its place meanwhile.
+        context: The confirming operator's.
+        holder_id: The holder.
+        code: The code of the limits that the operator has read, for others may have replaced them meanwhile.
 
     Raises:
-        NotFound: There is no such holder, or nothing waits for it.
-        Forbidden: The same person wanted it.
-        BadRequest: What waits is another.
+        NotFound: There is no such holder, or no pending limits.
+        Forbidden: The same person proposed them.
+        BadRequest: The pending limits are others.
     """
     async with write_alone(context.pool) as connection:
         before = await _lock_limits(connection, holder_id)
@@ -248,7 +248,7 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
 
 
 async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey:
-    """Forget a Pix key of a holder: within a second it leads to nobody on every process."""
+    """Remove a Pix key of a holder: within a second no process resolves it."""
     key = holder_rules.as_kept(text)
     async with write_alone(context.pool) as connection:
         _found(await holder_store.find(connection, holder_id), holder_id)
@@ -269,10 +269,10 @@ async def list_pix_keys(context: Core, holder_id: int) -> list[PixKey]:
 
 
 async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
-    """Lock a holder, so that all batches after the transaction decide by what it changes.
+    """Lock a holder, so that all batches after the transaction decide by its changes.
 
-    Batches decide by flags and limits that they read while they hold the balance's lock: with the same lock we wait for those
-    under way.
+    Batches decide by flags and limits that they read while they hold the balance's lock: with the same lock we wait for running
+    ones.
 
     Raises:
         ServiceUnavailable: Another operation has the balance; nothing was done.
@@ -285,16 +285,17 @@ async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
 
 
 async def _keep_higher(context: Operator, connection: Connection, before: Holder, asked: Holder) -> Holder:
-    """Let what is higher in a locked holder's new limits wait; what waited before is forgotten.
+    """Store the raised part of a locked holder's new limits as pending; earlier pending ones are discarded.
 
     Returns:
-        The holder with what acts at once: all of it where nothing is higher, and in the sandbox, where nothing can be lost.
+        The holder with the changes that act at once: all of them if nothing is raised, and in the sandbox, where nothing can be
+        lost.
     """
     await holder_store.forget_waiting_limits(connection, before.id)
     at_once = cut_limits(before.limits, asked.limits)
     if at_once == asked.limits or context.policy.is_sandbox:
         return asked
-    # Its day would begin when nobody was looking yet. What is less never waits for a clock.
+    # Its day would begin before it is visible. A reduction never waits for a clock.
     await service_now_to_write(context.clock, connection)
     wanted = want_higher(before.id, asked.limits, context.operator, context.clock.real_now())
     await holder_store.WAITING_LIMITS.insert(connection, wanted)

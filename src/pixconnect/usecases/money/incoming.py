@@ -41,7 +41,7 @@ from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 _UNKNOWN_ORIGINAL = Misfit(
-    reason="unknown_order", explanation="returns an order of ours by its id, and there is none of this id here"
+    reason="unknown_order", explanation="returns an order of ours by its id, which is unknown here"
 )
 
 
@@ -65,9 +65,9 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
     """Credit a payment, or refuse it; the same answer however often it is reported.
 
     Args:
-        context: Of the account on which it came, or of the installation's own rail.
-        report: What the rail says of it.
-        house_id: The account's house, where it cannot be recorded for the holder whom it names.
+        context: Of the account that received it, or of the installation's own rail.
+        report: The rail's report of it.
+        house_id: The account's house, if it cannot be recorded for the holder that it names.
     """
     source, answered = find_source(context), None
     while answered is None:
@@ -76,7 +76,7 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
         else:
             credited = Credited(holder_id=house_id, charge_txid=None)
         if credited.misfit is not None:
-            # Before the credit, after which the list tells nothing new.
+            # Before the credit, after which the list has nothing new.
             await kept_usecases.keep(context.pool, report, credited.misfit, is_listed=source.is_final)
         if credited.holder_id is None:
             can_refuse = context.policy.abilities.refuses_credits
@@ -145,10 +145,10 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
 
 
 class NobodysCredit(Struct, frozen=True, kw_only=True):
-    """A reported payment to an account that nobody has here."""
+    """A reported payment to an account that no holder here has."""
 
     report: CreditReport
-    can_refuse: bool  # otherwise it is kept for an operator when it settles, whatever we answered before
+    can_refuse: bool  # otherwise it is kept for an operator when it settles, with any earlier answer of ours
     holder_id: int = 0  # no holder's: in a queue, all of them together have the share of one
 
     @property
@@ -169,9 +169,9 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | e
         report, name = credit.report, credit.report.end_to_end_id
         if credit.account in owned:
             answers.append(None)
-        # The account may have been ours when it was reported before: then the first answer stands.
+        # The account may have been ours at an earlier report: then the first answer stands.
         elif name in known:
-            misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
+            misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and now is for none here")
             answers.append(ReportOutcome(acknowledgement=first_answer(report, known[name]), misfit=misfit))
         elif name in refused:
             answers.append(_refuse_again(report, refused[name], can_refuse=credit.can_refuse))
@@ -192,20 +192,18 @@ def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: b
     # We refused it at its acceptance, or the rail cancelled it; it settles all the same, and we cannot refuse it any
     # more.
     if can_refuse and kept_report.kind_of(report) == "credit" != refused.kind:
-        explanation = (
-            f"the rail says that it is settled, and it was refused here with {refused.refusal_code} before that"
-        )
+        explanation = f"the rail reports it as settled, and it was refused here with {refused.refusal_code} before that"
         misfit = Misfit(reason="contradiction", explanation=explanation)
     return ReportOutcome(acknowledgement=_acknowledge(report, refused.refusal_code), misfit=misfit)
 
 
 REFUSALS_KEPT_FOR: Final = timedelta(days=30)
-"""So long a rail may report again what was refused without a transfer."""
+"""How long a rail may repeat its report of a payment refused without a transfer."""
 REFUSALS_FORGOTTEN_MAX: Final = 10_000
 
 
 async def forget_refusals(context: Context) -> None:
-    """Forget what was refused long ago; housekeeping does it."""
+    """Delete old refusals; housekeeping does it."""
     while (
         await transfer_store.forget_refused(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX)
         == REFUSALS_FORGOTTEN_MAX
@@ -250,7 +248,7 @@ def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
         "key": (transfer.own_key, report.credit_party.key),
         "txid": (transfer.txid, report.txid),
     }
-    # An institution may tell later who the payer was.
+    # An institution may report the payer later.
     if not credit.source.is_final:
         told["payer's account"] = (_account_of(payer), _account_of(report.debit_party))
     return find_other_account(transfer.institution_id, credit.source.account_id) or find_change(told)
@@ -261,7 +259,7 @@ def _account_of(party: Party) -> str:
 
 
 class GivenBack(Struct, frozen=True, kw_only=True):
-    """A reported return of a transfer of ours, with every id made before the first try."""
+    """A reported return of one of our transfers, with every id made before the first try."""
 
     holder_id: int
     original_id: int
@@ -271,10 +269,10 @@ class GivenBack(Struct, frozen=True, kw_only=True):
 
 
 async def receive_return(context: Context, report: ReturnReport) -> Acknowledgement | None:
-    """Take back money that a receiver returns, or refuse it.
+    """Take back money that a payee returns, or refuse it.
 
     Returns:
-        ``None`` if the transfer has not settled here yet, or its name may still be told: the rail is to report it again.
+        ``None`` if the transfer has not settled here yet, or its name may still be reported: the rail must report it again.
     """
     name = report.original_end_to_end_id
     original = (await transfer_store.find_named(context.pool, [name], "OUT")).get(name)

@@ -1,12 +1,12 @@
-"""What payers contest, as institutions tell it: each step once, in whatever order their words come.
+"""Payers' contests, as institutions report them: each step once, in any order of reports.
 
 ::
 
-    report ──► known? the Pix? ──► block held or let go ──► what was taken: refunds ──► state goes on, and is told
+    report ──► known? the Pix? ──► block held or released ──► takings: refunds ──► new state, and its event
 
-A report says all of a contest as it is. So one that comes late leads on as far as it can and takes nothing back; what cannot be
-believed is kept for an operator, and changes nothing. A return that was recorded before, because the institution lists it, is
-the same one. What overtakes its Pix, or the end of one that is held as suspect, comes again until that is here.
+A report contains the whole state of a contest. So a late one advances the state as far as it can and undoes nothing; an
+incredible one is kept for an operator, and changes nothing. A return recorded earlier, from the institution's list, is the same
+one. A report that overtakes its Pix, or the end of a suspect one, comes again until that is here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ReportedInfraction(Struct, frozen=True, kw_only=True):
     transfer: Transfer
     report: InfractionReport
     refund_ids: tuple[int, ...]
-    """For what it says was taken, each in its place."""
+    """For its takings, each in its place."""
 
     @property
     def holder_id(self) -> int:
@@ -69,13 +69,13 @@ class ReportedInfraction(Struct, frozen=True, kw_only=True):
 
 
 async def receive_infraction(context: Context, report: InfractionReport) -> Acknowledgement | None:
-    """Take over what a report says.
+    """Apply a report.
 
     Returns:
-        ``None`` if the Pix may still be reported, or how it ends: the rail is to report it again.
+        ``None`` if the Pix, or its end, may still be reported: the rail must report it again.
 
     Raises:
-        ServiceUnavailable: What it took leaves no room for a refund of ours that is under way: it is told again.
+        ServiceUnavailable: Its taking leaves no room for a pending refund of ours: it is reported again.
     """
     misfit = await _receive(context, report)
     if misfit is _NOT_YET:
@@ -127,7 +127,7 @@ class _LockedRows:
         self.refunds = refunds
         self.linked = linked
         self.taken_of: dict[tuple[int, int], int] = {}
-        """Of which block those were taken that were recorded before a contest named them."""
+        """The blocks that paid for takings recorded before a contest named them."""
         self.undecided: set[tuple[int | None, str]] = set()
         """Other contests of their Pix."""
         self.made: list[Refund] = []
@@ -135,7 +135,7 @@ class _LockedRows:
 
     def is_undecided(self, block: Block) -> bool:
         known = self.infractions.get((block.institution_id, block.reference))
-        # What the batch has changed is true, not what was read before.
+        # The batch's own changes count, not the state read before.
         return (block.institution_id, block.reference) in self.undecided if known is None else known.is_open
 
 
@@ -218,7 +218,7 @@ def _new_cents(told: ReportedInfraction, known: Mapping[str, Refund]) -> int:
 
 
 def _find_wrong_part(told: ReportedInfraction, transfer: Transfer, known: Mapping[str, Refund]) -> Misfit | None:
-    """Why what was taken cannot be believed: it is something else here already, or more than is left of the Pix."""
+    """Why a taking is not credible: it is something else here already, or more than is left of the Pix."""
     for part in told.report.taken:
         refund = known.get(part.return_id)
         if refund is not None and (refund.transfer_id, refund.amount_cents, refund.made_by) != (
@@ -270,7 +270,7 @@ def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> In
 
 
 def _tell_block(work: UnitOfWork, told: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
-    """Change the block as it is told, unless something later was said of it."""
+    """Change the block as reported, unless a later report exists."""
     report = told.report
     block = work.claim(HeldBlocks).open.find(told.holder_id, report.name) or locked.blocks[told.name]
     ends = followed.state == "released" and block.state == "open"
@@ -302,7 +302,7 @@ def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction
 
 
 def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, locked: _LockedRows) -> None:
-    """Let another contest of the Pix hold what a return was taken of before anybody said that it was this one's."""
+    """Make another contest of the Pix hold the money of a return that was this one's."""
     block_id = locked.taken_of.get((refund.id, refund.holder_id))
     # Where nothing was covered, the oldest that still was to be held was lowered.
     lowered = (
@@ -316,7 +316,7 @@ def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, lock
     block = next(lowered, None)
     if block is not None and block.reference != told.report.name:
         held_cents = min(block.wanted_cents, block.held_cents + refund.amount_cents)
-        # Covered again by what the contest's own block lets go, as its report says.
+        # Covered again by money that the contest's own block releases, by its report.
         work.claim(HeldBlocks).hold(block, structs.replace(block, held_cents=held_cents, modified_at=work.now))
 
 

@@ -26,7 +26,7 @@ COUNTED_MAX: Final = 10_000
 REASON_LENGTH_MAX: Final = 1000
 
 AHEAD_MAX: Final = timedelta(minutes=5)
-"""Clocks of institutions are so much ahead of ours at most."""
+"""Institutions' clocks are at most this much ahead of ours."""
 
 _log = structlog.get_logger(__name__)
 
@@ -39,10 +39,10 @@ async def keep(
     *,
     is_listed: bool = False,
 ) -> None:
-    """Keep a report for an operator, and the code that the rail is answered, if any. Once committed, it may be acknowledged.
+    """Keep a report for an operator, and the refusal code for the rail, if any. Once committed, it may be acknowledged.
 
     Args:
-        is_listed: A list told it, which is read again and again: only the first time counts.
+        is_listed: It came from a list, which is read again and again: only the first time counts.
     """
     kept_id, is_new = await kept_store.keep(connection, kept, misfit, refusal_code, is_listed=is_listed)
     if is_new:
@@ -56,12 +56,12 @@ async def keep(
 
 
 async def keep_if_dated_ahead(context: Context, kept: Kept, settled_at: datetime | None) -> bool:
-    """Keep what a list dates later than any clock of theirs is ahead of ours; it is recorded once it is told in its time."""
+    """Keep a listed fact dated further ahead than clocks can differ; it is recorded once it is listed in its time."""
     # In a sandbox either clock may be ahead of the other, and what either of them allows is no mistake.
     now = max(context.clock.now(), context.clock.real_now())
     if settled_at is None or settled_at <= now + AHEAD_MAX:
         return False
-    explanation = f"it is dated {settled_at.isoformat()}, and was told at {now.isoformat()}"
+    explanation = f"it is dated {settled_at.isoformat()}, and was reported at {now.isoformat()}"
     await keep(context.pool, kept, Misfit(reason="cannot_be_recorded", explanation=explanation), is_listed=True)
     return True
 
@@ -95,7 +95,7 @@ async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport
         if closed is None:
             known = "there is none with" if before is None else "it is closed already:"
             raise errors.NotFound(f"report: {known} the id {kept_id}")
-        # Together with the case that waits for the same person: one that stayed open would ask for what is done.
+        # Together with the case that waits for the same person: a case left open would ask for a completed task.
         await case_store.end_of_report(
             connection, kept_id, errors.require(closed.closed_by, "it is closed"), closed.close_reason or reason
         )

@@ -1,9 +1,9 @@
-"""What the institution has moved on holders' accounts by no Pix of ours, each item once, and what it keeps from them.
+"""The institution's own movements on holders' accounts, by no Pix of ours, each item once, and its blocks.
 
-A report may come twice, and late. The first answer stands: what was refused is written down too, under the balance's lock.
+A report may come twice, and late. The first answer stands: refusals are recorded too, under the balance's lock.
 
-A report says all of each block as it is at an instant, so the last one that was said counts, in whatever order they come. Each
-is taken under the balance's lock. What cannot be believed is kept for an operator, and changes nothing.
+A report contains the whole state of each block at an instant, so the latest state counts, in any order of reports. Each is
+applied under the balance's lock. An incredible report is kept for an operator, and changes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
-_NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that nobody has here")
+_NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
 _AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
 
 
@@ -73,7 +73,7 @@ async def receive_movement(context: Writer, report: MovementReport) -> Acknowled
 
 
 async def post_statement_item(context: Writer, holder_id: int, report: MovementReport) -> bool:
-    """Post a line of an institution's own statement, which has happened whatever we say; whether its movement is there."""
+    """Post a line of an institution's own statement, which is a fact; return whether its movement exists."""
     reported = ReportedMovement(holder_id=holder_id, report=report, is_refusable=False)
     answered = await context.writes.submit(RECEIVE_MOVEMENTS, reported)
     if answered.misfit is not None:
@@ -106,7 +106,7 @@ async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAns
             }
             misfit = find_change(told)
             outcomes.append(MovementAnswer(refusal_code=movement.outcome_code, misfit=misfit))
-        # Refused before, when nobody had the account: the rail was answered, and that stays, whoever has it by now.
+        # Refused before, when no holder had the account: the rail has that answer, which stays, whoever has the account by now.
         elif item_id in refused:
             outcomes.append(MovementAnswer(refusal_code=refused[item_id]))
         elif item_id in ordered:
@@ -122,7 +122,7 @@ RECEIVE_MOVEMENTS: Final = WriteOperation("receive_movements", _receive_movement
 
 
 def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
-    """Post or refuse an item that is new. What cannot be refused has happened, whatever we say."""
+    """Post or refuse a new item. One that cannot be refused is a fact."""
     report, holder_id = reported.report, reported.holder_id
     if not reported.is_refusable:
         _end_reserve(work, reported)
@@ -136,7 +136,7 @@ def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
 
 
 def _end_reserve(work: UnitOfWork, reported: ReportedMovement) -> None:
-    """What was reserved for the item while it waited goes with its movement."""
+    """The amount reserved for the waiting item goes with its movement."""
     blocks = work.claim(HeldBlocks)
     for block in blocks.open.list_of(reported.holder_id):
         if block.line_id is None or block.state != "open":
@@ -147,7 +147,7 @@ def _end_reserve(work: UnitOfWork, reported: ReportedMovement) -> None:
 
 
 def _post(work: UnitOfWork, movement: Movement) -> Movement:
-    # First what is available: the rest is owed only when nothing is left.
+    # First the available money: the rest is owed only when nothing is left.
     if movement.covered_cents:
         cause = Cause("movement", movement.status)
         entry = work.post(movement.holder_id, *movement.accounts, movement.covered_cents, cause)
@@ -227,7 +227,7 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
             )
             if mistaken is not None:
                 proved.append(OrderItem(mistaken=mistaken, key=line.key, name=line.names[-1]))
-    # The others are done all the same, and who comes again finds only what is left.
+    # The others are done all the same, and a retry finds only the rest.
     for outcome in await context.writes.submit_all(TAKE_BACK, proved):
         if isinstance(outcome, errors.PixConnectError):
             raise outcome
@@ -252,7 +252,7 @@ async def _take_back_proved(batch: Batch[OrderItem]) -> list[None]:
 TAKE_BACK: Final = WriteOperation("take_back_movements", _take_back_proved)
 
 
-_NOBODYS_BLOCK: Final = Misfit(reason="cannot_be_recorded", explanation="it is on an account that nobody has here")
+_NOBODYS_BLOCK: Final = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
 
 
 _UNDECIDED: Final = Misfit(
@@ -261,7 +261,7 @@ _UNDECIDED: Final = Misfit(
 
 
 class ReportedBlocks(Struct, frozen=True, kw_only=True):
-    """What one report says of blocks on one holder's account."""
+    """One report's blocks on one holder's account."""
 
     holder_id: int
     institution_id: int | None
@@ -326,7 +326,7 @@ RECEIVE_BLOCKS: Final = WriteOperation("receive_blocks", _receive_blocks)
 async def _read_known(
     work: UnitOfWork, batch: Sequence[ReportedBlocks]
 ) -> dict[tuple[int | None, str], block_rules.Block]:
-    """Blocks that are told of again, by account and reference; those that are open are locked with their balances."""
+    """Existing blocks that are reported again, by account and reference; open ones are locked with their balances."""
     known: dict[tuple[int | None, str], block_rules.Block] = {}
     for account_id in {told.institution_id for told in batch}:
         names = [terms.reference for told in batch if told.institution_id == account_id for terms in told.blocks]
@@ -338,7 +338,7 @@ async def _read_known(
 def _tell_block(
     work: UnitOfWork, told: ReportedBlocks, block: block_rules.Block | None, terms: BlockTerms
 ) -> block_rules.Block:
-    """Open or change a block as it is told, and cover or release what that changes."""
+    """Open or change a block as reported, and cover or release the difference."""
     blocks = work.claim(HeldBlocks)
     if block is not None:
         return blocks.hold(block, block_rules.change_block(block, terms, told.report_id, told.told_at, work.now))

@@ -32,7 +32,7 @@ from pixconnect.writing.unit_of_work import UnitOfWork
 _UNSENT_S: Final = 5
 """When to come back while others wait to be sent."""
 _SHARE_OF_HANDOVER: Final = 0.5
-"""Of the time in which an order must leave; what is accepted beyond that may be given up."""
+"""Of the time in which an order must leave; orders accepted beyond that may be given up."""
 _LATER: Final = "funds and limits allow it"
 _FOUND_OUT: Final = "an operator has found out at the institution that it is not"
 
@@ -50,7 +50,7 @@ class Way(Struct, frozen=True, kw_only=True):
 async def choose_way(
     context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
 ) -> Way:
-    """Find the account over which a transfer leaves, the key that pays there, and whose the payee's is to be.
+    """Find the account over which a transfer leaves, the key that pays there, and the required owner of the payee's key.
 
     Raises:
         RuleBroken: The payee is the payer, or cannot be compared with the owner that the caller names.
@@ -63,7 +63,7 @@ async def choose_way(
         return Way(payer=payer.party, payee=payee, terms=terms)
     named = _name_owner(opened, payee, terms)
     if opened.institution.traits.names_first and request.external_id is not None:
-        # It is called there by no name of ours, so nobody can ask later whether it was paid before.
+        # It has no name of ours there, so no later query can show whether it was paid before.
         await _admit_forgotten_there(context, opened.account.id, request, _FOUND_OUT)
     await _check_flow(context, opened)
     payer_key = terms.payer_key or await _choose_key(context, opened, payer)
@@ -93,8 +93,8 @@ async def _find_account(
         raise await explain_pause(context.institutions, payer.institution_id)
     if request.initiation_type == "MANUAL" and opened.institution.traits.names_first:
         raise errors.InvalidAccount(
-            "credit_party: at the payer's institution a transfer to an account has no name before it is paid, so nobody could "
-            "ask what became of it: name a key"
+            "credit_party: at the payer's institution a transfer to an account has no name before it is paid, so "
+            "its outcome could not be queried: name a key"
         )
     if request.initiation_type not in opened.institution.traits.sends:
         raise errors.ServiceUnavailable(
@@ -104,7 +104,7 @@ async def _find_account(
         raise errors.InvalidQrCode(
             "emv: fixes no amount, and the payer's institution pays codes as they stand: send to the key instead"
         )
-    # By the key alone: whose any other is, nobody knows here before it is paid.
+    # By the key alone: the owner of any other is unknown here before payment.
     if payee.party.key in opened.account.keys:
         raise errors.SameAccount("payer and payee are the same account")
     return opened
@@ -122,17 +122,17 @@ async def _check_flow(context: Context, opened: OpenAccount) -> None:
 
 
 async def admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest, until: str = _LATER) -> None:
-    """Refuse nothing that may have been paid: called before a refusal says that nothing was done.
+    """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
 
-    Where the institution knows no name of ours, also before anything is accepted.
+    If the institution has no names of ours, also before anything is accepted.
 
-    What left an account in a time that the database has forgotten is a movement once its line is read, and takes the funds of
-    the very request that had ordered it. Which one that is only the institution knows, who is asked about what was accepted.
+    A payment of the lost span is a movement once its line is read, and takes the money of the very request that had ordered it.
+    Only the institution knows which request that was; accepted ones are queried there.
 
     Raises:
-        OutcomeUnknown: Such a line of the same amount stands beside no order; or not all lines of that time were read yet.
+        OutcomeUnknown: Such a line of the same amount has no order; or not all lines of that time were read yet.
     """
-    # What nobody has named nobody can repeat; and a sandbox has no account at an institution.
+    # A request without a name cannot be repeated; and a sandbox has no account at an institution.
     if request.external_id is None or context.policy.is_sandbox:
         return
     if payer.institution_id is not None:
@@ -159,7 +159,7 @@ async def _check_read(context: Context, account_id: int, request: TransferReques
     if not await day_store.list_unread_of_loss(context.pool, account_id, lost_since):
         return
     opened = await context.institutions.find_read(account_id)
-    # Where no API tells the statement, only an operator can record it.
+    # Without a statement by API, only an operator can record it.
     if opened is not None and opened.institution.traits.has_statement:
         raise _explain_unread(request)
 
@@ -189,13 +189,13 @@ def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee
         return payee
     if not opened.institution.traits.compares_owner:
         raise errors.PixKeyNotFound(
-            "key: this institution compares no owner with a key, so nobody knows whose it is before it is paid"
+            "key: this institution compares no owner with a key, so its owner is unknown before payment"
         )
     return structs.replace(payee, party=structs.replace(payee.party, tax_id=terms.payee_tax_id))
 
 
 def is_another(payee: Payee, terms: SendingTerms) -> bool:
-    """Whether the payee is known to be somebody else than the caller has named."""
+    """Whether the payee is known to differ from the owner named by the caller."""
     return terms.payee_tax_id not in (None, payee.party.tax_id) and not _is_key_alone(payee)
 
 

@@ -1,10 +1,10 @@
 """Finds the payee by key, by account or by QR code, before anything is locked.
 
-If a system that a rule depends on cannot be reached, the payee is ``None``: the caller checks all other rules first,
-and only then answers that the service is unavailable.
+If a system that a rule depends on cannot be reached, the payee is ``None``: the caller checks all other rules first, and only
+then answers that the service is unavailable.
 
-Over an account at an institution who was paid may be told with the end alone. That is kept beside the transfer: it changes no
-money, and nothing of what was accepted, so that answers to callers stay what they were.
+Over an account at an institution the payee may be reported with the end alone. That is stored beside the transfer: it changes
+no money, and nothing of the accepted request, so that answers to callers stay the same.
 """
 
 from __future__ import annotations
@@ -99,10 +99,11 @@ async def _look_key_up(
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
     payer = await context.directory.read_account(caller.holder_id)
     if payer.institution_id is not None:
-        # Whether anybody has it only the institution finds out, by paying; a refusal before that says that it is not ours.
+        # Only the institution can find out whether the key exists, by paying; a refusal before that reveals that it is not
+        # ours.
         lookup.found = "somebody"
         return Payee(party=_name_key_alone(key), holder_id=None)
-    # To be refused here says that the key is not ours, which is as much as a miss in the directory says.
+    # A refusal here reveals that the key is not ours, as much as a miss in the directory does.
     lookup.found = "nobody"
     ability.check_resolves_keys(context.policy.abilities)
     lookup.found = None
@@ -238,11 +239,11 @@ def _check_code_amount(asked_cents: int | None, amount_cents: int) -> None:
 
 
 async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now: datetime) -> None:
-    """Keep what an ending tells of a payee beyond what is known, in the transaction that writes that ending."""
+    """Store an ending's new facts about a payee, in the transaction that writes that ending."""
     if not isinstance(ending, Settled) or ending.payee is None or sent.institution_id is None:
         return
     payee = complete_party(sent.counterparty, ending.payee)
-    # A row that says what the transfer says already would tell nobody anything.
+    # A row that repeats the transfer's facts would be useless.
     if payee != sent.counterparty:
         await transfer_store.insert_settled_payee(connection, sent.id, sent.holder_id, payee, now)
 

@@ -1,10 +1,10 @@
-"""Refunds out: return what a holder received, wholly or in part; read, list.
+"""Refunds out: return a payment that a holder received, wholly or in part; read, list.
 
-Accepting reserves the money and counts it against the original; a worker hands the refund to the rail afterwards. The refund
-of a book transfer is settled by book, in the same transaction.
+Accepting reserves the money and counts it against the original; a worker hands the refund to the rail afterwards. The refund of
+a book transfer is settled by book, in the same transaction.
 
-The money arrives and is reserved for its way back in one transaction, so that nobody can spend it, and the refund then goes the
-way of any other. Nobody has asked for it, so the rules for those who ask (a holder that may not withdraw) do not forbid it.
+For an automatic refund the money arrives and is reserved in one transaction, so that it cannot be spent, and the refund then
+goes the way of any other. It has no requester, so the rules for requesters (a holder that may not withdraw) do not forbid it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
         return _refuse_repeat(made, is_new=is_new)
     new = NewRefund(
-        # What a holder had received that the caller's has succeeded, it gives back of its own money on its own account.
+        # For a payment to a holder that the caller's has succeeded, it pays its own money on its own account.
         holder_id=original.holder_id,
         caller=structs.replace(caller, holder_id=original.holder_id),
         external_id=request.external_id or context.entropy.uuid7(),
@@ -106,7 +106,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         may_exist=request.external_id is not None,
     )
     made = await context.writes.submit(START_REFUNDS, new)
-    # Its id was made for this request, whichever try it was.
+    # Its id was made for this request, in any of its tries.
     return made if made.id == new.refund_id else _refuse_repeat(made, is_new=is_new)
 
 
@@ -191,7 +191,7 @@ async def read_refund_by_external_id(context: Context, caller: Caller, external_
 
 
 async def _find_forgotten(context: Context, caller: Caller, external_id: str) -> Refund | None:
-    """The refund of a request that a restored database has forgotten, and that its account's institution told of."""
+    """The refund of a request that a restored database lost, and that its account's institution reported."""
     first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
     for account_id, naming_key in (await name_store.read_keys_of_holders(context.pool, family)).items():
         name = name_refund_there(naming_key, account_id, first_id, external_id)
@@ -219,7 +219,7 @@ class _LockedRows:
         self.transfers = transfers
         self.charges = charges
         self.contested: set[tuple[int, int]] = set()
-        """Originals that somebody contests."""
+        """Contested originals."""
         self.left_cents: dict[int, int] = {}
         """What may still be returned today over accounts at institutions."""
         self.made_there: dict[int, Refund] = {}
@@ -235,7 +235,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRow
     wanted |= {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
     transfers = await transfer_store.lock_by_id(work.connection, sorted(wanted))
     locked = _LockedRows(transfers, charges)
-    # What is contested has a block while it is undecided, so nobody looks for it at a holder without blocks.
+    # A contested Pix has a block while it is undecided, so holders without blocks are skipped.
     suspected = [key for key in sorted(wanted) if work.balances[key[1]].blocks_count]
     if suspected:
         locked.contested = await infraction_store.find_contested(work.connection, suspected)
@@ -247,7 +247,7 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     account_id = original.institution_id
     made = locked.made_there.get(new.refund_id)
     if made is not None:
-        # A repeat, of which only the institution remembered the first one.
+        # A repeat of a request that only the institution still has.
         if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
             raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
         return structs.replace(made, external_id=new.external_id)
@@ -318,7 +318,7 @@ def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
 
 
 async def _check_family(context: Context, caller: Caller, former_id: int) -> None:
-    """Refuse a refund of what a former holder received if its successor may not withdraw, or the former one is disabled."""
+    """Refuse a refund of a former holder's payment if its successor may not withdraw, or the former one is disabled."""
     await _check_may_withdraw(context, caller)
     former = await holder_store.find(context.pool, former_id)
     if former is not None and former.disabled_at is not None:
@@ -348,9 +348,9 @@ def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: Automat
 
 
 async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
-    """At an account that gives back by itself what pays no charge: note it together with the credit.
+    """At an account with automatic returns of payments without a charge: record it together with the credit.
 
-    It goes back once a reading has shown that nobody has returned it (``usecases/institutions/give_back.py``).
+    It goes back once a reading has shown that it was not returned yet (``usecases/institutions/give_back.py``).
     """
     for received in (new[name] for name in names if name in new):
         if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:

@@ -59,7 +59,7 @@ from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, Unrecord
 EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport | MovementReport
 Told = BlockReport | InfractionReport
-"""What is neither asked for nor paid: the institution only says it, and takes no refusal."""
+"""Reports that are neither requests nor payments: the institution accepts no refusal."""
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
 """Errors that PostgreSQL raises because of the given values, and for no other reason."""
@@ -116,7 +116,7 @@ async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> li
         if isinstance(outcome, Exception):
             outcome = _judge_failure(context, report, outcome)
         if outcome is UNKNOWN_ORDER and may_be_named_later(context, report):
-            outcome = errors.ServiceUnavailable("the name of the order may be told yet")
+            outcome = errors.ServiceUnavailable("the name of the order may be reported yet")
         try:
             # Kept before it is acknowledged, because then the rail forgets it.
             if isinstance(outcome, Misfit):
@@ -179,7 +179,7 @@ def _judge_arrival(context: Context, report: Arrival, error: Exception) -> Excep
 
 async def _credit_house(context: Context, house_id: int, report: CreditReport, misfit: Misfit) -> Acknowledgement:
     """Keep a payment that cannot be recorded for its holder, and credit it to the house of the account on which it is."""
-    # Kept first: once it is credited, no list tells it again.
+    # Kept first: once it is credited, no list contains it again.
     await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
     return await receive_credit(context, report, house_id)
 
@@ -207,7 +207,7 @@ async def _take_told(context: Context, report: Told) -> list[Acknowledgement]:
 
 
 async def _keep_unrefusable(context: Context, report: Arrival, acknowledgement: Acknowledgement) -> Acknowledgement:
-    """Keep for an operator what has settled, is credited to nobody, and cannot be refused; acknowledge it without a refusal."""
+    """Keep for an operator a settled payment without a holder that cannot be refused; acknowledge it without a refusal."""
     answer = ability.answer_report(context.policy.abilities, acknowledgement)
     # For an accepted payment no money is here yet; and a report that contradicts a cancellation is kept because of
     # that.
@@ -234,7 +234,7 @@ async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) 
     """Keep what cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
     holder_id = await _find_holder(context, report)
     async with context.pool.acquire() as connection, connection.transaction():
-        # Under this lock nobody else can credit it between the look and the refusal.
+        # Under this lock no other can credit it between the look and the refusal.
         if holder_id is not None:
             await ledger_store.lock_balance(connection, holder_id)
         recorded = await _find_recorded(connection, report, holder_id)

@@ -1,19 +1,18 @@
-"""How outgoing transfers and refunds end: by the rail's answer alone, or because they were never handed over.
+"""The end of outgoing transfers and refunds: by the rail's answer alone, or because they were never handed over.
 
 ::
 
     accepted ──mark──► handed ──submit──► Taken, or silence ──report or query──► settled or rejected
         │                 ▲                     │
-        │                 ├──── NotTaken: the mark is taken back, if nothing was ever sent
-        │                 └──── NeverTaken, long after: the rail has never seen it and takes it no more, money back
+        │                 ├──── NotTaken: the mark is removed, if nothing was ever sent
+        │                 └──── NeverTaken, long after: the rail has never seen it and no longer takes it, money back
         └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
 
 An item of an institution's statement may have been read before the order was known to be it, and posted as a movement: the
 statement that settles the order posts that movement's opposite.
 
-The mark is durable before the rail hears anything. A worker that finds it after a crash asks, and sends again under the
-same id only if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason
-to ask.
+The mark is durable before the rail gets anything. A worker that finds it after a crash queries, and resends under the same id
+only if the rail has never seen it. A rejection is final only for the original order: one of a re-send is a reason to query.
 """
 
 from __future__ import annotations
@@ -67,9 +66,7 @@ from pixconnect.usecases.money.payee import note_payee
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
-UNKNOWN_ORDER: Final = Misfit(
-    reason="unknown_order", explanation="an order of ours by its id, and there is none of this id here"
-)
+UNKNOWN_ORDER: Final = Misfit(reason="unknown_order", explanation="an order of ours by its id, which is unknown here")
 
 
 class EndedOrder(Struct, frozen=True, kw_only=True):
@@ -109,9 +106,9 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
         endings: By our ``end_to_end_id`` or ``return_id``, or by the network's id if the rail reported it.
 
     Returns:
-        For each, in order, why it was not recorded, or what is wrong with it beside; the others are recorded all the same.
+        For each, in order, why it was not recorded, or its additional fault; the others are recorded all the same.
     """
-    # Read before the balances are locked, so that nobody who needs those waits for this.
+    # Read before the balances are locked, so that no other transaction waits for this.
     names = [name for name, _ in endings]
     ordered = context.under_way.recall(names)
     ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
@@ -131,7 +128,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
             ordered=ordered[name],
             ending=ending,
             has_rail=has_rail,
-            # The installation's own rail tells no line twice.
+            # The installation's own rail reports no line twice.
             mistaken=await find_mistaken(context.pool, account.id, ordered[name], ending)
             if account is not None and isinstance(ending, Settled)
             else None,
@@ -180,8 +177,8 @@ async def find_mistaken(
 
 
 def is_surely_not_ours(context: Context, name: str) -> bool:
-    """Whether an order that we do not know is certainly not ours."""
-    # A rail that gives orders names of its own may put any institution's number into them.
+    """Whether an unknown order is certainly not ours."""
+    # A rail with its own names of orders may put any institution's number into them.
     return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)
 
 
@@ -224,7 +221,7 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
     proved: list[tuple[ReversedMovement, LineKey]] = []
     told: list[tuple[Transfer, Ending]] = []
     first_ids = FirstIds()
-    # Read here, where nobody can mark the orders: the server may have been started since they were found to be too late.
+    # Read here, where the orders cannot be marked: the server may have been restarted since they were found to be too late.
     if any(isinstance(ended.ending, GivenUp) and ended.has_rail for ended in batch):
         first_ids = await installation_store.read_first_ids(batch.connection)
     for ended in batch:

@@ -1,7 +1,7 @@
 """Transfers out: accept, read, list.
 
-Accepting reserves the money and answers; a worker hands the transfer to the rail afterwards. A transfer between two holders of
-ours is settled by book, in the same transaction.
+Accepting reserves the money and answers; a worker hands the transfer to the rail afterwards. A transfer between two of our
+holders is settled by book, in the same transaction.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _NEVER_ACCEPTED: Final = (
     errors.InvalidTaxId,
     errors.InvalidAccount,
 )
-"""These are of the request alone, whatever the time: it cannot have been done before."""
+"""These depend on the request alone, at any time: it cannot have been done before."""
 
 
 class PayeeIsAnother(errors.PixKeyNotFound):
-    """The key belongs to somebody else than the caller said."""
+    """The key belongs to another owner than the caller named."""
 
 
 class AccountChanged(errors.ServiceUnavailable):
@@ -91,12 +91,12 @@ async def start_transfer(
         OutcomeUnknown: The commit was lost, or the database was restored and it may have been paid before; repeat the request.
     """
     lookup = Lookup()
-    # Read before anything is written: what was written can be shown then, whatever becomes of the database.
+    # Read before any write: the written rows can be shown then, whatever happens to the database.
     account = await context.directory.read_account(caller.holder_id)
     try:
         return _view(account, await _start_transfer(context, caller, account, request, terms, lookup))
     except errors.Refusal as refusal:
-        # Looking up a key without paying costs tokens, so that nobody can scan the directory.
+        # Looking up a key without paying costs tokens, as a protection of the directory against scans.
         context.lookups.spend(context, caller.holder_id, lookup)
         if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, _NEVER_ACCEPTED):
             await outgoing_transfer.admit_forgotten(context, account, request)
@@ -111,7 +111,7 @@ async def _start_transfer(
     except AccountChanged as changed:
         for holder_id in changed.holder_ids:
             await context.directory.read_account_anew(holder_id)
-    # Decided anew by where the money lies now.
+    # Decided again by the present account of the money.
     account = await context.directory.read_account(caller.holder_id)
     return await _try_transfer(context, caller, account, request, terms, lookup)
 
@@ -168,11 +168,11 @@ async def _try_transfer(
 
 
 def _answer(context: Context, new: NewTransfer, lookup: Lookup, made: Transfer) -> Transfer:
-    # Its id was made for this request, whichever try it was.
+    # Its id was made for this request, in any of its tries.
     if made.id != new.transfer_id:
         return _refuse_repeat(new.terms, made)
     if new.institution_id is not None:
-        # A key that nobody has costs the account a look-up there; one that is paid puts back more than this.
+        # An unknown key costs the account a look-up there; a paid one returns more than this.
         context.lookups.spend(context, new.holder_id, lookup)
     return made
 
@@ -207,7 +207,7 @@ def _holders_of(new: NewTransfer) -> tuple[int, ...]:
 
 
 def _statements_of(new: NewTransfer) -> tuple[int, ...]:
-    """What is only reserved shows in no statement, so its end may be held by what settles meanwhile."""
+    """Reserved money shows in no statement, so settlements may lock the statement's end meanwhile."""
     return () if new.payee.holder_id is None else _holders_of(new)
 
 
@@ -268,7 +268,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], C
     else:
         work.post(new.holder_id, "available", "reserved", transfer.amount_cents, transfer.cause)
         work.put(TRANSFERS, transfer)
-        # The installation's own rail is told what the code led to; an institution reads the code for itself.
+        # The installation's own rail gets the code's resolved payee; an institution reads the code for itself.
         request = new.request if new.institution_id is not None else None
         br_code = request.br_code if isinstance(request, QrCodeTransferRequest) else None
         order = open_order(transfer, work.now, new.handover_timeout, new.institution_id, br_code)
@@ -291,7 +291,7 @@ def _check_account(work: UnitOfWork, new: NewTransfer) -> None:
 def _settle_by_book(
     work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
 ) -> Transfer:
-    """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
+    """Settle a transfer between two of our holders, or fail it as over the rail."""
     scanned = new.payee.charge
     name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
     decision = decide_charge(

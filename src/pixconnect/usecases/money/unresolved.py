@@ -31,15 +31,15 @@ SILENT_MAX: Final = timedelta(seconds=60)
 
 
 CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
-"""An opening may arrive for ten minutes after it was asked for, so nothing is wrong with what waits for that."""
+"""An opening may arrive for ten minutes after its request, so one that waits that long is no problem."""
 
 
 PERSON_WAITS_MAX: Final = timedelta(days=1)
-"""A transfer may wait for days for a person who approves it; but somebody should look whether they know."""
+"""A transfer may wait for days for a person's approval; but an operator should check that the person knows."""
 
 
 APPROVAL_WAITS_MAX: Final = timedelta(hours=1)
-"""A transfer that waits for an operator's yes is given up some hours later: somebody should look before."""
+"""A transfer that waits for an operator's approval is given up some hours later: an operator should look before."""
 
 
 class NewWaiting(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class RailWaiting(Struct, frozen=True, kw_only=True):
     """Work that waits for a person, each counted up to a bound."""
 
     reports_count: int
-    """Kept reports that nobody has closed."""
+    """Open kept reports."""
     silent_count: int
     """Orders that were handed over and got no answer for longer than the scheme allows."""
     accepted_count: int = 0
@@ -75,7 +75,7 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
     ordered = await read_ordered(work.connection, sorted(locked))
     for seen in batch:
         order, transfer = locked.pop(seen.order.name, None), ordered.get(seen.order.name)
-        # It may have ended meanwhile; and who asks again is told nothing new.
+        # It may have ended meanwhile; and repeating the request gives no new facts.
         if order is None or order.institution_id is None or not isinstance(transfer, Transfer):
             continue
         waiting = WaitingOrder(

@@ -40,7 +40,7 @@ from pixconnect.writing.unit_of_work import UnitOfWork
 
 
 class WantedAdjustment(Struct, frozen=True, kw_only=True):
-    """What an operator wants of a case: an entry, the opposite of one, or that the house takes over what was adjusted."""
+    """An operator's wanted adjustment of a case: an entry, the opposite of one, or a write-off by the house."""
 
     case_id: int
     kind: AdjustmentKind
@@ -66,12 +66,12 @@ class _Step(Struct, frozen=True, kw_only=True):
 
 
 async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Proposal:
-    """Want an adjustment; nothing moves before another operator confirms it on the case's account.
+    """Propose an adjustment; nothing moves before another operator confirms it on the case's account.
 
     Raises:
         NotFound: There is no such case, or adjustment of it, or its account was removed.
-        BadRequest: The case has an id of its own, has ended, is of no or of a smaller amount, or nothing is to be written off;
-            the account is closed, or the holder does not lie on it.
+        BadRequest: The case has its own id, has ended, is of no or of a smaller amount, or nothing is to be written off;
+            the account is closed, or the holder is not on it.
     """
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
@@ -94,7 +94,7 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
 
 
 async def adjust_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
-    """Post what was proposed, as far as it still is within its case, and end the case when nothing of it is left."""
+    """Post the proposed adjustment, as far as it is still within its case, and end the case when nothing of it is left."""
     if returned_line.RETURNS in proposal.proposal:
         await returned_line.record_return(context, writes, account, proposal)
         return
@@ -105,7 +105,7 @@ async def adjust_case(context: Operator, writes: Writer, account: InstitutionAcc
         _check_kind(case)
         await _refuse_waiting(connection, locked, case, wanted)
         made = await ledger_store.list_adjustments(connection, case.id)
-        # Planned anew: the case may have got smaller, or ended, while the proposal waited.
+        # Planned again: the case may have got smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
         await _check_holders(connection, account, steps)
         work = await lock_balances(Batch(steps, connection, context.clock))
@@ -134,7 +134,7 @@ async def _check_holders(connection: Connection, account: InstitutionAccount, st
 def _check_kind(case: Case) -> None:
     if case.kind != "day":
         raise errors.BadRequest(
-            f"case: a case of kind {case.kind} is not adjusted: what is missing has an id: record it under that"
+            f"case: a case of kind {case.kind} is not adjusted: the missing fact has an id: record it under that"
         )
 
 
@@ -222,7 +222,7 @@ def _post(work: UnitOfWork, case_id: int, step: _Step, proposed_by: str, confirm
     if step.account == "available":
         lacking_cents = rules.find_lacking(work.balances[holder_id], step.direction, step.amount_cents)
     entry_id = deficit_entry_id = None
-    # First what is available: the rest is owed only when nothing is left.
+    # First the available money: the rest is owed only when nothing is left.
     if step.amount_cents > lacking_cents:
         cause = Cause("adjustment", step.account)
         entry_id = work.post(holder_id, *accounts, step.amount_cents - lacking_cents, cause).id
@@ -246,7 +246,7 @@ def _post(work: UnitOfWork, case_id: int, step: _Step, proposed_by: str, confirm
         created_at=work.now,
     )
     work.put(ADJUSTMENTS, adjustment)
-    # What only moves between the difference and what is settled changes nothing that the house has.
+    # A move between the difference and the settlement alone leaves the house's money unchanged.
     if step.account == "available":
         work.announce(announce_adjustment, adjustment)
     return adjustment

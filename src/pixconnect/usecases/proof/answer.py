@@ -1,13 +1,13 @@
-"""Answers the question about a day of an account: two operators say what lines of the institution's statement are.
+"""Answers the question about a day of an account: two operators identify lines of the institution's statement.
 
 ::
 
     counts    the line is money: it is joined or posted as any other line that counts
     ours      the line is a settled transfer or refund of ours, or sums its day's transfers: it is joined, and nothing moves
-    aside     it is no money, or the opening balance has it: it moves nothing, whatever file lists it again
-    out       the bank has taken it out: the opposite of its movement is posted, and dated when it is confirmed
+    aside     it is no money, or the opening balance has it: it moves nothing, in any later file that lists it
+    out       the bank has removed it: the opposite of its movement is posted, and dated when it is confirmed
 
-A confirmation is one transaction. What counts is settled after it, and by the worker if this process dies before that.
+A confirmation is one transaction. Counting lines are settled after it, and by the worker if this process dies before that.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
 class _Plan(Struct, frozen=True, kw_only=True):
     items: dict[Answer, list[RecordedItem]]
     joins: Sequence[ItemJoin]
-    """Those of ``items`` that are ours."""
+    """The ``items`` that are ours."""
     struck: Sequence[StruckItem]
     """Those of ``items`` that are to go out and have moved money."""
 
     moves: Mapping[int, int]
-    """By how much each holder has more afterwards, in cents, if nothing that counts is a Pix of ours."""
+    """The change of each holder's money, in cents, if no counting line is a Pix of ours."""
 
 
 def read_own(text: str) -> tuple[str, str]:
-    """A line and what of ours it is, as people write it: ``N1=transfer:12``, or the line alone of a sum."""
+    """A line and our record of it, as people write it: ``N1=transfer:12``, or the line alone for a sum."""
     line, _, own = text.rpartition("=")
     return (line, own) if own.startswith(("transfer:", "refund:")) else (text, SUM)
 
@@ -122,7 +122,7 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
 
 
 async def answer_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
-    """Do what was answered, as long as each line still waits for such an answer."""
+    """Apply the answer, as long as each line still waits for such an answer."""
     said = proposal.proposal
     named: dict[Answer, list[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS if answer != "ours"}
     ours = _decode_own(str(said["ours"]))
@@ -150,7 +150,7 @@ async def answer_case(context: Operator, writes: Writer, account: InstitutionAcc
         await item_store.strike(connection, account.id, [item.item_id for item in plan.items["out"]])
         await record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
     first_on = min(item.day for items in plan.items.values() for item in items)
-    # Somebody else who is at it ends it as well.
+    # A concurrent process ends it as well.
     with suppress(errors.ServiceUnavailable):
         await settle_items(writes, account, first_on)
 
@@ -186,7 +186,7 @@ async def _plan(
         items[answer].append(item)
     joins = [await _find_own(connection, account, item, ours[item.item_id]) for item in items["ours"]]
     if len({join.key for join in joins}) < len(joins):
-        raise errors.BadRequest("ours: one transfer or refund is at most one line")
+        raise errors.BadRequest("ours: one transfer or refund matches at most one line")
     moved = [item for item in items["out"] if item.joined_id is not None]
     holders = await movement_store.find_holders(connection, account.id, [item.joined_id or "" for item in moved])
     struck = [
@@ -209,7 +209,7 @@ async def _find_replaced(
     named: Mapping[Answer, Iterable[str]],
     waiting: Mapping[str, RecordedItem],
 ) -> dict[str, RecordedItem]:
-    """The lines that may be taken out because others count that were told later under their ids."""
+    """The lines that may be removed because others, reported later under their ids, count."""
     changed = [name for name in named["counts"] if name in waiting and waiting[name].waits == "changed"]
     names = [name for name in named["out"] if any(other.startswith(f"{name}~") for other in changed)]
     found = await item_store.find(connection, account.id, names)
@@ -217,7 +217,7 @@ async def _find_replaced(
 
 
 async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:
-    """How a line is joined to what a person says that it is; no other line may be that."""
+    """The join of a line with the record that a person names; no other line may have that."""
     apart = timedelta(0) if own == SUM else OURS_APART_MAX
     amounts = None if own == SUM else [item.amount_cents]
     days = (item.day - apart, item.day + apart)
@@ -226,14 +226,14 @@ async def _find_own(connection: Connection, account: InstitutionAccount, item: R
         if parts := joining.find_parts(item, lines):
             return joining.join_sum(item, parts)
         raise errors.BadRequest(
-            f"ours: line {item.item_id} is not the sum, or not the count, of all transfers of its day that no line is"
+            f"ours: line {item.item_id} is not the sum, or not the count, of all unmatched transfers of its day"
         )
     for line in lines:
         if f"{line.key[0]}:{line.key[1]}" == own and line.key[0] != "movement" and joining.fits(item, line):
             return ItemJoin(item_id=item.item_id, key=line.key, by="answer")
     raise errors.BadRequest(
-        f"ours: no {own} is settled within {OURS_APART_MAX.days} days of line {item.item_id}, with its amount and direction,"
-        " and without a line"
+        f"ours: no {own} is settled within {OURS_APART_MAX.days} days of line {item.item_id}, with its amount and "
+        "direction, and without a line"
     )
 
 
@@ -256,7 +256,7 @@ def _add_alike(
 async def _count(
     writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> None:
-    """What is in no sum so far counts from now on; what looks like a Pix of ours is posted now, as it is none."""
+    """Lines in no sum so far count from now on; one that resembles a Pix of ours is posted now, as it is none."""
     aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
     await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
     left = [count_as_movement(item) for item in items if item not in aside]
@@ -277,7 +277,7 @@ async def _count(
 
 
 async def find_lacking(connection: Connection, moves: Mapping[int, int], reserved: Mapping[int, int]) -> dict[int, int]:
-    """What holders have not got of what is taken from them, and would owe.
+    """The amounts taken from holders beyond their balances, which they would owe.
 
     Args:
         moves: Cents by holder; negative where they are taken.

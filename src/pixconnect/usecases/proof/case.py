@@ -1,7 +1,7 @@
-"""Cases: opened where something is different, ended by themselves once it is not, and looked at by operators until then.
+"""Cases: opened for a difference, ended by themselves without it, and handled by operators until then.
 
-A worker looks at everything that is different now, again and again; whoever dies between two looks loses nothing. Facts are
-recorded where they always are (a statement, ``institution ask``, a report): the next look finds that they came.
+A worker checks all present differences, again and again; a crash between two checks loses nothing. Facts are recorded where
+they always are (a statement, ``institution ask``, a report): the next check finds them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     notes: Sequence[CaseNote] = ()
     adjustments: Sequence[Adjustment] = ()
     waiting: Proposal | None = None
-    """What one operator wants to be adjusted, or says of its order, and another has to confirm."""
+    """An operator's proposed adjustment, or decision on its order, which another has to confirm."""
     ending: CaseEnding | None = None
     """What two operators have said of its order."""
     lines: Sequence[RecordedItem] = ()
@@ -83,18 +83,18 @@ class ShownCase(Struct, frozen=True, kw_only=True):
 
 
 async def look_for_cases(context: Context) -> None:
-    """Open a case for each difference that has none, and end those of what is not different any more."""
+    """Open a case for each difference without one, and end those without a difference."""
     async with context.pool.acquire() as connection:
         accounts = await account_store.list_all(connection)
     await _look_at_reports(context)
     await _look_at_findings(context)
     for account in accounts:
-        # What a closed account says nobody will hear of again: its cases wait for operators.
+        # A closed account's differences are never resolved by reports: its cases wait for operators.
         if account.state != "closed":
             try:
                 await _look_at_account(context, account)
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
-                # What one account says keeps nobody from looking at the others.
+                # A failure at one account does not stop the check of the others.
                 _log.warning("cases wait", institution=account.name, reason=type(error).__name__)
 
 
@@ -127,7 +127,7 @@ async def _look_at_findings(context: Context) -> None:
 
 
 async def _keep(connection: Connection, kind: CaseKind, differences: Sequence[Difference]) -> None:
-    # Of a list that was cut nothing ends: what is not on it may still be different.
+    # A truncated list ends no case: missing ones may still differ.
     is_cut = len(differences) == LOOKED_AT_MAX
     await case_store.keep(connection, () if is_cut else (kind,), None, _EVER, differences)
 
@@ -177,7 +177,7 @@ async def _look_at_files(connection: Connection, account: InstitutionAccount) ->
 
 
 async def _look_at_waiting(context: Context, connection: Connection, account: InstitutionAccount) -> None:
-    """What is to leave an account by itself and has been kept from it for long, with the reason."""
+    """Automatic outgoing money of an account that has been held back for long, with the reason."""
     since = context.clock.real_now() - WAITS_MAX
     waiting = await give_back_store.list_standing(connection, account.id, since, LOOKED_AT_MAX)
     refunds = await order_store.list_unsent_refunds(connection, account.id, since, LOOKED_AT_MAX)
@@ -219,10 +219,10 @@ async def list_cases(
     institution: str | None = None,
     said: str | None = None,
 ) -> list[ShownCase]:
-    """Open cases, or all, the oldest open one first; with ``said`` those of which this text is known.
+    """Open cases, or all, the oldest open one first; ``said`` filters by their known facts.
 
     Raises:
-        BadRequest: The text is empty: a variable that is not set would take all.
+        BadRequest: The text is empty: an unset variable would match all.
         NotFound: There is no such account.
     """
     if said == "":
@@ -244,7 +244,7 @@ async def list_cases(
 
 
 async def read_case(context: Core, case_id: int) -> ShownCase:
-    """A case with the notes on it and what was adjusted; raises ``NotFound`` where there is none of this id."""
+    """A case with its notes and adjustments; raises ``NotFound`` for an unknown id."""
     async with context.pool.acquire() as connection:
         case = errors.found(await case_store.find(connection, case_id), f"case: there is none with the id {case_id}")
         notes = await case_store.list_notes(connection, case_id)
@@ -304,8 +304,8 @@ async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -
     """End cases that one operator's decision settles, all or none; no money moves. A kept report is closed with its case.
 
     Raises:
-        BadRequest: The reason says nothing, or too much, there is no case among them, or one is of an open order.
-        NotFound: One of them is not there, or has ended.
+        BadRequest: The reason is empty or too long, there is no case among them, or one is of an open order.
+        NotFound: One of them does not exist, or has ended.
     """
     said, operator = _check_text("reason", reason), kept_report.storable(context.operator)
     wanted = sorted(set(case_ids))

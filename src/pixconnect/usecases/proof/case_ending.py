@@ -1,7 +1,7 @@
-"""Ends an order over an account at an institution that nobody there can say anything of: two operators do, by evidence.
+"""Ends an order whose institution cannot report its end: two operators decide, by evidence.
 
 All of a confirmation is one transaction. In it the step of the rail is closed first, so that no call follows; then the order
-ends as by a report of the rail. What the institution says later changes no state: the case opens again.
+ends as by a report of the rail. A later report of the institution changes no state: the case opens again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _tell(
     waiting: WaitingOrder | None = None,
 ) -> Difference:
     words = f"the {order.line_kind} of {order.amount_cents} cents was called at {account.name} on {to_day(order.called_at)},"
-    # Who ends it as never must know that somebody there may still let it leave.
+    # Ending it as never sent must consider that a person there may still approve it.
     if waiting is not None:
         words += f" where since {to_day(waiting.since)} it waited for {waiting.waits_for}: have it ended there first;"
     return Difference(
@@ -147,8 +147,8 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
 
 
 async def end_by_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
-    """End the order as was proposed, if it still has no end of its own."""
-    del writes  # A transaction of its own: the service's queues may say nothing of the kind.
+    """End the order as proposed, if it still has no end."""
+    del writes  # A separate transaction: the service's queues cannot do this.
     wanted = _read(proposal)
     async with confirming(context, account, proposal) as (connection, _):
         # Judged once more, under the locks: since the proposal the institution may have spoken.
@@ -207,9 +207,7 @@ async def _find(context: Operator, connection: Connection, wanted: WantedEnding)
     """The order of the case, if people may say how it ended, and the line of the statement that it is."""
     case = await lock_case(connection, wanted.case_id)
     if case.kind != "order" or case.institution_id is None:
-        raise errors.BadRequest(
-            "case: it is of no order over an account at an institution, so nobody says how one ended"
-        )
+        raise errors.BadRequest("case: it has no order over an account at an institution")
     if await ending_store.find_of_cases(connection, [case.id]):
         raise errors.BadRequest(
             "case: two operators have said how the order ended: that stays; close the case by --reason"
@@ -247,7 +245,7 @@ async def _choose_item(connection: Connection, order: SilentOrder, wanted: Wante
     like = await ending_store.list_like(connection, order)
     if wanted.item_id is not None:
         if wanted.item_id not in like:
-            raise errors.BadRequest("item: the statement has no such line of its amount and days that is nobody's")
+            raise errors.BadRequest("item: the statement has no unclaimed line of its amount and days with this id")
         return wanted.item_id
     if len(like) > 1:
         raise errors.BadRequest(f"item: say which line of the statement it is: {', '.join(like)}"[:1000])
@@ -259,7 +257,7 @@ async def _lock(connection: Connection, order: SilentOrder, said: SaidEnd) -> En
     ordered = (await read_ordered(connection, [name])).get(name)
     if ordered is None:
         raise errors.BadRequest("case: the transfer or refund of its order is missing: ask `pixconnect verify`")
-    # The instant of the network nobody has told: what was called settles within seconds.
+    # The network's instant is unknown: a call settles within seconds.
     ending = Settled(settled_at=order.called_at) if said == "settled" else NeverTaken()
     mistaken = None
     if isinstance(ending, Settled):

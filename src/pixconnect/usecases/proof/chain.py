@@ -1,4 +1,4 @@
-"""Chains entries and the audit by hash, after they were committed; shows and tells what chains come to."""
+"""Chains entries and the audit by hash, after they were committed; shows chains and logs their heads."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pixconnect.usecases.frame.context import Context
 CHAINED_MAX: Final = 5_000
 """Entries that are chained in one transaction."""
 AUDIT_CHAINED_MAX: Final = 1_000
-"""The same for rows of the audit: each is a link of its own."""
+"""The same for rows of the audit: each is a separate link."""
 REST: Final = timedelta(minutes=1)
-"""What is visible for good is chained so much later: longer than any batch waits that has taken its ids already."""
+"""Rows are chained this long after they are visible for good: longer than any batch waits that has taken its ids already."""
 
 _log = structlog.get_logger(__name__)
 
 
 async def chain_entries(context: Context, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:
     """Chain entries of all holders, the oldest first; returns how many there were."""
-    # It is nobody's own work, so it takes its turn beside all holders.
+    # It is no party's own work, so it takes its turn beside all holders.
     with for_everybody():
         return await chain_store.chain_entries(context.pool, chained_max, rest)
 
@@ -39,7 +39,7 @@ async def chain_audit(context: Context, chained_max: int = AUDIT_CHAINED_MAX) ->
 
 
 async def list_heads(connection: Connection) -> list[ChainHead]:
-    """What each chain has come to, to be kept where nobody who writes the database can write."""
+    """The last head of each chain, to be stored out of reach of everyone who writes the database."""
     return await chain_store.list_heads(connection) + await chain_store.list_named_heads(connection)
 
 
@@ -52,7 +52,7 @@ async def tell_heads(context: Context) -> None:
 
 
 async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry:
-    """An entry with all that its place in the chain is made of, so that anybody can compute it.
+    """An entry with all inputs of its link in the chain, so that anyone can compute it.
 
     Raises:
         NotFound: The holder's chain has no such entry, or not yet.

@@ -8,7 +8,7 @@
        the same difference a second time: a case (`account`), one for each account ◄──────────────┤
        the books agree: the case ends ◄───────────────────────────────────────────────────────────┘
 
-What the first comparison of a difference found is in the worker's memory alone: another worker begins anew.
+The first comparison's result is in the worker's memory alone: another worker starts over.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 
 
 class BalanceThere(Struct, frozen=True, kw_only=True):
-    """What the institution says now; nothing where it tells no balance or gives no answer."""
+    """The institution's present balance; none if it has no balance or gives no answer."""
 
     cents: int | None = None
     means: BalanceMeaning | None = None
@@ -76,7 +76,7 @@ async def read_balance_there(
 
 
 class _Kept(Struct, kw_only=True):
-    """What is remembered of one account."""
+    """The state in memory of one account."""
 
     due_s: float
     reading: BalanceReading | None = None
@@ -94,7 +94,7 @@ class BalanceComparisons:
             InstitutionUnavailable: The step is due again.
         """
         now_s = context.clock.monotonic_s()
-        # Of what began a moment ago a first comparison says nothing, as of an account that was just added.
+        # A first comparison proves nothing about facts begun a moment ago, as for an account that was just added.
         kept = self._kept.setdefault(opened.account.id, _Kept(due_s=now_s + COMPARE_EVERY_S))
         if kept.reading is None:
             if opened.institution.traits.has_balance and now_s >= kept.due_s:
@@ -171,7 +171,7 @@ def _say(account: InstitutionAccount, found: DifferenceRange, now: datetime) -> 
 
 
 async def _read_further(context: Context, opened: OpenAccount) -> None:
-    """Read what no recent reading may have told: payments that were listed late, and returns of older ones, either way."""
+    """Read facts that recent readings may lack: payments that were listed late, and returns of older ones, either way."""
     lasts, now = await sweep_store.list_last_of(context.pool, opened.account.id), context.clock.real_now()
     for pace in ("wide", "deep"):
         if pace not in lasts or now - lasts[pace].began_at >= READ_FURTHER_EVERY:

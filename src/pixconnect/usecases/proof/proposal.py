@@ -27,7 +27,7 @@ from pixconnect.usecases.proof.answer import answer_case
 from pixconnect.usecases.proof.case_ending import end_by_case
 
 Confirmed = Callable[[Operator, Writer, InstitutionAccount, Proposal], Awaitable[None]]
-"""Does what was proposed, and notes the confirmation in the transaction that does it."""
+"""Executes the proposal, and records the confirmation in the same transaction."""
 _ACTS: Final[Mapping[str, Confirmed]] = dict(
     close=close_account,
     allow=allow_more,
@@ -41,24 +41,24 @@ _ACTS: Final[Mapping[str, Confirmed]] = dict(
 async def confirm_proposal(
     context: Operator, writes: Writer, name: str, act: ProposedAct | None = None, code: str | None = None
 ) -> tuple[InstitutionAccount, Proposal]:
-    """Do the proposal that waits on an account, or that of an act where several do.
+    """Execute the pending proposal on an account, or that of an act if several are pending.
 
     Args:
-        context: Of the operator who confirms.
-        writes: What writes money.
+        context: The confirming operator's.
+        writes: Writes money.
         name: The account.
-        act: Which of what waits.
-        code: That of what the operator has read, which of an adjustment must be said.
+        act: Selects among several.
+        code: The code of the proposal that the operator has read, required for an adjustment.
 
     Raises:
-        NotFound: There is no such account, or nothing of the kind waits on it.
+        NotFound: There is no such account, or no such pending proposal.
         Forbidden: It is this operator's own.
-        BadRequest: It may not be confirmed yet, cannot be done, or is not what the operator has read; or several wait, and
-            nobody says which is meant.
+        BadRequest: It may not be confirmed yet, cannot be done, or differs from the one read; or several wait, and no act is
+        given.
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
-        # What is too early, or can be done no more, keeps nobody from what waits behind it.
+        # A proposal that is too early, or no longer possible, does not block later ones.
         waiting = [one for one in await proposal_store.list_waiting(connection, account.id) if act in (None, one.act)]
     if not waiting:
         raise errors.NotFound(f"name: nothing waits for a second operator on {name}")

@@ -1,8 +1,8 @@
-"""Records what a payee gave back of a transfer, where only a line of the statement tells it: by two operators.
+"""Records a payee's return of a transfer that only a statement line shows: by two operators.
 
 The institution lists no returns of sent Pix, so no reading records them. The return is recorded as a fact (a refund IN of the
 transfer), not as an adjustment: its line is joined to it, and the case ends by itself. The return has the network's name, or
-one made of the line: the same each time, so that it is recorded once.
+one derived from the line: the same each time, so that it is recorded once.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _DIGEST_LENGTH: Final = 11
 async def plan_return(
     connection: Connection, account: InstitutionAccount, case: Case, returns: str | None, line: str | None
 ) -> dict[str, str | int]:
-    """What is to be proposed for a line that gives back a transfer.
+    """The proposal for a line that returns a transfer.
 
     Args:
         connection: Where the case is locked.
         account: The case's.
         case: Of the line's day.
-        returns: The end-to-end id of the transfer, where the line does not name it.
-        line: The line's id, where several lines of the day came in and wait.
+        returns: The end-to-end id of the transfer, if the line does not name it.
+        line: The line's id, if several incoming lines of the day wait.
 
     Raises:
-        BadRequest: The case or its line is none of the kind, or the transfer is not one that this line can give back.
+        BadRequest: The case or its line is of another kind, or this line cannot return the transfer.
     """
     item, original = await _find(connection, account, case, returns, line)
     return dict(

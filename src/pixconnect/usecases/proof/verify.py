@@ -1,8 +1,7 @@
-"""Proves the books: asks the tables every rule, slice by slice of holders, and tells what breaks one.
+"""Proves the books: runs every rule against the tables, by slices of holders, and reports violations.
 
-What is under way while we look may look wrong: a statement reads as of one moment, but a rail or the feed tells later. So
-what is found is looked at again after a while, and is a finding only if it is still there. A whole run that was stopped goes on
-after its last slice.
+Work in progress may look wrong: a statement reads as of one moment, but a rail or the feed reports later. So a finding is
+checked again after a while, and counts only if it persists. A stopped whole run continues after its last slice.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ FINDINGS_MAX: Final = 100_000
 
 
 Unreadable = dict[str, str]
-"""Rules that the reader cannot ask, and why: a column that was added by hand is granted to nobody, and a table may be gone."""
+"""Rules that the reader cannot run, and why: a column added by hand is granted to no role, and a table may be gone."""
 
 Progress = Callable[[int, int], None]
-"""Told after each slice how many holders were looked at, and how much was found so far."""
+"""Called after each slice with the number of holders checked, and of findings so far."""
 
 
 class BookReader(Struct, frozen=True, kw_only=True):
@@ -65,7 +64,7 @@ class BookReader(Struct, frozen=True, kw_only=True):
 
 
 class ProofRequest(Struct, frozen=True, kw_only=True):
-    """What is to be proved."""
+    """The scope of a proof."""
 
     extent: Extent = "changes"
     rules: Sequence[str] = ()
@@ -142,12 +141,12 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
         if any(rule.of == "accounts" for rule in rules):
             of_accounts, found = await _judge_accounts(reader, unreadable)
             await run_store.add_seen(connection, run, found)
-        # Without a file there is nothing to compare, and the rule is told as one that nobody could look at.
+        # Without a file there is nothing to compare, and the rule is reported as not checkable.
         heads = request.heads
         await run_store.add_seen(connection, run, await _compare_heads(connection, heads, unreadable) or [])
         why_not = await _look_again(reader, run, request.again_after_s, heads, unreadable) or why_not
     except BaseException:
-        # Whatever stopped it, what was found is kept, and it goes on there.
+        # After any stop, the findings are kept, and it continues there.
         with suppress(*DATABASE_FAILED):
             await run_store.stop(connection, run)
         raise
@@ -180,7 +179,7 @@ def choose_rules(request: ProofRequest) -> Sequence[Rule]:
 
 
 async def _find(asked: Awaitable[Answer]) -> Answer | None:
-    """What is asked beside the rules; ``None`` where a table that it reads is not there, which a rule tells."""
+    """Await an auxiliary query; ``None`` if a table that it reads is missing, which a rule reports."""
     try:
         return await look_store.read(asked)
     except NotReadableError:
@@ -207,10 +206,10 @@ async def _look_at_holders(
     rest = HolderRange(first_id=run.last_holder_id + 1, last_id=HOLDER_ID_MAX, holders_count=0)
     for part in await _find(look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE)) or [rest]:
         since = await _find(run_store.find_read_until(connection, part)) if run.extent == "changes" else None
-        # Nobody has read what is to come: a clock was set back, or somebody wrote the checkpoint by hand.
+        # A future instant was never read: a clock was set back, or the checkpoint was written by hand.
         since = None if since is None or since > run.read_until else since
         found_count += await _look(connection, reading, run, rules, part, since and since - OVERLAP, unreadable)
-        # What was not looked at has no checkpoint.
+        # Unchecked slices have no checkpoint.
         await run_store.note_slice(connection, run, part, has_all_rules=has_all and not unreadable)
         holders_count += part.holders_count
         tell(holders_count, found_count)
@@ -283,9 +282,9 @@ async def _judge(
 async def _look_again(
     reader: BookReader, run: Run, again_after_s: float, heads: Sequence[ChainHead], unreadable: Unreadable
 ) -> str | None:
-    """Look once more at what was found, a while after it was; what is gone by then was under way.
+    """Check the findings once more, a while later; those gone by then were work in progress.
 
-    Why the rail could not be asked again is answered: what it has told stays unjudged.
+    Returns why the rail could not be queried again: its findings stay unjudged.
     """
     connection = reader.connection
     seen_since = await run_store.find_seen_since(connection, run)
@@ -299,7 +298,7 @@ async def _look_again(
         try:
             found = await look_store.ask(connection, rule, part, None)
         except NotReadableError as error:
-            # What was seen stays unjudged: it is neither there nor gone.
+            # The findings stay unjudged: neither confirmed nor gone.
             unreadable[rule.name] = _explain(error)
             continue
         of_part = [each for each in seen if each.rule == rule.name and part in (None, _part_of(each))]
@@ -323,7 +322,7 @@ async def _look_again(
 
 
 def _parts_of(seen: Sequence[Finding], by_name: Mapping[str, Rule]) -> list[tuple[Rule, HolderRange | None]]:
-    """What has to be asked again, each once: of a rule of holders those alone whose books break it."""
+    """The checks to repeat, each once: for a rule of holders only those whose books break it."""
     asked = {(each.rule, _part_of(each) if by_name[each.rule].of == "holders" else None) for each in seen}
     return [(by_name[name], part) for name, part in sorted(asked, key=str)]
 

@@ -43,7 +43,7 @@ class InfractionLine(Struct, frozen=True, kw_only=True):
 
 
 class InfractionStep(Struct, frozen=True, kw_only=True):
-    """What has happened to an infraction, or is to happen."""
+    """A past or future step of an infraction."""
 
     what: Literal["opened", "heard", "answered", "given_back", "taken", "released", "answer_ends", "block_ends"]
     at: datetime
@@ -74,7 +74,7 @@ class InfractionPage(Struct, frozen=True, kw_only=True):
 async def browse_infractions(
     context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = PAGE_SIZE
 ) -> Browsed[InfractionLine]:
-    """What is undecided, that first which can be answered for the shortest time; then what has ended, newest first.
+    """Undecided infractions, the next deadline first; then ended ones, newest first.
 
     Raises:
         Forbidden: The viewer may not see them.
@@ -84,7 +84,7 @@ async def browse_infractions(
     states = check_names("status", wanted.statuses, STATES)
     pool, whose, left = context.pool, viewer.holder_id, page_size + 1
     found: list[Infraction] = []
-    # A cursor may be made up: whatever it says, it leads to a place of this list.
+    # A cursor may be forged: any contents lead to a place of this list.
     part, at, last_id = (_UNDECIDED, _EVER, 0)
     if span.after is not None:
         part, at, last_id = span.after.position, span.after.created_at, span.after.id
@@ -112,7 +112,7 @@ async def _add_held(pool: Pool, shown: Sequence[Infraction]) -> list[InfractionL
 
 
 async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: int) -> InfractionPage:
-    """One infraction, with what belongs to it as far as the viewer may see that.
+    """One infraction, with its related records as far as the viewer may see them.
 
     Raises:
         Forbidden: The viewer may not see infractions.

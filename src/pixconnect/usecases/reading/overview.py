@@ -1,9 +1,9 @@
-"""What a person looks at first: the money of the day, what waits for people, and figures over time.
+"""The first page for people: the money of the day, tasks for people, and figures over time.
 
-All that belongs to one holder, as whoever supports it looks at it: account, limits, keys, clients, endpoints, money.
+Also everything of one holder, for its support: account, limits, keys, clients, endpoints, money.
 
-Hourly totals count the things of each kind and what became of them, and are exact over any span. There are none of reasons, of
-how long the rail took and of how long webhooks took: those are of the newest thousand, and the answer says of how many.
+Hourly totals count each kind by status, and are exact over any span. There are none of reasons, of the rail's durations and of
+webhooks' durations: those are of the newest thousand, and the answer has their number.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ async def read_waiting_work(context: Context) -> WaitingWork:
     to_approve_count, _ = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
     return WaitingWork(
         reports_count=waiting.reports_count,
-        # A kept report is a case too, once somebody has looked.
+        # A kept report is a case too, once the worker has looked.
         cases_count=sum(each.count for kind, each in cases.items() if kind != "report"),
         silent_count=waiting.silent_count,
         approvals_count=len(approvals),
@@ -185,7 +185,7 @@ async def read_figures(
 async def _add_up(
     context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
 ) -> tuple[list[Any], list[int], bool]:
-    """Rows of the totals, of which holders, and whether there are more."""
+    """Rows of the totals, their holders, and whether there are more."""
     pool = context.pool
     if viewer.holder_id is not None:
         own = [viewer.holder_id]

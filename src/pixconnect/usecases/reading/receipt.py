@@ -1,6 +1,6 @@
 """Makes the receipt of a transfer or refund that has settled, for callers and visitors of the console alike.
 
-What is known of a transfer's two sides, and by which names the network and the institution know it.
+Also the known facts about a transfer's two sides, and its names for the network and the institution.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pixconnect.usecases.money.transfer import read_transfer_by_id, view_transfe
 class PartiesView(Struct, frozen=True, kw_only=True):
     view: TransferView
     is_named_by_us: bool
-    """Its end-to-end id is ours alone: the network has never been told it, or has one of its own that nobody knows yet."""
+    """Its end-to-end id is ours alone: the network never got it, or has its own name, unknown yet."""
     institution: str | None
     """The account at an institution on which it lies, as the operator named it."""
     network_txid: str | None
-    """Its txid as the network has it, where the institution takes none of ours."""
+    """Its txid on the network, if the institution does not accept ours."""
     waiting: WaitingOrder | None = None
-    """While it waits for a person there."""
+    """Set while it waits for a person there."""
     awaited: PendingApproval | None = None
     """While it waits for an operator's yes here."""
 
 
 async def read_parties(context: Context, caller: Caller, transfer_id: int) -> PartiesView:
-    """Read a transfer of the caller's with what is known of its sides.
+    """Read a transfer of the caller's with the known facts about its sides.
 
     Raises:
         NotFound: The caller has none of this id.
@@ -76,7 +76,7 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
 
 
 def is_named_by_us(transfer: Transfer, *, keeps_our_id: bool) -> bool:
-    """Whether the end-to-end id that is shown of it is ours alone."""
+    """Whether the shown end-to-end id is ours alone."""
     if transfer.is_book or transfer.status == "CANCELLED":
         return True
     if transfer.direction == "IN" or transfer.network_id is not None:
@@ -92,7 +92,7 @@ def is_return_named_by_us(refund: Refund, original: Transfer, *, keeps_our_id: b
     if refund.flow == "IN" or refund.network_id is not None:
         return False
     if refund.made_by == "institution":
-        # Of some returns that were made there no list tells the network's name.
+        # For some returns made there no list has the network's name.
         return refund.external_id != THEIRS_PREFIX + refund.return_id
     return original.institution_id is not None or not keeps_our_id
 
@@ -128,7 +128,7 @@ async def _read_of_transfer(context: Context, viewer: Viewer, transfer_id: int) 
 
 async def _of_transfer(context: Context, transfer: Transfer) -> Receipt:
     view = await view_transfer(context, await with_payee(context.pool, transfer))
-    # All are of one environment, and so is what was settled beside them.
+    # All are of one environment, and so are settlements beside them.
     accounts = await context.institutions.list_all()
     account = next((one for one in accounts if one.id == transfer.institution_id), None)
     payer, payee = view.debit_party, view.credit_party
@@ -148,7 +148,7 @@ async def _of_transfer(context: Context, transfer: Transfer) -> Receipt:
         settled_at=transfer.network_settled_at or errors.require(transfer.settled_at, "judged before"),
         payer=receipts.show_receipt_party(payer, is_payee=False),
         payee=receipts.show_receipt_party(payee, is_payee=True),
-        # Whoever gets the receipt asks another institution about it, which has never heard of ours.
+        # A reader of the receipt asks another institution about it, which does not know ours.
         end_to_end_id=None if is_ours else transfer.shown_id,
         return_id=None,
         txid=transfer.txid,
@@ -170,7 +170,7 @@ async def _of_refund(context: Context, refund: Refund, original: Transfer) -> Re
         direction=refund.flow,
         amount_cents=refund.amount_cents,
         settled_at=refund.network_settled_at or errors.require(refund.settled_at, "judged before"),
-        # What was paid to a key goes back to an account: neither side has one here.
+        # A payment to a key goes back to an account: neither side has a key here.
         payer=structs.replace(whole.payee, key=None),
         payee=whole.payer,
         return_id=None if is_ours else refund.shown_id,

@@ -1,6 +1,6 @@
-"""Pauses an account at an institution from which money leaves as it does by a stolen credential, or a drain.
+"""Pauses an account at an institution whose outgoing money looks like a stolen credential, or a drain.
 
-A pause lets nothing new leave, and reading goes on. Only an operator resumes the account; what was seen by then raises no alarm
+A pause stops new outgoing money, and reading goes on. Only an operator resumes the account; earlier observations raise no alarm
 again. Between the pause and its knowledge in other processes a second passes, as of any pause.
 """
 
@@ -18,11 +18,11 @@ from pixconnect.store.institutions.account_alarm import AlarmKind
 from pixconnect.usecases.frame.context import Context, Core
 
 STRAYS_MAX: Final = 2
-"""In an hour so many Pix may leave that nobody here ordered: somebody paid by hand, in the institution's app."""
+"""The permitted number of Pix an hour without an order here: a person paid by hand, in the institution's app."""
 STRAYS_SINCE: Final = timedelta(days=1)
-"""Older ones are told by their statement alone: who reads one of last month must not be paused by it."""
+"""Older ones appear in a late statement alone: reading last month's must not pause the account."""
 DRAIN_PERCENT: Final = 50
-"""Of what was there and came in, if the account's options say nothing else."""
+"""Of the balance and the incoming money, unless the account's options differ."""
 DRAIN_MIN_CENTS: Final = 100_000
 """What leaves in an hour below R$ 1,000 is no drain, however little there was."""
 _AN_HOUR: Final = timedelta(hours=1)
@@ -42,7 +42,7 @@ async def tell_alarm(context: Core, institution_id: int) -> str | None:
 
 
 async def look_for_alarms(context: Context) -> None:
-    """Pause each active account from which too much has left that nobody ordered, or too much at all."""
+    """Pause each active account with too many unordered sends, or too much outgoing money."""
     async with context.pool.acquire() as connection:
         accounts = await account_store.list_all(connection)
     for account in accounts:
@@ -56,18 +56,16 @@ async def _look_at(context: Context, account: InstitutionAccount) -> None:
     seen_at = await alarm_store.find_last_alarm(context.pool, account.id) or account.opened_at
     strays_count = await alarm_store.count_strays(context.pool, account.id, max(seen_at, now - STRAYS_SINCE))
     if strays_count > STRAYS_MAX:
-        await _raise(
-            context, account, "strays", f"{strays_count} Pix left within an hour that nobody here ordered", now
-        )
+        await _raise(context, account, "strays", f"{strays_count} Pix left within an hour without an order here", now)
         return
     out_cents = await alarm_store.sum_out(context.pool, account.id, max(seen_at, now - _AN_HOUR))
     if out_cents < DRAIN_MIN_CENTS:
         return
-    # What was there and came in within the hour: what is left, and what left.
+    # The balance and the incoming money within the hour: the rest, and the outgoing money.
     before_cents = out_cents + await account_store.sum_balance_here(context.pool, account.id)
     percent = account.options.get("drain_percent", DRAIN_PERCENT)
     if out_cents * 100 > before_cents * int(percent):
-        words = f"{out_cents} cents left within an hour, of {before_cents} that were there: more than {percent} %"
+        words = f"{out_cents} cents left within an hour, of {before_cents}: more than {percent} %"
         await _raise(context, account, "drain", words, now)
 
 

@@ -1,8 +1,8 @@
-"""The health of the service, told within two seconds whatever hangs.
+"""The health of the service, answered within two seconds whatever hangs.
 
 Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask while the checks
-run share one answer, and so do those that ask within ``KEPT_S`` of their beginning: nobody can wear out the database through
-this public address.
+run share one answer, and so do those that ask within ``KEPT_S`` of their beginning: this public address cannot be used to wear
+out the database.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class HealthWatch:
         self._fresh_until_s = float("-inf")
 
     async def read_health(self) -> Health:
-        """Run the checks, or wait for those that are running; or tell what they have just found."""
+        """Run the checks, or wait for running ones; or return their recent result."""
         if self._found is not None and self._clock.monotonic_s() < self._fresh_until_s:
             return self._found
         return await self._shared_look.look()
@@ -140,7 +140,7 @@ def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | N
 
 
 def _forget(task: asyncio.Future[None]) -> None:
-    # Nobody waits for this check any more; asyncio logs an error that nobody has retrieved.
+    # The check is no longer awaited; asyncio logs an unretrieved error.
     if not task.cancelled():
         task.exception()
 
@@ -149,7 +149,7 @@ _ONLY_READS: Final[LiteralString] = "select pg_is_in_recovery() or current_setti
 
 
 async def check_database(pool: Pool) -> None:
-    """Check whether it answers, and lets us write: after a failover we may still be at a standby."""
+    """Check that it answers, and permits writing: after a failover we may still be at a standby."""
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
         if await connection.fetchval(_ONLY_READS, timeout=CHECK_TIMEOUT_S):
             raise errors.ServiceUnavailable("the database only reads: it is a standby, or was set so")
@@ -226,7 +226,9 @@ async def check_rail(
             await rail.check()
     except RailUnavailable:
         problems.append(
-            "the rail cannot be reached" if has_rail else "no rail is configured: nobody can pay nor be paid"
+            "the rail cannot be reached"
+            if has_rail
+            else ("no rail is configured: payments are impossible in both directions")
         )
     if waiting.reports_count:
         problems.append(_count(waiting.reports_count, "report waits", "reports wait") + " for an operator")
@@ -255,7 +257,7 @@ async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Map
     """See whether what the operator has set is right, and the certificates that they have named do not end soon."""
     problems: list[str] = []
     if lacks_proxies:
-        # Anybody can read this: the value would tell them how to lock all callers out.
+        # This page is public: the value would show how to lock all callers out.
         problems.append("a setting is probably wrong: the service said at its start which, as `doctor` does")
     for used_for, ends_at in certificates.items():
         if (said := say_end(ends_at, clock.real_now())) is not None:
@@ -292,15 +294,15 @@ def watch_health(
     certificates: Mapping[str, datetime] = NO_CERTIFICATES,
     standby: Standby | None = None,
 ) -> HealthWatch:
-    """What health looks at.
+    """The subjects of health.
 
     Args:
         lacks_proxies: Whether no proxy is trusted.
-        certificates: When those end that the settings name, by what they are for.
-        standby: Where there is one.
+        certificates: The ends of certificates in the settings, by purpose.
+        standby: The standby, if there is one.
     """
     policy = context.policy
-    # A sandbox is everybody's own: nothing in its settings is dangerous.
+    # A sandbox is for trials: nothing in its settings is dangerous.
     live = (
         {}
         if policy.is_sandbox

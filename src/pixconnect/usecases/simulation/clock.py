@@ -104,7 +104,7 @@ async def follow_clock(context: Context, connect: Connect) -> None:
         context.clock.set_offset(*clock_store.read_offset_notice(notice))
 
     async def stay(lost: asyncio.Event) -> None:
-        # After the listener is there, which has heard of no earlier move.
+        # After the listener is connected, which has missed earlier moves.
         await read_clock(context)
         await lost.wait()
 
@@ -118,7 +118,7 @@ async def _moving_alone(context: Context) -> AsyncGenerator[None]:
             yield
         except SandboxUnavailable:
             raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
-    # Other processes date what they answer from memory: give them time to hear of the move.
+    # Other processes date their answers from memory: this gives them time to receive the move.
     await asyncio.sleep(_HEARD_AFTER_S)
 
 
@@ -215,7 +215,7 @@ async def _is_all_done(control: SandboxControl, walk: _Walk) -> bool:
     sandbox = await control.call(READ_DUE, None)
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
         return False
-    # What was asked for before the clock moves is made by the time at which it was asked for: due dates may pass.
+    # Requests from before the move are executed at their own time: due dates may pass.
     if await lot_store.is_anything_due(context.pool):
         return False
     # Reports from a charge's time are recorded now: charges that are still due were not paid.

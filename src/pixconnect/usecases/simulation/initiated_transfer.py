@@ -1,6 +1,6 @@
-"""Transfers in two steps, the first of which only finds the payee and tells the name that the transfer will have.
+"""Transfers in two steps, the first of which only finds the payee and returns the name of the future transfer.
 
-The name is kept before anybody is told it. If we die between the steps, the second finds it.
+The name is stored before the caller gets it. If we die between the steps, the second finds it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Repeat = Literal["refused", "answered", "sent_again"]
 async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> InitiatedTransfer:
     """Find whose a key is, and name the transfer that may follow; it costs a look-up until that is paid."""
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
-    # Of a key, the payee is the same whatever the amount.
+    # The payee of a key does not depend on the amount.
     request = KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type)
     lookup = Lookup()
     try:
@@ -52,7 +52,7 @@ async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> In
 
 
 async def find_initiated(context: Context, caller: Caller, end_to_end_id: str) -> InitiatedTransfer | None:
-    """What the caller was told under this name; nobody else's."""
+    """The caller's own initiated transfer of this name."""
     return await prepared_store.find_initiated(context.pool, caller.holder_id, end_to_end_id)
 
 
@@ -65,11 +65,11 @@ async def confirm_transfer(
     *,
     repeat: Repeat,
 ) -> Transfer:
-    """Send what was initiated, under its name; it also names the request, so that however often it comes one is sent.
+    """Send an initiated transfer, under its name; it also names the request, so that repeating it sends one.
 
     Raises:
         ExternalIdConflict: It was confirmed already, and is refused then; or it was confirmed with another amount.
-        PayeeIsAnother: The key has another owner than the caller was told.
+        PayeeIsAnother: The key's owner differs from the one in the first step.
     """
     request = KeyTransferRequest(
         amount_cents=amount_cents, key=initiated.key, key_type=initiated.key_type, external_id=initiated.end_to_end_id
@@ -83,7 +83,7 @@ async def confirm_transfer(
     if repeat == "sent_again" and await transfer_store.find_by_external_id(
         context.pool, caller.holder_id, initiated.end_to_end_id
     ):
-        # One name is one transfer in the books, so the second has one of its own.
+        # One name is one transfer in the books, so the second has its own.
         request = structs.replace(request, external_id=None)
         terms = structs.replace(terms, end_to_end_id=None)
     return (await start_transfer(context, caller, request, terms)).transfer

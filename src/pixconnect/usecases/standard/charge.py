@@ -1,7 +1,7 @@
-"""Charges as the standard's door knows them (``cob``, and ``cobv`` with a due date): put, patch, read, list; and their removal.
+"""Charges of the standard API (``cob``, and ``cobv`` with a due date): put, patch, read, list; and their removal.
 
-They are the charges of the other door too. That makes charges with a due date as well, with its own names and errors for what
-the standard's door does by ``put``; the external id of such a charge is its txid, since the standard's door calls it by that.
+They are the charges of our own API too. That also makes charges with a due date, with its own names and errors for the standard
+API's ``put``; the external id of such a charge is its txid, since the standard API names it by that.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ async def put_charge(
     *,
     is_new: bool = False,
 ) -> StandardCharge:
-    """Make a charge, or give the one of this txid other contents.
+    """Make a charge, or replace the contents of the one with this txid.
 
     Args:
-        txid: ``None`` lets the service make one.
-        is_new: Refuse where there is one, whatever it says (``ExternalIdConflict``).
+        txid: If ``None``, the service makes one.
+        is_new: Refuse an existing one, with any contents (``ExternalIdConflict``).
 
     Returns:
-        The charge as it is now; it is left as it is if it says this already, whatever has become of it.
+        The charge in its present state; it stays unchanged if it has these contents already, in any state.
 
     Raises:
-        Violated: All that the state of things forbids.
+        Violated: All conflicts with the present state.
         OutcomeUnknown: The commit was not answered; ``txid`` is the one under which to repeat it.
     """
     kind = location_rules.AT_ONCE if contents.due is None else location_rules.WITH_DUE_DATE
@@ -197,7 +197,7 @@ def _write_code(prefix: str, name: str, city: str, path: str, *, is_paid_once: b
 
 
 async def search_charges(context: Context, caller: Caller, search: ChargeSearch, span: Span) -> Page[StandardCharge]:
-    """One page of the holder's charges, whichever door made them, newest first."""
+    """One page of the holder's charges, of both APIs, newest first."""
     page = await charge_store.search(context.pool, caller.holder_id, search, span)
     locations = await locate_charges(context, page.items)
     return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
@@ -221,9 +221,9 @@ _LOOK_EVERY_S: Final = 0.2
 
 
 async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: float = WAIT_MAX_S) -> Charge:
-    """Remove a charge, so that nobody can pay it any more; its holder gets an event that it has expired.
+    """Remove a charge, so that it can no longer be paid; its holder gets an event that it has expired.
 
-    One that was opened at an institution is removed there, by a worker, and only then here.
+    One opened at an institution is removed there, by a worker, and only then here.
 
     Raises:
         NotFound: There is no such charge.
@@ -326,7 +326,7 @@ async def create_due_charge(context: Context, caller: Caller, request: DueCharge
     if not request.payer.name:
         raise errors.BadRequest("payer.name: must not be empty")
     contents = ChargeContents(
-        # It ends with its last day, which its terms tell, and not after a span.
+        # It ends with its last day, which its terms contain, and not after a span.
         lifetime_s=0,
         amount_cents=request.amount_cents,
         key=holder.parse_pix_key(request.key).key,
@@ -364,7 +364,7 @@ def _explain(context: Context, contents: ChargeContents, violated: Violated) -> 
     if "chave" in places:
         return errors.PixKeyNotOwned("key: is not a Pix key of this holder")
     if contents.due is not None:
-        # Judged again, because what was raised names members and rules in the standard's words alone.
+        # Judged again, because the raised error has members and rules in the standard's words alone.
         refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
         if refused:
             return errors.BadRequest("; ".join(map(_say, refused)))

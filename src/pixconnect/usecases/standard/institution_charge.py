@@ -1,6 +1,6 @@
-"""Charges at institutions as the standard's door asks for them: opened, revised and removed there, and shown as they are there.
+"""Charges at institutions through the standard API: opened, revised, removed and shown in their state there.
 
-What the state of things forbids is told before the institution is asked; what it refuses is told in the same form.
+Conflicts with the present state are answered before the call to the institution; its refusals have the same form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_DUE: Final = "a instituição desta conta não abre cobranças com venciment
 
 
 class InstitutionViolated(Violated):
-    """What an institution refuses, or what is known to be refused there, in this door's words.
+    """An institution's refusal, or one known in advance, in this API's words.
 
     Args:
         refusal: In the institution's words.
@@ -50,13 +50,13 @@ class NewContents(Struct, frozen=True, kw_only=True):
     """All that a charge is to say."""
 
     txid: str | None
-    """``None`` lets the service make one."""
+    """If ``None``, the service makes one."""
     contents: ChargeContents
     location_id: int | None
     is_new: bool
-    """Refuse where there is one, whatever it says."""
+    """Refuse an existing one, with any contents."""
     violations: Sequence[Violation] = ()
-    """Of whoever wants it, unless nothing is to be changed."""
+    """Raised unless nothing is to be changed."""
 
     @property
     def kind(self) -> LocationKind:
@@ -64,7 +64,7 @@ class NewContents(Struct, frozen=True, kw_only=True):
 
 
 async def put_there(context: Context, caller: Caller, institution_id: int, put: NewContents) -> StandardCharge | None:
-    """Open a charge at the holder's account, or revise it there; ``None`` if one of the holder's before that has the txid."""
+    """Open a charge at the holder's account, or revise it there; ``None`` if an earlier charge of the holder has the txid."""
     charge = None if put.txid is None else await charge_store.find_by_txid(context.pool, caller.holder_id, put.txid)
     if charge is not None and charge.institution_id is None:
         return None if charge.holder_id == caller.holder_id else await _repeat_former(context, charge, put)
@@ -83,7 +83,7 @@ async def put_there(context: Context, caller: Caller, institution_id: int, put: 
         *_judge(put.contents, put.location_id, put.kind),
         *(() if before is None else _judge_left_out(before, put.contents, put.kind)),
     ]
-    # What was asked for before may be open there: a due date that has passed since is no answer to its repeat.
+    # An earlier request may have opened it there: a due date that has passed since is no answer to its repeat.
     if violations and not (charge is None and await _is_being_opened(context, caller, put)):
         raise Violated(put.kind, violations)
     try:
@@ -120,7 +120,7 @@ async def patch_there(
 
     Raises:
         NotFound: There is no such charge.
-        Violated: What forbids it, and what the institution refuses.
+        Violated: The conflicts, and the institution's refusals.
     """
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
     if charge is None or location_kind_of(charge) != kind:
@@ -169,7 +169,7 @@ async def _remove(context: Context, caller: Caller, charge: Charge, kind: Locati
 
 async def _find_removed(context: Context, caller: Caller, charge: Charge) -> Charge | None:
     """The charge, if what this caller had asked for has removed it: a repeat of the same request gets what became of it."""
-    # Nobody can tell whether an answer has arrived: its process may have been killed before. Nothing follows a removal.
+    # Whether an answer has arrived is unknown: its process may have been killed before. Nothing follows a removal.
     last = await change_store.find_last(context.pool, charge.id, charge.holder_id)
     if last is None or (last.kind, last.state, last.removal) != ("remove", "done", "REMOVED_BY_RECEIVER"):
         return None
@@ -184,7 +184,7 @@ async def _is_being_opened(context: Context, caller: Caller, put: NewContents) -
 
 
 async def _says_already(context: Context, charge: Charge, contents: ChargeContents) -> bool:
-    # While nobody knows what it says there, it says nothing already.
+    # While its contents there are unknown, they count as different.
     is_known = await change_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
     return is_known and say_the_same(contents, charge_rules.read_contents(charge))
 

@@ -1,13 +1,13 @@
 """Holders' use cases for their webhook endpoints, deliveries and events, and operators' use cases for them.
 
-No transaction is open while a URL is checked, because that looks its name up. A secret that was set is never shown again.
-For an id that the holder does not have, each function raises ``NotFound``.
+No transaction is open while a URL is checked, because that looks its name up. A stored secret is never shown again. For an id
+that the holder does not have, each function raises ``NotFound``.
 
 A host gets key webhooks of one holder only, unless an operator allows more.
 
-A holder who names another's URL for a key of their own makes us tell that receiver, truthfully and signed, of a payment
-that looks like the receiver's own. Only the name of the host counts: in live mode we verify certificates by it, so no
-other name or address leads to the same receiver unless its certificate says so.
+A holder who registers another's URL for its own key would make us notify that receiver, truthfully and signed, of a payment
+that looks like the receiver's own. Only the name of the host counts: in live mode we verify certificates by it, so no other
+name or address leads to the same receiver unless its certificate permits it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ async def refuse_anothers_host(context: Context, connection: Connection, caller:
     await endpoint_store.lock_host(connection, spellings[0])
     if await endpoint_store.is_anothers(connection, spellings, caller.holder_id):
         raise HostIsAnothers(
-            f"url: {spellings[0]} is told of another holder's Pix keys; ask the operator to allow it "
-            "(`pixconnect operator endpoint allow`)"
+            f"url: {spellings[0]} receives another holder's Pix keys; ask the operator to allow it (`pixconnect "
+            "operator endpoint allow`)"
         )
 
 
@@ -75,13 +75,13 @@ _BATCH_MAX = 5_000
 _FIRST: Final = (0, 0, 0)
 _LISTED_MAX = 1_000
 _AUDITED_LENGTH_MAX: Final = 500
-"""Characters of a URL in the audit, which nobody can empty."""
+"""Characters of a URL in the audit, which can never be emptied."""
 _RESUMED_MAX = 100
 """Resumed endpoints that one pass of housekeeping takes at most."""
 
 
 class CallbackTerms(Struct, frozen=True, kw_only=True):
-    """The institution as which an endpoint is told, and what its owner gave it there."""
+    """The institution whose format an endpoint uses, and its owner's settings there."""
 
     profile: str
     name: str | None = None
@@ -91,7 +91,7 @@ class CallbackTerms(Struct, frozen=True, kw_only=True):
 
 
 class EndpointConflict(Exception):  # noqa: N818 the caller changes that one
-    """Somebody else has just made the only endpoint that there may be."""
+    """A concurrent request has just made the only permitted endpoint."""
 
 
 async def create_endpoint(
@@ -106,8 +106,8 @@ async def create_endpoint(
     Raises:
         BadRequest: The event types or the secret are wrong.
         LimitExceeded: The holder has as many endpoints as it can have.
-        EndpointConflict: ``terms`` allow one, and it is there.
-        InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
+        EndpointConflict: ``terms`` permit one, which exists.
+        InvalidWebhookUrl: The URL is wrong, or leads to a forbidden address.
     """
     event_types = endpoint_rules.parse_event_types(request.event_types)
     endpoint_rules.check_secret(request.secret)

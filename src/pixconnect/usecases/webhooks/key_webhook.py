@@ -78,7 +78,7 @@ async def set_webhook(
 async def judge_webhook(
     context: Context, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
 ) -> None:
-    """Refuse a key that is not the caller's, and a URL that cannot be told; raises ``Violated``."""
+    """Refuse a key that is not the caller's, and a URL that cannot be notified; raises ``Violated``."""
     rows: list[Violation] = []
     if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
         rows.append(_not_owned(key))
@@ -115,7 +115,7 @@ async def _set(
     before = errors.require(
         await endpoint_store.lock_by_id(connection, found.endpoint_id), "the webhook of a key has its endpoint"
     )
-    # Setting it again says that its owner has mended it.
+    # Setting it again shows that its owner has mended it.
     after = _tell_as(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
     await endpoint_store.set_created(connection, key, now)
@@ -126,7 +126,7 @@ async def _set(
 
 
 def _tell_as(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint:
-    """The endpoint of a key, told as this institution tells."""
+    """The endpoint of a key, with this institution's format."""
     if profile is None:
         return structs.replace(endpoint, event_types=endpoint_rules.EVENT_TYPES, profile=None, only_with_txid=False)
     return structs.replace(
@@ -192,7 +192,7 @@ async def list_deliveries(
 
 
 async def redeliver(context: Context, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
-    """Send a body again, now, on a new schedule: all that it tells, in the same bytes; the count of attempts goes on."""
+    """Send a body again, now, on a new schedule: all its deliveries, in the same bytes; the count of attempts goes on."""
     webhook = await read_webhook(context, caller, key)
     await _read_delivery(context, webhook, delivery_id)
     async with writing(context.pool) as write:
@@ -225,17 +225,17 @@ async def redeliver_told(
     event_types: Sequence[EventName],
     since: datetime,
 ) -> int:
-    """Send again, now, the bodies that told of such events of these Pix since an instant, and count them.
+    """Send again, now, the bodies with such events of these Pix since an instant, and count them.
 
     Raises:
-        OutcomeUnknown: The database was lost; what was done stays done, and the same again does the rest.
+        OutcomeUnknown: The database was lost; finished parts stay, and repeating it does the rest.
     """
     named = await transfer_store.find_named(context.pool, end_to_end_ids, direction)
     family = await holder_store.list_family(context.pool, caller.holder_id)
     own = [transfer for transfer in named.values() if transfer.holder_id in family]
     if not own:
         return 0
-    # Nothing was told of a Pix before it was there.
+    # A Pix had no events before it existed.
     since = max(since, min(transfer.created_at for transfer in own))
     transfer_ids = [transfer.id for transfer in own]
     bodies = await delivery_history_store.find_told(context.pool, caller.holder_id, since, transfer_ids, event_types)
@@ -259,11 +259,11 @@ _encoder = msgspec.json.Encoder()
 async def make_notice(
     context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
 ) -> DueDelivery | None:
-    """Write the body of a delivery to the webhook of a key, which tells of these other deliveries too.
+    """Write the body of a delivery to the webhook of a key, which includes these other deliveries too.
 
     Args:
         epoch: The epoch of its slot when this worker read the delivery.
-        along_ids: Deliveries of the same webhook that are due too; those that another body has told of are left out.
+        along_ids: Due deliveries of the same webhook; those in another body are omitted.
 
     Returns:
         The delivery with its body; ``None`` if the slot is another worker's by now, or the delivery has a body already.

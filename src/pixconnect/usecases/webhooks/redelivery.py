@@ -46,7 +46,7 @@ async def redeliver(context: Context, caller: Caller, delivery_id: int, act: Act
 async def redeliver_one(
     context: Context, write: LoneWrite, holder_id: int, delivery_id: int, act: Act | None = None
 ) -> None:
-    """Send again what one delivery was sent, with all that the same body tells."""
+    """Send one delivery's body again, with all its deliveries."""
     async with write.transaction() as connection:
         now = await service_now_to_write(context.clock, connection)
         held_ids, ids = [], await redelivery_store.find_told_together(connection, holder_id, delivery_id)
@@ -86,7 +86,7 @@ async def redeliver_events_as_operator(
         final_at: ``None`` is now.
 
     Raises:
-        OutcomeUnknown: The database was lost; what was done stays done, and the same again does the rest.
+        OutcomeUnknown: The database was lost; finished parts stay, and repeating it does the rest.
     """
     async with context.pool.acquire() as connection:
         endpoint = (await endpoint_store.find_many(connection, [endpoint_id])).get(endpoint_id)
@@ -124,7 +124,7 @@ async def _replay(
     ):
         if not is_alone:
             raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
-        # The endpoint is told of the holders that its own has succeeded, too.
+        # The endpoint also receives events of the holders that its own has succeeded.
         holder_ids = await holder_store.list_family(connection, endpoint.holder_id)
         # Only one at a time: two that count at once would both find room.
         await _check_room(context, connection, endpoint, holder_ids, oldest, newest)

@@ -1,8 +1,7 @@
 """The whole interface as one table.
 
-Routing, authorisation, decoding and the OpenAPI document are all read from it, so that they cannot disagree. A row is
-what is at a path and who may ask for it, then the parameter, the query, the body, the answer and the handler, whose docstring
-says what it does.
+Routing, authorisation, decoding and the OpenAPI document are all read from it, so that they cannot disagree. A row has the path
+and its scope, then the parameter, the query, the body, the answer and the handler, whose docstring describes it.
 """
 
 from typing import Final
@@ -58,7 +57,7 @@ def _page(name: str, path: str, handler: documents.PageHandler, media_type: str)
 
 CHARGES: Final = Section(
     title="Charges",
-    text="Ask for a payment: a charge is a QR code that anybody with Pix can pay once, in full, before it expires.",
+    text="Ask for a payment: a charge is a QR code that anyone with Pix can pay once, in full, before it expires.",
     operations=(
         Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
             NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
@@ -138,7 +137,7 @@ REFUNDS: Final = Section(
 
 INFRACTIONS: Final = Section(
     title="Infractions",
-    text="Pix that somebody contests: what your institution has blocked and decided, and how you answer it.",
+    text="Contested Pix: your institution's blocks and decisions, and your answers.",
     operations=(
         Row("list_infractions", "GET", "/v1/connect/infraction/list", "infraction.read",
             NONE, infraction.InfractionListQuery, Nothing, Listing[infraction.Infraction], infraction.list_infractions),
@@ -293,7 +292,7 @@ DUE_PAYLOADS: Final = (
         refusals=payload.DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
 )
 
-# For institutions, which are told the address: in live mode alone, and described nowhere.
+# For institutions, which have the address: in live mode alone, and undocumented.
 CALLBACKS: Final = (
     Row("take_callback", "POST", callback.CALLBACK_PATH, None,
         callback.ADDRESS, Anything, callback.CallbackBody, Reply, callback.take_callback, reader=callback.READER,

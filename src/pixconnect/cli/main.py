@@ -23,7 +23,7 @@ _PARTS = (
     ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
     ("systemd", "systemd:app", "The service under systemd."),
     ("doctor", "doctor:doctor", "Check this machine and the service, and print the remedies."),
-    ("completion", "completion:completion", "Print the script that lets your shell complete verbs and options."),
+    ("completion", "completion:completion", "Print the completion script of verbs and options for your shell."),
 )
 FOR_ONE_HOLDER = (
     ("listen", "listen:listen", "Print events as they come, and post them to a program on this machine."),
@@ -32,7 +32,7 @@ FOR_ONE_HOLDER = (
     ("transfer", "transfer:app", "Send money, and list transfers sent and received."),
     ("refund", "refund:app", "Refund payments that you received."),
     ("infraction", "infraction:app", "Answer contests of received Pix."),
-    ("balance", "statement:balance", "Print what is in the account."),
+    ("balance", "statement:balance", "Print the account's balances."),
     ("statement", "statement:statement", "Print the account's history, or write it to a file."),
     ("events", "events:app", "List, show and resend events."),
     ("endpoint", "endpoint:app", "Where webhooks are posted."),
@@ -130,7 +130,7 @@ def launch(
         app(words)
     except (PixConnectError, failures.RefusedByService) as error:
         status = ExitStatus.UNAVAILABLE if isinstance(error, ServiceUnavailable) else ExitStatus.REFUSED
-        # The fields of our records are not what was typed.
+        # The fields of our records are not the typed words.
         raise failures.CommandError(usage.name_option(str(error), app, words), status=status) from error
 
 
@@ -150,7 +150,7 @@ def _write_help_plainly(words: Sequence[str]) -> None:
 
 
 def _refuse_other_octets(words: Sequence[str]) -> None:
-    """What is not UTF-8 nothing of ours can hold, nor the database; the system hands it over as half surrogate pairs."""
+    """Refuse words that are not UTF-8, which nothing here can store; the system passes them as half surrogate pairs."""
     for number, word in enumerate(words, 1):
         if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
             raise failures.CommandError(f"word {number} of the command is not UTF-8")
@@ -173,7 +173,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return ExitStatus.REFUSED
     except Exception as error:
         line = failures.explain(error)
-        # A defect of ours keeps its traceback.
+        # An internal defect keeps its traceback.
         if line is None:
             raise
         terminal.complain(line)

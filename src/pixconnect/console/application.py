@@ -4,8 +4,8 @@
 
     400 host ► 414 ► 429 ► 403 origin (forms) ► sign-in ► 413 (forms) ► 503 full ► (page: 403 scope, 404, 422, 503)
 
-A page is a function from a visit to an answer. Each answer tells browsers what it may do: run our script, use our style
-sheet, send forms to us, and nothing else.
+A page is a function from a visit to an answer. Each answer limits the browser: run our script, use our style sheet, send forms
+to us, and nothing else.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     may_be_old: bool = False
     """Whether a standby may be read from: never where a visitor sees what became of an act."""
     refused: Callable[[Visit, errors.PixConnectError, int], Awaitable[Response]] | None = None
-    """The page of a form that says at the field what is wrong with it, with what was typed; otherwise a page says so alone."""
+    """The page of a form with the error at its field and the typed values; otherwise an error page alone."""
     pace: RatePolicy | None = None
     """How often its party may ask for it, where a look costs more than a page."""
 
@@ -149,7 +149,7 @@ class Console:
             visit = read_visit(request, self._parts, None)
             is_act = request.method not in _SAFE_METHODS
             try:
-                # Before whatever makes a page: a stranger may ask for very many.
+                # Before making any page: a stranger may request very many.
                 visit = msgspec.structs.replace(visit, visitor=await self._enter(visit))
                 if is_act:
                     _check_origin(request, self._parts)
@@ -165,7 +165,7 @@ class Console:
                 if request.method == "GET" and not row.is_file and visit.visitor is not None and wants_events:
                     return StreamingResponse(self._follow(visit, row.page), media_type=_EVENTS)
                 return await self._make(visit, row.page)
-            except Exception as error:  # noqa: BLE001  whatever happens, a page
+            except Exception as error:  # noqa: BLE001  in any case, a page
                 await _slow_down(visit, error)
                 if is_act:
                     self._note_refused(visit, row, error)
@@ -277,7 +277,7 @@ class Console:
 
 
 def _read_at_standby(row: PageRoute, parts: ConsoleParts, standby: Standby) -> PageRoute:
-    """The same page, which is made of what the standby shows if it may be."""
+    """The same page, made at the standby if permitted."""
     if not row.may_be_old:
         return row
     there = msgspec.structs.replace(parts, context=msgspec.structs.replace(parts.context, pool=standby.pool))
@@ -297,7 +297,7 @@ async def _slow_down(visit: Visit, error: Exception) -> None:
 
 
 def refuse(visit: Visit, error: Exception) -> Response:
-    """The page that says what went wrong; of an internal defect the log learns everything, and the page nothing."""
+    """The error page; for an internal defect the log gets all details, and the page none."""
     if isinstance(error, DATABASE_FAILED):
         error = errors.ServiceUnavailable("the database does not answer")
     elif isinstance(error, HTTPException):
@@ -319,7 +319,7 @@ def _status_of(error: Exception) -> int:
 
 
 def _check_origin(request: Request, parts: ConsoleParts) -> None:
-    """Refuse a form that another site has sent, whatever it holds."""
+    """Refuse a form that another site has sent, with any contents."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     scheme = "https" if parts.is_secure else "http"
     is_ours = origin == f"{scheme}://{request.headers['host'].lower()}"
@@ -336,10 +336,10 @@ def _lead_to_door(request: Request) -> Response:
 
 
 def _complete(scope: Scope, host: str, parts: ConsoleParts) -> Scope:
-    """Our server's scope with what Starlette needs in addition."""
+    """Our server's scope with Starlette's additional members."""
     name, _, port = host.rpartition(":")
     return dict(scope) | dict(
-        # By 2.4 a server raises, or cancels, where nobody listens any more; before it Starlette would ask in a loop.
+        # By 2.4 a server raises, or cancels, if the client has gone; before it Starlette would poll in a loop.
         asgi=dict(version="3.0", spec_version="2.4"),
         path=unquote(quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~-._")),
         root_path="",

@@ -102,14 +102,14 @@ async def propose_answer(visit: Visit) -> Response:
 
 
 async def propose_ending(visit: Visit) -> Response:
-    """Say how an order ended, by what tells a file that operators have; as of an adjustment, another one confirms it."""
+    """Record how an order ended, identified by operators' file; as for an adjustment, another one confirms it."""
     operator = _begin_act(visit)
     wished = WantedEnding(
         case_id=visit.path_id(),
         said=parse_said(read_field(visit.sent, "said")),
         evidence=Evidence(
             name=read_field(visit.sent, "evidence_name"),
-            # What is no number is refused as an empty file is.
+            # A text that is no number is refused as an empty file is.
             size=wanted.read_id(read_field(visit.sent, "evidence_size")) or 0,
             digest=read_field(visit.sent, "evidence_digest").lower(),
         ),
@@ -148,7 +148,7 @@ def _read_id(visit: Visit, field: str) -> int | None:
 
 
 def _begin_act(visit: Visit) -> Operator:
-    """Whoever acts on a case, as the audit names them."""
+    """The acting operator of a case, as the audit names them."""
     visit.refuse_holders(_OPERATORS)
     if not visit.who.may_act:
         raise errors.Forbidden("a reader changes nothing")

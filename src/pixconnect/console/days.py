@@ -69,7 +69,7 @@ async def ask(visit: Visit) -> Response:
     operator = visit.operator.acting_as(visit.who.audit_name)
     try:
         says = await visit.parts.ask_institution(operator, name, asked)
-    # That the institution is silent is what whoever asks has to know: nothing of ours is down.
+    # The operator must see that the institution is silent: nothing of ours is down.
     except errors.ServiceUnavailable as error:
         return visit.page("inquiry.html", status=503, name=name, asked=asked, says=None, silence=error.message)
     status = 404 if says.is_unknown else 200
@@ -79,7 +79,7 @@ async def ask(visit: Visit) -> Response:
 def _check_asker(visit: Visit) -> None:
     visit.refuse_holders(_OPERATORS)
     if not visit.who.may_act:
-        raise errors.Forbidden("a reader changes nothing, and what is asked about is recorded")
+        raise errors.Forbidden("a reader changes nothing, and this query records its results")
 
 
 async def _read(visit: Visit) -> tuple[InstitutionAccount, DayLines]:
@@ -102,7 +102,7 @@ def _read_name(visit: Visit) -> str:
 
 ROUTES: Final = (
     PageRoute(path="/days", page=show_days),
-    # Before the days, of which none is called so.
+    # Before the days, none of which has this name.
     PageRoute(path="/days/{name}/ask", page=show_inquiry),
     PageRoute(path="/days/{name}/ask", page=ask, method="POST"),
     PageRoute(path="/days/{name}/{day}", page=show_day),

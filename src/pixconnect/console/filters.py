@@ -30,7 +30,7 @@ _WORDS: Final[Mapping[Tone, str]] = {
 TONES: Final[Mapping[str, Tone]] = {word: tone for tone, words in _WORDS.items() for word in words.split()}
 """How a state is felt about, by its word: one shape and one colour each, beside the word."""
 
-# Drawn on 16 by 16. Each tone has its own shape, so that nobody needs to see the colour.
+# Drawn on 16 by 16. Each tone has its own shape, so that colour is not needed.
 _SHAPES: Final = dict[str, str](
     good='<circle cx="8" cy="8" r="7"/><path class="mark" d="M4.5 8.4l2.3 2.3 4.7-5.2"/>',
     going='<circle class="ring" cx="8" cy="8" r="6"/><path d="M8 2a6 6 0 0 1 0 12z"/>',
@@ -83,7 +83,7 @@ class _Body(msgspec.Struct):
 
 
 def event_payload(body: str) -> _Payload:
-    """What people know an event's thing by: its amount and its names; those that the event does not tell are missing."""
+    """An event's recognizable facts: its amount and names; those missing in the event are omitted."""
     try:
         return msgspec.json.decode(body, type=_Body).payload
     except msgspec.DecodeError:
@@ -104,7 +104,7 @@ def _readable(value: object) -> object:
 
 
 def of_language(language: Language) -> dict[str, Any]:
-    """What is written otherwise in each language."""
+    """Texts that differ by language."""
 
     def when(at: datetime | None) -> Markup:
         if at is None:

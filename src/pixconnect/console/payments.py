@@ -79,7 +79,7 @@ def picture_of(draw_qr: Callable[[str], bytes], br_code: str) -> str:
 
 
 def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
-    """What one with a due date asks for today, and why; ``None`` of any other, and of one that nobody can pay any more."""
+    """Today's amount of one with a due date, and its parts; ``None`` for others, and for one that can no longer be paid."""
     if charge.contents is None or charge.contents.due is None or charge.status != "PENDING" or now >= charge.expires_at:
         return None
     return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))
@@ -164,7 +164,7 @@ async def show_infraction(
 
 
 async def list_blocks(visit: Visit) -> Response:
-    """Whose money institutions keep from being spent, and why: operators see it, and nobody is told ahead."""
+    """Blocks at institutions, and their reasons: for operators, and holders are not warned."""
     visit.refuse_holders("these pages are for operators")
     kinds = tuple(kind for kind in BLOCK_KINDS if kind in visit.request.query_params.getlist("kind"))
     page = await infraction_page.browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)

@@ -1,4 +1,4 @@
-"""One request to the console: who asks, in which language, about which holder; the page that answers it, and from what."""
+"""One request to the console: the visitor, the language, the chosen holder; and the page that answers it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     is_part: bool = False
     """Whether only the live part of the page is wanted."""
     sent: FormData = FormData()
-    """A form's fields, whoever sent it."""
+    """A form's fields, from any sender."""
     owner_id: int | None = None
     """Whose thing an operator acts on, where the address names the thing and no holder."""
     holder_name: str = ""
@@ -161,12 +161,12 @@ class Visit(Struct, frozen=True, kw_only=True):
         return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
 
     def refuse_holders(self, reason: str) -> None:
-        """Refuse a page that tells of all holders, and so is for operators alone."""
+        """Refuse a page about all holders, which is for operators alone."""
         if self.who.kind == "holder":
             raise errors.Forbidden(reason)
 
     def query(self, name: str) -> str:
-        # PostgreSQL takes no NUL: a text with one finds nothing, as any other that nobody has written.
+        # PostgreSQL takes no NUL: a text with one finds nothing, as any other unknown text.
         return self.request.query_params.get(name, "").strip().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
     def path_id(self, name: str = "id") -> int:
@@ -202,7 +202,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, owner_id=holder_id)
 
     def form(self) -> FormData:
-        """The form that was sent, which must be one of ours."""
+        """The sent form, which must be one of ours."""
         token = self.sent.get("csrf", "")
         if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self.who.csrf_token.encode()):
             raise errors.Forbidden("this form is not of this session: load the page again and send it from there")
@@ -232,7 +232,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return caller, self._make_act(verb, subject, dict(after or {}, holder_id=caller.holder_id))
 
     def sandbox_act(self, verb: str, subject: str, after: Mapping[str, object]) -> Act:
-        """The same for what all holders of a sandbox share: its clock, and how its network behaves."""
+        """The same for the sandbox's shared parts: its clock, and its network's faults."""
         if not self.who.may_act:
             raise errors.Forbidden("a reader changes nothing")
         return self._make_act(verb, subject, after)
@@ -241,7 +241,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return Act(operator=self.who.audit_name, verb=verb, subject=subject, after=after)
 
     async def do_in_sandbox(self, act: Act, deed: Awaitable[Done]) -> Done:
-        """Call the sandbox, and record the act afterwards: the sandbox is another program with tables of its own."""
+        """Call the sandbox, and record the act afterwards: the sandbox is another program with its own tables."""
         try:
             done = await deed
         except errors.OutcomeUnknown:

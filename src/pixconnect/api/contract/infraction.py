@@ -1,4 +1,4 @@
-"""Infractions on the wire: Pix that somebody contests; and, in the sandbox, how somebody does."""
+"""Infractions on the wire: contested Pix; and, in the sandbox, how an outside payer contests one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InfractionDefence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Infraction(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A Pix that you received and somebody contests; your institution judges it."""
+    """A contested Pix that you received; your institution judges it."""
 
     id: Id
     """The service's own name for it."""
@@ -65,7 +65,7 @@ class Infraction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: InfractionReason
     """That the payer was deceived, or that the Pix went wrong by a fault."""
     situation: Situation
-    """What has happened, by the words of the directory of keys."""
+    """The situation, in the words of the key directory."""
     words: str | None = None
     """What the payer says."""
     status: InfractionStatus
@@ -165,7 +165,7 @@ def _show(shown: ShownInfraction) -> Infraction:
 
 
 class InfractionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody outside contests a Pix that you received."""
+    """An outside payer contests a Pix that you received."""
 
     end_to_end_id: str
     """Names the Pix."""
@@ -174,19 +174,19 @@ class InfractionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reason: Annotated[InfractionReason, Meta(extra_json_schema=dict(default="fraud"))] | None = None
     """What the payer's institution says."""
     situation: Annotated[Situation, Meta(extra_json_schema=dict(default="scam"))] | None = None
-    """What has happened."""
+    """The situation."""
     words: Annotated[str, Meta(min_length=1, max_length=WORDS_LENGTH_MAX)] | None = None
     """What the payer says."""
     judged: Annotated[Judged, Meta(extra_json_schema=dict(default="by_answer"))] | None = None
-    """What becomes of it after seven days: `by_answer` releases what you have answered and takes what you have not; `never`
-    lets the block end by itself after eleven."""
+    """The decision after seven days: `by_answer` releases answered ones and takes the others; with `never` the block ends by
+    itself after eleven."""
 
 
 class DecisionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the institution decides by hand."""
 
     decision: Literal["take", "release", "hold"]
-    """Give back what is held, release it, or block more of what is wanted."""
+    """Return the held money, release it, or block more of the claim."""
     amount: Amount | None = None
     """How much; all that is held if left out."""
 
@@ -195,7 +195,7 @@ class SandboxInfraction(Struct, frozen=True, kw_only=True):
     """An infraction as the sandbox has it."""
 
     infraction_id: str
-    """Its name, under which the sandbox is told of a decision."""
+    """Its name, for decisions in the sandbox."""
     end_to_end_id: str
     """The Pix."""
     amount: Amount
@@ -213,8 +213,8 @@ class SandboxInfraction(Struct, frozen=True, kw_only=True):
 async def open_infraction(services: Services, request: Request[None, Nothing, InfractionRequest]) -> SandboxInfraction:
     """Contest a received Pix.
 
-    The sandbox is your institution: it blocks what there is of it at once, hears you, and judges it by `decide`, or when seven
-    days are over. The event is `infraction.opened`.
+    The sandbox is your institution: it blocks the available part at once, receives your answer, and decides by `decide`, or
+    after seven days. The event is `infraction.opened`.
     """
     body = request.body
     told = await sandbox_usecases.open_infraction(

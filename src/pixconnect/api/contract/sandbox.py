@@ -57,7 +57,7 @@ class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     suspect: Verdict | None = None
     """Set, your institution holds it as suspect: it releases or returns it after 72 hours, or before by `decide`."""
 
-    # A code, a location, or a key with an amount; not as alternatives, of each of which generators would make a type.
+    # A code, a location, or a key with an amount; not as alternatives, since generators would make a type of each.
     schema_rules: ClassVar = {
         "not": {
             "anyOf": [
@@ -183,7 +183,7 @@ class HolderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tax_id: Annotated[str, Meta(min_length=11, max_length=14)] | None = None
     """The owner's CPF or CNPJ, without a mask."""
     balance: Amount | None = None
-    """What is put into the account at once; nothing if left out."""
+    """The initial balance of the account; none if omitted."""
     scopes: Annotated[list[Scope], Meta(min_length=1)] | None = None
     """Its client's scopes; all of them if left out."""
 
@@ -231,7 +231,7 @@ class SandboxClock(Struct, frozen=True, kw_only=True):
 async def pay(services: Services, request: Request[None, Nothing, PaymentRequest]) -> Payment:
     """Receive a payment from another institution.
 
-    By one of your QR codes, locations or keys. 200 for whatever reaches the rail, refused payments included.
+    By one of your QR codes, locations or keys. 200 for everything that reaches the rail, refused payments included.
     """
     body = request.body
     # A payer without a name or tax id is made up by the sandbox.
@@ -250,7 +250,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
         raise errors.BadRequest("amount: is required with a key")
     else:
         arrival = await sandbox_usecases.pay_by_key(*asked, body.key or "", amount_cents, payer, message, suspect)
-    # This includes a payment that the service refused: the rail asked it, and `code` says why.
+    # This includes a payment that the service refused: `code` has the reason.
     return show_arrival(arrival)
 
 
@@ -274,7 +274,7 @@ async def give_back(services: Services, request: Request[None, Nothing, ReturnRe
     arrival = await sandbox_usecases.give_back(
         services.context, request.caller, body.end_to_end_id, amount_cents, body.reason or "MD06"
     )
-    # The network calls what has ended well CONFIRMED; one of our refunds is RETURNED.
+    # The network calls a successful end CONFIRMED; one of our refunds is RETURNED.
     return ReturnOutcome(
         return_identification=arrival.id,
         original_end_to_end_id=body.end_to_end_id,
@@ -332,8 +332,8 @@ async def make_qr_code(services: Services, request: Request[None, Nothing, QrCod
 async def open_holder(services: Services, request: Request[None, Nothing, HolderRequest]) -> SandboxHolder:
     """Make a holder for a test.
 
-    With a client, a Pix key and, if asked, money of its own, so that tests on one sandbox do not see each other. What the
-    sandbox has only once, its clock and its fault rules, they still share.
+    With its own client, Pix key and, if requested, money, so that tests on one sandbox do not see each other. They still share
+    the sandbox's clock and fault rules.
     """
     body = request.body
     standard = NewSandboxHolder()
@@ -373,8 +373,8 @@ async def get_clock(services: Services, request: Request[None, Nothing, Nothing]
 async def move_clock(services: Services, request: Request[None, Nothing, ClockRequest]) -> SandboxClock:
     """Move the clock.
 
-    Forward it walks from deadline to deadline, and everything that falls due on the way is done before the answer; what is not
-    done after 25 s falls due at the target. Tokens, login limits, signing keys and `webhook-timestamp` keep real time.
+    Forward it walks from deadline to deadline, and does everything due on the way before the answer; work not done after 25 s
+    falls due at the target. Tokens, login limits, signing keys and `webhook-timestamp` keep real time.
     """
     body = request.body
     # "reset": false says as little as no reset at all.

@@ -1,4 +1,4 @@
-"""What is posted to webhook endpoints, as OpenAPI 3.1 describes it: one entry for each event, with its payload."""
+"""The bodies posted to webhook endpoints, as OpenAPI 3.1 describes them: one entry for each event, with its payload."""
 
 from __future__ import annotations
 

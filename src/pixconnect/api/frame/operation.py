@@ -86,9 +86,9 @@ class Services(Struct, frozen=True, kw_only=True):
     standby: Standby | None = None
     """Where operations read that may be answered from it; ``None`` where there is none."""
     security_contacts: Sequence[str] = ()
-    """For whoever finds a weakness: URIs, the preferred one first."""
+    """Contacts for reports of weaknesses: URIs, the preferred one first."""
     shows_system: bool = True
-    """Whether the health check says what it runs on."""
+    """Whether the health check names its system."""
     binds_tokens: bool = False
     """Whether there is a port where clients show certificates, to which their tokens are bound."""
 
@@ -108,17 +108,17 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Anything(Struct, frozen=True):
-    """The query of a public address: whatever is in it is ignored."""
+    """The query of a public address: all of it is ignored."""
 
 
 class Bare(Struct, Generic[AnswerT], frozen=True):
-    """An answer in JSON without the envelope, where another standard says what it looks like."""
+    """An answer in JSON without the envelope, in the form of another standard."""
 
     record: AnswerT
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """An answer in JSON without the envelope, with a status and headers of its own."""
+    """An answer in JSON without the envelope, with its own status and headers."""
 
     status: int
     record: object = None
@@ -158,7 +158,7 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
     """One request, routed, authorised and decoded."""
 
     caller: Caller
-    """``NOBODY`` where the operation is public."""
+    """``NOBODY`` for public operations."""
     parameter: ParameterT
     """What stood in the path."""
     query: QueryT
@@ -170,7 +170,7 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
     certificate: str | None = None
     """The thumbprint of the client certificate that the connection showed."""
     certified_name: str | None = None
-    """Whom that certificate names, which our authority has signed."""
+    """The name in that certificate, which our authority has signed."""
 
 
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
@@ -229,8 +229,8 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     login: Login | None = None
     """``None`` takes the token that the caller has asked for."""
     may_be_old: bool = False
-    """Whether a standby may answer, which lacks what was written in the last seconds: never where a caller may look for what
-    it has just asked for, or decides by the answer what to ask for next."""
+    """Whether a standby may answer, which lacks the writes of the last seconds: never where a caller may look for its latest
+    request, or decides its next request by the answer."""
 
     @property
     def item(self) -> type | None:
@@ -256,7 +256,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
     title: str
     text: str
-    """A sentence on what the operations are for."""
+    """A sentence on the purpose of the operations."""
     operations: tuple[AnyOperation, ...]
 
 
@@ -283,7 +283,7 @@ def read_at_standby(row: AnyOperation, standby: Standby, services: Services) -> 
 # What programs and browsers ask for by themselves, again and again.
 _UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness", "get_docs_file"})
 _WITH_SECRETS: Final = frozenset({"take_callback", "try_callback", "try_callback_by_options"})
-"""Their addresses have one, which is for nobody who reads a log."""
+"""Their addresses contain one, which readers of a log must not see."""
 
 
 class RequestLines:

@@ -1,6 +1,6 @@
-"""Lots of charges with a due date (``lotecobv``) at the standard's door.
+"""Lots of charges with a due date (``lotecobv``) in the standard API.
 
-What concerns the lot is refused at once. What is wrong with one of its charges, its form too, is told with that charge.
+Faults of the lot are refused at once. Faults of one of its charges, its form included, are reported with that charge.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _SHOWN: Final[Mapping[ItemStatus, ItemStatusShown]] = dict(
 )
 """Both list them in the same order."""
 _MERGED: Final = ("calendario", "valor")
-"""Members of a charge of which a patch names parts."""
+"""Members of a charge that a patch may change in part."""
 
 
 _read_raw: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -202,7 +202,7 @@ async def list_lots(services: Services, request: Asked) -> Reply:
 
 
 def _read_number(request: Asked) -> int:
-    # What has another form names nothing.
+    # Any other form names nothing.
     (text,) = request.parameter
     if not _NUMBER.fullmatch(text):
         raise errors.NotFound("id: there is no such lot")
@@ -233,7 +233,7 @@ def _read_items(violations: Violations, members: Mapping[str, object], *, is_req
 
 
 async def _refuse_repeated(body: Body) -> None:
-    """Refuse members that stand twice in a charge of a long lot, charge by charge, and in what remains without them."""
+    """Refuse members that occur twice in a charge of a long lot, charge by charge, and in the rest of the body."""
     if not body.unjudged:
         return
     # It was read before, so it is an object with a list of objects, if any.
@@ -277,7 +277,7 @@ def _read_put(members: Mapping[str, object]) -> WantedItem:
 
 
 def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> WantedItem:
-    """A patch read both ways: of a charge that was made, and of one that is not made yet, with what was sent before."""
+    """A patch read both ways: for an existing charge, and for one not made yet, merged with earlier requests."""
     put, patch = _read_contents(merged), _read_change(members)
     return WantedItem(
         contents=put.contents if isinstance(put, ChargePut) else None,
@@ -316,7 +316,7 @@ def _merge(before: Mapping[str, object], members: Mapping[str, object]) -> Mappi
 
 
 def _write(txid: str, members: Mapping[str, object]) -> str:
-    # As escapes: what PostgreSQL cannot hold is refused with its charge, and shown there.
+    # As escapes: texts that PostgreSQL cannot store are refused with their charge, and shown there.
     known = {name: members[name] for name in list_members(CobVSolicitada) if name in members}
     try:
         return json.dumps(known, separators=(",", ":"))
@@ -332,7 +332,7 @@ def _read_wanted(txid: str, text: str) -> Mapping[str, object]:
 
 
 def _refuse_depth(txid: str) -> Violated:
-    # Which members those are we cannot say: whoever reads them would fail as we did.
+    # The members are unknown: reading them would fail again.
     return Violated(ENTITY, [Violation(property=ITEMS, reason="tem membros aninhados fundo demais", value=txid)])
 
 

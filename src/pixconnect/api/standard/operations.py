@@ -1,7 +1,7 @@
-"""The standard's door as one table, with the standard's paths, scopes and types of refusals.
+"""The standard API as one table, with the standard's paths, scopes and types of refusals.
 
-What the standard has and this service does not offer yet is refused with ``AcessoNegado`` whatever the method, as the standard
-says of what is not contracted.
+Operations of the standard that this service does not offer yet are refused with ``AcessoNegado`` for any method, as the
+standard requires for uncontracted ones.
 """
 
 from __future__ import annotations

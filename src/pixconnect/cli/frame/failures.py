@@ -43,7 +43,7 @@ class ExitStatus(IntEnum):
 
 
 class CommandError(Exception):
-    """A verb cannot do its work; the message says why, and what to do."""
+    """A verb cannot do its work; the message states the reason and the remedy."""
 
     def __init__(self, message: str, *, status: ExitStatus = ExitStatus.REFUSED) -> None:
         super().__init__(message)
@@ -159,8 +159,8 @@ def _explain_loss(error: BaseException) -> str | None:
 
 def is_database_unreachable(error: BaseException) -> bool:
     """Whether nothing answers at the database's address."""
-    # asyncpg lets the system's errors through: of the network, of the resolver, and a Unix socket that is missing, or closed to
-    # us, is a file. A certificate that is not the one that was expected is for an operator to mend.
+    # asyncpg passes on the system's errors: of the network, of the resolver, and a Unix socket that is missing, or closed to
+    # us, is a file. An unexpected certificate is for an operator to mend.
     return isinstance(error, OSError) and not _is_one_of(error, ("SSLError",)) and _is_about_connecting(error)
 
 

@@ -64,7 +64,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         no_limits: No limits but those that are named.
         institution: The account at an institution on which its money lies; by default none.
     """
-    # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
+    # UNSET leaves the decision to the use case: it refuses an unnamed limit in live mode.
     unnamed = None if no_limits else UNSET
     new = NewHolder(
         name=name,
@@ -138,7 +138,7 @@ def change(  # noqa: PLR0913  as above
     institution: str | None = None,
     json: Json = False,
 ) -> None:
-    """Change flags, limits, what an operator approves, the address, or the account; what is not named stays as it is.
+    """Change flags, limits, required approvals, the address, or the account; the rest stays unchanged.
 
     A lower limit acts at once; in live mode a higher one waits for 24 hours, or for `confirm-limits` by another operator.
 
@@ -152,12 +152,12 @@ def change(  # noqa: PLR0913  as above
         night_limit: Outgoing transfers of one night (20:00 or 22:00 to 06:00 in Sao Paulo) at most, in cents.
         night_begins: The hour in Sao Paulo at which that night begins: 20 or 22.
         approve_above: Transfers above this, in cents, wait for `pixconnect operator transfer approve`; `none` is the default.
-        approve_new_payees: Whether transfers to a payee to whom nothing of it has settled wait too.
+        approve_new_payees: Whether the first transfer to each new payee waits too.
         street: The street and number of the address, which charges with a due date show.
         city: The city; QR codes that were made before keep theirs.
         state: The state, by its two letters.
         postal_code: The CEP.
-        institution: The account on which its money lies from now on; it must never have had money, payments or charges.
+        institution: The account that holds its money from now on; the holder must never have had money, payments or charges.
     """
     if institution is not None:
         operating.run(move_holder, holder_id, institution)
@@ -185,14 +185,14 @@ def change(  # noqa: PLR0913  as above
 def succeed(
     *, holder_id: TheHolder, institution: str, account_number: str, branch: str = "0001", json: Json = False
 ) -> None:
-    """Open a holder on another account that goes on for one whose company changes its bank.
+    """Open a holder on another account that succeeds one whose company changes its bank.
 
     The successor gets the clients, keys, webhooks, limits and flags. The former holder starts nothing new; printed codes,
-    returns, contests and refunds of what it received go on over its account. Clients have to ask for a new token. Doing it
-    twice changes nothing.
+    returns, contests and refunds of its received Pix go on over its account. Clients need a new token. Repeating it changes
+    nothing.
 
     Args:
-        institution: The account at an institution on which the successor lies; of the same owner.
+        institution: The successor's account at an institution; of the same owner.
         account_number: Of the successor: 1 to 20 digits or capital letters, not yet taken.
         branch: 1 to 4 digits.
     """
@@ -216,10 +216,10 @@ def succeed(
 
 @app.command(name="confirm-limits")
 def confirm_limits(*, holder_id: TheHolder, code: str, json: Json = False) -> None:
-    """Let the higher limits act now that another operator wants for a holder.
+    """Confirm the higher limits that another operator wants for a holder; they act at once.
 
     Args:
-        code: That of what you have read in `holder show`: others may have taken its place since.
+        code: The code that `holder show` printed with the limits you read: they may have been replaced since.
     """
     holder = operating.run(holder_usecases.confirm_limits, holder_id, code)
     output.show(_shown(holder), as_json=json)
@@ -309,15 +309,15 @@ def add_key(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, j
 
 @key_app.command(name="remove")
 def remove_key(*, holder_id: HolderId, key: str, json: Json = False) -> None:
-    """Remove a Pix key of a holder; prints the key. When it returns, the key leads to nobody, on every process.
+    """Remove a Pix key of a holder; prints the key. When it returns, no process resolves the key.
 
     Charges for it can no longer be paid: the service refuses a payment that the rail reports. This holder may get it back at
-    once. Another one may get it a minute later; if this holder's money lies on an account at an institution, once a whole
-    reading of the account has ended that began 72 hours after the removal.
+    once. Another one may get it a minute later; if this holder's money is on an account at an institution, once a whole reading
+    of the account has ended that began 72 hours after the removal.
 
     Args:
         holder_id: The holder that the key leads to.
-        key: The key, with its mask or without.
+        key: The key, with or without punctuation.
     """
     removed = operating.run(holder_usecases.remove_pix_key, holder_id, key)
     output.show({**_shown_key(removed), "holder_id": holder_id}, as_json=json)

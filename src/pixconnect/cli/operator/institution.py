@@ -44,10 +44,10 @@ from pixconnect.usecases.running import account_alarm as alarm_usecases
 
 
 def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
-    """Read a Pix or a charge at the institution now, and record what came in and is not recorded yet.
+    """Read a Pix or a charge at the institution now, and record its new facts.
 
-    Of a Pix that was sent it records what its payee gave back, where the institution tells that. It ends with 1 where
-    the institution knows nothing of that name, and with 3 where it gives no answer.
+    For a sent Pix it records its payee's returns, if the institution lists them. It ends with 1 if the institution does not
+    find the name, and with 3 if it gives no answer.
 
     Args:
         asked: The end-to-end id of a Pix, or the txid of a charge.
@@ -85,7 +85,7 @@ def _show_sent(says: InquiryAnswer) -> Shown | None:
         status_there=sent.status,
         amount_there_cents=sent.amount_cents,
         settled_at=sent.settled_at,
-        returns_there=(returns or None) if says.lists_returns else "not told by this institution",
+        returns_there=(returns or None) if says.lists_returns else "not reported by this institution",
         transfer_id=order.id,
         holder_id=order.holder_id,
         status_here=order.status,
@@ -115,7 +115,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     """Propose to close an account whose institution is gone for good; another operator confirms it.
 
     Args:
-        statement: Its final statement file, which is read as any other, and tells the balance at its end.
+        statement: Its final statement file, which is read as any other, and has the closing balance.
     """
     content = operating.load_file(statement, BYTES_MAX)
     proposed = operating.run_writing(closing_usecases.propose_closing, name, content)
@@ -136,12 +136,12 @@ def release(name: AccountName, *, key: str, json: Json = False) -> None:
 
 
 def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | None = None) -> None:
-    """Do what another operator has proposed for an account; `institution show` says what that is, and its code.
+    """Execute another operator's proposal for an account; `institution show` prints it, and its code.
 
     Args:
-        act: Which of what waits, where several do and no code says it.
-        code: That of what you have read: an adjustment, how an order ended, or the release of a key is not confirmed without,
-            since another may have taken its place.
+        act: Selects among several proposals without codes.
+        code: The code of the proposal that you have read: required for an adjustment, an order's end, or the release of a key,
+            since another may have replaced it.
     """
     account, proposal = operating.run_writing(proposal_usecases.confirm_proposal, name, act, code)
     terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))
@@ -174,10 +174,10 @@ def add(
     """Add an account: reads its balance there, and begins its books with it. Live mode only.
 
     Args:
-        name: How other verbs call it: small letters, digits and dashes.
+        name: Its name in other verbs: small letters, digits and dashes.
         file: The TOML file that describes it.
-        house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money.
-        opening_balance: What is on it, in cents, where the institution's API tells no balance.
+        house: The holder that owns money on it which no other holder owns; it needs the owner's CPF or CNPJ, and no money.
+        opening_balance: Its balance, in cents, if the institution's API has none.
     """
     said = _read_file(file)
     opener = make_opener()
@@ -203,7 +203,7 @@ def list_all(*, json: Json = False) -> None:
 
 @app.command
 def show(name: AccountName, *, json: Json = False) -> None:
-    """Print an account, with what is on it by our books and by the institution's."""
+    """Print an account, with its balance by our books and by the institution."""
 
     async def read(context: Operator, opener: OpenInstitution) -> Shown:
         shown = await account_usecases.read_account(context, name)
@@ -229,18 +229,18 @@ def check(
     timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 600.0,
     json: Json = False,
 ) -> None:
-    """Try each permission without moving money, see when certificates end, and who is told there of what comes in.
+    """Try each permission without moving money; print when certificates end, and the registered callbacks.
 
-    It ends with 6 where a permission is missing.
+    It ends with 6 if a permission is missing.
 
-    With `--penny` one cent is sent instead, as any transfer of the account's house: the services must run, and
-    `institution allow` let it leave. It tells what is known of the fee, asks, follows it, and waits until its receiver has sent
-    something back by hand; it ends with 5 where the transfer fails or nothing comes back in time.
+    With `--penny` one cent is sent instead, as any transfer of the account's house: the services must run, and `institution
+    allow` must permit it. It prints the known fee, asks, follows the transfer, and waits until its receiver has returned
+    something by hand; it ends with 5 if the transfer fails or nothing comes back in time.
 
     Args:
-        penny: A Pix key of somebody who will send one cent back.
-        key_type: The key's type; by default what it looks like.
-        yes: Ask nobody.
+        penny: A Pix key of a person who will return one cent.
+        key_type: The key's type; by default derived from its form.
+        yes: Do not ask.
         timeout: How many seconds to wait for both.
     """
     if penny is not None:
@@ -275,7 +275,7 @@ def pause(
     *,
     all: Annotated[bool, Parameter(negative=())] = False,  # noqa: A002  it is the option's name
 ) -> None:
-    """Let no money leave any more, until it is resumed; what comes in is recorded, charges are opened, orders asked about.
+    """Stop outgoing money until resumed; credits are recorded, charges are opened, orders are queried.
 
     Args:
         all: Every account.
@@ -297,7 +297,7 @@ def pause(
 
 @app.command
 def resume(name: AccountName) -> None:
-    """Let money leave again; after an alarm you say by it that what was seen is yours."""
+    """Resume outgoing money; after an alarm this confirms that the observed payments are yours."""
     _set_state(name, "active")
 
 
@@ -321,7 +321,7 @@ def remove(name: AccountName) -> None:
     left = run_with_opener(webhook_usecases.withdraw_webhooks, name)
     operating.run(account_usecases.remove_account, name)
     if left is not None:
-        terminal.say(f"look at what is registered there: {terminal.on_one_line(left)}")
+        terminal.say(f"look at the registered webhook: {terminal.on_one_line(left)}")
     terminal.say(f"{name} is removed")
 
 

@@ -34,15 +34,15 @@ def allow(
     to: Payees | None = None,
     json: Json = False,
 ) -> None:
-    """Allow what may leave an account; less acts at once, more waits an hour, and for another operator.
+    """Permit outgoing money of an account; a reduction acts at once, more waits an hour, and for another operator.
 
-    Where nothing could be sent before, what is not said of transfers is 10000 each, 100000 a day, to the account's owner.
+    If nothing could be sent before, unstated limits of transfers are 10000 each, 100000 a day, to the account's owner.
 
     Args:
         refunds: Sum of refunds in cents, a day of Sao Paulo, over all holders on it; 0 is none.
-        per_transfer: What one transfer may be, in cents; 0 is none.
+        per_transfer: The maximum of one transfer, in cents; 0 is none.
         per_day: Sum of transfers in cents, as of refunds.
-        to: Whom: the account's owner, whoever was paid over it before too, or anybody.
+        to: The permitted payees: the account's owner, also payees already paid over it, or all.
     """
     wanted = WantedAllowance(
         refunds_day_cents=refunds, transfer_cents=per_transfer, transfers_day_cents=per_day, payees=to

@@ -1,4 +1,4 @@
-"""``pixconnect operator``: the console's operators, and operators' access to what holders own.
+"""``pixconnect operator``: the console's operators, and operators' access to holders' resources.
 
 Without that word a verb is one holder's.
 """
@@ -75,7 +75,7 @@ def list_operators(*, json: Json = False) -> None:
 
 @app.command
 def link(*, json: Json = False) -> None:
-    """Sandbox: print a link that lets one browser in to the console, once, within twelve hours."""
+    """Sandbox: print a link that signs one browser in to the console, once, within twelve hours."""
     token = operating.run(console_session.make_link)
     file = home.read_sandbox_file(read_settings().home_path)
     shown: output.Shown = {"token": token}
@@ -103,13 +103,13 @@ def _shown(operator: ConsoleOperator) -> output.Shown:
 def remove_charge(
     *, holder_id: HolderId, txid: Annotated[str, Parameter(help="The charge.")], json: Json = False
 ) -> None:
-    """Remove a charge, so that nobody can pay it any more. It is not undone: its holder may make another.
+    """Remove a charge, so that it can no longer be paid. It is not undone: its holder may make another.
 
-    The holder sees it as EXPIRED, or as REMOVIDA_PELO_PSP at the door of the central bank's API, and is told by
-    `qrcode.expired`. One that is paid cannot be removed, nor one whose payment was accepted and has not settled.
+    The holder sees it as EXPIRED, or as REMOVIDA_PELO_PSP in the central bank's API, and gets `qrcode.expired`. A paid charge
+    cannot be removed, nor one whose payment was accepted and has not settled.
 
     Args:
-        holder_id: Whose it is.
+        holder_id: Its holder.
     """
     removed = operating.run(standard_charge.remove_charge, holder_id, txid)
     output.show(output.pick(removed, "id txid status"), as_json=json)
@@ -139,8 +139,9 @@ def approve(transfer_id: TransferId, /, *, json: Json = False) -> None:
 def refuse(transfer_id: TransferId, /, *, json: Json = False) -> None:
     """Cancel a transfer that waits, so that its money comes back; it is not undone. Repeating it changes nothing.
 
-    The worker gives it back within seconds. Of what waited while the database was started anew it asks the rail first, and the
-    money comes back once the rail says that it never came: 12 hours after the transfer was made at the latest.
+    The worker returns the money within seconds. If the database was restarted while the transfer waited, the worker queries the
+    rail first, and the money comes back once the rail reports that the transfer never came: 12 hours after it was made at the
+    latest.
     """
     _decide(transfer_id, is_approved=False, as_json=json)
 

@@ -37,7 +37,7 @@ from pixconnect.usecases.identity.console_session import SignIn
 from pixconnect.usecases.running.health import watch_health
 
 IDLE_MAX_S = 900.0
-"""The process of `run` ends when nobody has asked for a page for so long."""
+"""The process of `run` ends after this long without a request."""
 CONNECTIONS_MAX = 256
 _FIRST_GIVEN_FD = 3
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -56,7 +56,7 @@ def console() -> None:
 
 
 def serve_on(sockets: Sequence[socket.socket], lifeline: Lifeline, idle_max_s: float | None = IDLE_MAX_S) -> None:
-    """Serve on sockets that listen already, until nobody has been there for ``idle_max_s``."""
+    """Serve on listening sockets, until there was no request for ``idle_max_s``."""
     settings = read_settings()
     live_mode.refuse_unsafe_live(settings)
     # Sessions of operators would cross a network in the clear.
@@ -130,7 +130,7 @@ def _safe_headers(*, is_secure: bool) -> list[tuple[str, str]]:
 
 
 class _IdleWatch:
-    """Says when nobody has asked for anything for so long; never without a limit."""
+    """Reports that there was no request for so long; never without a limit."""
 
     def __init__(self, idle_max_s: float | None) -> None:
         self._idle_max_s = idle_max_s

@@ -38,7 +38,7 @@ CaseId = Annotated[_CaseNumber, Parameter(name=("--case-id", "--id"))]
 """A case, as ``list`` prints its id."""
 _Institution = Annotated[str | None, Parameter(help="Of this account at an institution only, by its name.")]
 _Said = Annotated[
-    str | None, Parameter(help="Those alone of which this is known, as `show` says it: a fee's text, a reason.")
+    str | None, Parameter(help="Only those with these known facts, as `show` prints them: a fee's text, a reason.")
 ]
 _MONEY: Final = ("amount_cents", "deficit_cents", "balance_cents", "posts_cents", "lacking_cents", "reserved_cents")
 _COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
@@ -68,7 +68,7 @@ def list_(
 
 @app.command
 def show(case_id: CaseId, *, json: Json = False) -> None:
-    """Print one case: what is known, who looked at it, and how it ended.
+    """Print one case: the known facts, notes, and how it ended.
 
     Args:
         case_id: Its id, as `list` prints it.
@@ -132,7 +132,7 @@ def adjust(
     line: Annotated[str | None, Parameter(help="The id of a line of that day that gives a transfer back.")] = None,
     json: Json = False,
 ) -> None:
-    """Propose to adjust the books for what nothing records of a day; another operator confirms it.
+    """Propose to adjust the books for an unrecorded fact of a day; another operator confirms it.
 
     With `--line` or `--returns`, a line that gives a transfer back is recorded as the transfer's return, for its holder.
 
@@ -140,8 +140,8 @@ def adjust(
 
     Args:
         case_id: Its id, as `list` prints it.
-        kind: Whose error it is, or that it was found; `written_off` moves what is adjusted to the house, for good.
-        holder_id: Whose money it is; the case's holder, if it is missing.
+        kind: The source of the error, or that it was found; `written_off` moves the adjusted sum to the house, for good.
+        holder_id: The owner of the money; the case's holder, if it is missing.
     """
     wanted = WantedAdjustment(
         case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo, returns=returns, line=line
@@ -164,18 +164,19 @@ def answer(
     with_alike: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Propose what lines of an account's day are, by their ids; another operator confirms it.
+    """Propose the meaning of lines of an account's day, by their ids; another operator confirms it.
 
-    The other one does it by `pixconnect institution confirm`. `show` prints the lines that wait, and which answers each takes.
+    The other one does it by `pixconnect institution confirm`. `show` prints the lines that wait, and the permitted answers of
+    each.
 
     Args:
         case_id: The day's case, as `list` prints its id.
-        counts: A line that is money, and no transfer or refund of ours that was asked about; repeat it for several.
+        counts: A line that is money, and no transfer or refund of ours in question; repeat it for several.
         ours: A line and the transfer or refund that it is, such as `N1=transfer:12`; the line alone, if it is the sum of
             all transfers of its day: later lines of such a text are joined by themselves.
         aside: A line that is no money, or that the opening balance has.
-        out: A line that the bank has taken out: the opposite of its movement is posted, dated when it is confirmed.
-        with_alike: Also lines of other days that wait for the same reason under the same text, whatever numbers it has.
+        out: A line that the bank has removed: the opposite of its movement is posted, dated when it is confirmed.
+        with_alike: Also lines of other days that wait for the same reason under the same text, with any numbers in it.
     """
     own = dict(map(answer_usecases.read_own, ours))
     wanted = WantedAnswer(case_id=case_id, counts=counts, ours=own, aside=aside, out=out, with_alike=with_alike)
@@ -193,7 +194,9 @@ def close(
     ] = None,
     evidence: Annotated[
         Path | None,
-        Parameter(help="With `--as`, the file that says so, of at most 1 MiB: its name, size and SHA-256 are kept."),
+        Parameter(
+            help=("With `--as`, the file with the evidence, of at most 1 MiB: its name, size and SHA-256 are kept.")
+        ),
     ] = None,
     item: Annotated[
         str | None,
@@ -204,17 +207,16 @@ def close(
     said: _Said = None,
     json: Json = False,
 ) -> None:
-    """Close cases that were dealt with. This moves no money; your name and reason are recorded.
+    """Close settled cases. This moves no money; your name and reason are recorded.
 
-    An order over an account at an institution that was asked about in vain ends by `--as` and `--evidence` instead, which moves
-    its money once another operator has confirmed it by `pixconnect institution confirm`.
+    An order over an account at an institution whose queries remain unanswered ends by `--as` and `--evidence` instead, which
+    moves its money once another operator has confirmed it by `pixconnect institution confirm`.
 
-    Several that come from one cause may be ended by one decision: name them, or all open ones of a kind
-    of which the same is known.
+    Several with one cause may be ended by one decision: name them, or all open ones of a kind with the same known facts.
 
     Args:
         case_ids: Their ids, as `list` prints them.
-        reason: What you found, and what you did about it: the cause of all of them.
+        reason: Your finding, and your action: the cause of all of them.
         kind: All open ones of this kind instead.
     """
     if said_end or evidence or item:
@@ -224,7 +226,7 @@ def close(
         _decide(case_ids[0], said_end, evidence, item, as_json=json)
         return
     if reason is None:
-        raise CommandError("--reason: must be said, or --as and --evidence of an order")
+        raise CommandError("--reason: required, or --as and --evidence for an order")
 
     async def do(context: Operator) -> list[ShownCase]:
         chosen = await _choose(context, case_ids, kind, institution, said)
@@ -243,7 +245,7 @@ async def _choose(
         raise errors.BadRequest("case: name cases, or a kind of them, and not both")
     # Without a kind the others would be passed over in silence, and nothing be named.
     if kind is None and (institution or said):
-        raise errors.BadRequest("kind: must be said, where cases are not named")
+        raise errors.BadRequest("kind: required, unless cases are named")
     if kind is None:
         return case_ids
     listed = await case_usecases.list_cases(context, kind=kind, institution=institution, said=said)

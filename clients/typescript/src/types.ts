@@ -275,7 +275,7 @@ export interface CurrentKey {
 
 /** What the institution decides by hand. */
 export interface DecisionRequest {
-  /** Give back what is held, release it, or block more of what is wanted. */
+  /** Return the held money, release it, or block more of the claim. */
   decision: "hold" | "release" | "take";
   /** How much; all that is held if left out. Cents, without a fraction. */
   amount?: number;
@@ -495,13 +495,13 @@ export interface HolderRequest {
   name?: string;
   /** The owner's CPF or CNPJ, without a mask. */
   tax_id?: string;
-  /** What is put into the account at once; nothing if left out. Cents, without a fraction. */
+  /** The initial balance of the account; none if omitted. Cents, without a fraction. */
   balance?: number;
   /** Its client's scopes; all of them if left out. */
   scopes?: ("charge.read" | "charge.write" | "cob.read" | "cob.write" | "cobv.read" | "cobv.write" | "infraction.read" | "infraction.write" | "ledger.read" | "lotecobv.read" | "lotecobv.write" | "payloadlocation.read" | "payloadlocation.write" | "pix.read" | "pix.write" | "refund.read" | "refund.write" | "transfer.read" | "transfer.write" | "webhook.read" | "webhook.write")[];
 }
 
-/** A Pix that you received and somebody contests; your institution judges it. */
+/** A contested Pix that you received; your institution judges it. */
 export interface Infraction {
   /** The service's own name for it. Below 2^53. */
   id: number;
@@ -525,7 +525,7 @@ export interface Infraction {
   taken: number;
   /** That the payer was deceived, or that the Pix went wrong by a fault. */
   reason: "fraud" | "operational_flaw";
-  /** What has happened, by the words of the directory of keys. */
+  /** The situation, in the words of the key directory. */
   situation: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
   /** What the payer says. */
   words?: string;
@@ -607,7 +607,7 @@ export interface InfractionPayload {
   create_timestamp: string;
 }
 
-/** Somebody outside contests a Pix that you received. */
+/** An outside payer contests a Pix that you received. */
 export interface InfractionRequest {
   /** Names the Pix. */
   end_to_end_id: string;
@@ -615,11 +615,11 @@ export interface InfractionRequest {
   amount?: number;
   /** What the payer's institution says. */
   reason?: "fraud" | "operational_flaw";
-  /** What has happened. */
+  /** The situation. */
   situation?: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
   /** What the payer says. */
   words?: string;
-  /** What becomes of it after seven days: `by_answer` releases what you have answered and takes what you have not; `never` lets the block end by itself after eleven. */
+  /** The decision after seven days: `by_answer` releases answered ones and takes the others; with `never` the block ends by itself after eleven. */
   judged?: "by_answer" | "never" | "release" | "take";
 }
 
@@ -1062,7 +1062,7 @@ export interface SandboxHolder {
 
 /** An infraction as the sandbox has it. */
 export interface SandboxInfraction {
-  /** Its name, under which the sandbox is told of a decision. */
+  /** Its name, for decisions in the sandbox. */
   infraction_id: string;
   /** The Pix. */
   end_to_end_id: string;

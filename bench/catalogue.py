@@ -22,7 +22,6 @@ from bench.measures import (
     start_and_rest,
     statement,
     webhook_speed,
-    webhook_targets,
 )
 
 
@@ -72,7 +71,6 @@ MEASURES: dict[str, Measure] = {
     "restore": Measure(restoring.measure_restore, dict(gib=1)),
     "verify": Measure(proving.measure_verify, dict(seconds=60.0, entries=(1_000_000, 10_000_000), holders=1000)),
     "deliveries": Measure(webhook_speed.measure_deliveries, dict(seconds=30.0)),
-    "targets": Measure(webhook_targets.measure_targets, quick={}),
     "fairness": Measure(fairness.measure_fairness, dict(seconds=10.0, rounds=3, kinds=())),
     "hostile": Measure(hostile.measure_hostile, dict(seconds=60.0, kinds=())),
     "request_costs": Measure(

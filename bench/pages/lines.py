@@ -168,12 +168,6 @@ PARTS: dict[str, list[Line]] = {
             "from the commit to the first octet at the receiver, 500 events a second",
             lambda row: f"p50 {row['p50_ms']:.1f} ms, p99 {row['p99_ms']:.1f} ms",
         ),
-        Line(
-            "targets",
-            "forbidden_connects",
-            "addresses where webhooks may not go, in every spelling",
-            lambda row: f"{row['connects']} connects in {row['tries']:,} tries",
-        ),
     ],
     "Fairness": [
         *(

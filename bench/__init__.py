@@ -1,10 +1,10 @@
-"""What the service does on this machine, measured: ``bench/run.py`` says how to ask for it.
+"""Benchmarks of the service on this machine; see ``bench/run.py``.
 
 - ``catalogue``: the measures by name, with their options;
-- ``measures``: what is measured; each file says at its head what it counts;
-- ``harness``: a service of its own for each measure, and what its processes use;
-- ``load``: who asks, who receives, and how events get there without anybody asking;
-- ``profile``: where the microseconds of a life go, by process, statement and function;
+- ``measures``: the measures; the head of each file defines its figures;
+- ``harness``: a separate service for each measure, and the resources of its processes;
+- ``load``: load generators, receivers, and events without requests;
+- ``profile``: CPU of a life by process, statement and function;
 - ``figures``: rows of results, kept in ``bench/results.json``;
-- ``pages``: what is written of them in ``docs/reference``, by the run and by ``make docs``.
+- ``pages``: pages of ``docs/reference`` from the results, written by the run and by ``make docs``.
 """

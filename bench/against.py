@@ -1,13 +1,13 @@
-"""What hot rows cost beside another commit: both services up at once, loaded in turn, pair by pair.
+"""The cost of hot rows compared with another commit: both services run at once and are loaded in turn, pair by pair.
 
     make bench-against COMMIT=02138cc                                  every row, eleven pairs each: about ten minutes
     .venv/bin/python -m bench.against 02138cc --only charge --pairs 5    a try
 
-A row's figure is the CPU of all processes of the service for one request or life; what is accepted is counted until it is
-settled, but for ``transfer_accepted``, whose worker stands still. The ratio of each pair is new by old, and the order within a
-pair alternates, so that a machine which changes its speed changes both. Printed are the median of the ratios and an interval
-for it that holds in at least 95 of 100 such runs, whatever their distribution is: the order statistics of a sign test. A row
-is too dear only if the interval's lower bound is above the limit; exit status 1 says that one is.
+A row's figure is the CPU of all processes of the service for one request or life, until everything accepted is settled;
+in ``transfer_accepted`` the worker is suspended. Each pair gives a ratio, new by old, in alternating order, so that a
+change of the machine's speed affects both. The result is the median of the ratios with an interval that holds in at
+least 95 of 100 such runs for any distribution: the order statistics of a sign test. A row is too expensive only if the
+interval's lower bound is above the limit; then the exit status is 1.
 """
 
 import argparse
@@ -45,7 +45,7 @@ Slice = Callable[[Installation, float], float]
 
 
 def main() -> int:
-    """Compare, and say whether a row became too dear."""
+    """Compare, and report whether a row became too expensive."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commit", help="to compare with")
     parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def compare(load: Slice, old: Installation, new: Installation, pairs: int, seconds: float) -> list[float]:
-    """The ratio of each pair, new by old; the first pair of all only warms both."""
+    """The ratios of all pairs, new by old; the very first pair only warms both up."""
     ratios: list[float] = []
     for number in range(pairs + 1):
         first, second = (old, new) if number % 2 else (new, old)
@@ -77,10 +77,10 @@ def compare(load: Slice, old: Installation, new: Installation, pairs: int, secon
 
 
 def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """The lower bound of the median, the median, and its upper bound; with too few ratios all of them lie within."""
+    """The lower bound of the median, the median, and its upper bound; with too few ratios all of them are inside."""
     ordered, count = sorted(ratios), len(ratios)
     left_out = 0
-    # So many may be left out at each end that the median of what they are drawn from still lies within.
+    # So many can be left out at each end with the median of the distribution still inside.
     while 2 * sum(comb(count, low) for low in range(left_out + 1)) / 2**count <= 1 - CONFIDENCE:
         left_out += 1
     outermost = max(left_out - 1, 0)
@@ -131,9 +131,9 @@ ROWS: dict[str, Slice] = {
 
 @contextmanager
 def other_tree(commit: str) -> Iterator[tuple[str, str]]:
-    """A worktree of another commit: the Python that runs it, and where its packages are.
+    """A worktree of another commit: its Python, and the folder of its packages.
 
-    It shares this tree's environment where both lock the same packages, and makes its own where not.
+    It shares this tree's environment if both lock the same packages; otherwise it makes its own.
     """
     with tempfile.TemporaryDirectory(prefix="pixconnect-against-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)

@@ -1,4 +1,4 @@
-"""What can be measured, by name, with its options at full length and as brief as ``make bench`` wants them."""
+"""The measures by name, with their options at full length and in the short form of ``make bench``."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -26,13 +26,13 @@ from bench.measures import (
 
 
 class Measure(NamedTuple):
-    """What can be measured by its name."""
+    """A measure."""
 
     start: Callable[..., Iterator[Row]]
     reads: Mapping[str, Any] = {}
-    """The options that it knows, with what they are unless they are given."""
+    """Its options with their defaults."""
     quick: Mapping[str, Any] | None = None
-    """What they are in ``make bench``, where it differs; without it the measure is no part of that."""
+    """The options that differ in ``make bench``; None if the measure is no part of it."""
 
 
 MEASURES: dict[str, Measure] = {
@@ -95,18 +95,18 @@ MEANINGS = {
     "transfers": "that there are: a row for each",
     "gib": "of the database",
 }
-"""What the options are, of all measures."""
+"""The meaning of the options, in all measures."""
 
 
 def options_of(name: str, given: Mapping[str, Any], *, is_quick: bool) -> dict[str, Any]:
-    """What a measure is asked to be: as given, or as brief as ``make bench`` wants it, or at its full length."""
+    """The options of a measure: as given, otherwise in the short form or at full length."""
     measure = MEASURES[name]
     options = {**measure.reads, **((measure.quick or {}) if is_quick else {})}
     return {option: value if given.get(option) is None else given[option] for option, value in options.items()}
 
 
 def command_of(name: str, options: Mapping[str, Any]) -> str:
-    """The command that measures the same again."""
+    """The command that repeats the measurement."""
     words = ["bench/run.py", "--only", name]
     for option, value in options.items():
         values = value if isinstance(value, list | tuple) else [value]

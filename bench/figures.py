@@ -1,7 +1,7 @@
-"""Rows of figures: how they are summed up, shown, and kept in ``bench/results.json``.
+"""Rows of figures: how they are summarised, shown, and kept in ``bench/results.json``.
 
-A row has a name. Measuring it again replaces it there and leaves the others; each says by which command it was measured, on
-which commit, on which machine and when.
+A row has a name. A new measurement replaces it and leaves the others. Each row has its command, commit, machine and
+date.
 """
 
 import json
@@ -19,16 +19,16 @@ RESULTS = Path(__file__).parent / "results.json"
 Row = dict[str, Any]
 
 _SHOWN_MAX = 12
-"""More numbers over time are only summed up where a row is shown."""
+"""Longer series are only summarised when a row is shown."""
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The value that this part of all is not above."""
+    """The value at this quantile."""
     return sorted(values)[min(int(len(values) * part), len(values) - 1)]
 
 
 def spread_ms(seconds: Sequence[float]) -> Row:
-    """Half, 99 of 100, and all of these took no longer."""
+    """The median, the 99th percentile and the maximum."""
     parts = {"p50_ms": 0.5, "p99_ms": 0.99, "max_ms": 1.0}
     return {name: 1000 * percentile(seconds, part) for name, part in parts.items()}
 
@@ -39,7 +39,7 @@ def show(row: Row) -> None:
 
 
 def keep(row: Row, command: str) -> None:
-    """Keep a row, in place of an earlier one of its name."""
+    """Keep a row, replacing an earlier one of its name."""
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": []}
     kept: list[Row] = results["rows"]
     measured = {"commit": _commit(), "command": command, "machine": describe_machine(), "on": f"{datetime.now(UTC):%F}"}
@@ -48,13 +48,13 @@ def keep(row: Row, command: str) -> None:
         kept[names.index(row["name"])] = row | measured
     else:
         kept.append(row | measured)
-    # Numbers over time stand in one line, and not each in its own.
+    # Series stand in one line each.
     text = re.sub(r"\[[\s\d.,e+-]*\]", lambda found: " ".join(found[0].split()), json.dumps(results, indent=1))
     RESULTS.write_text(text + "\n")
 
 
 def describe_machine() -> str:
-    """What a figure depends on: cores, memory, system and Python."""
+    """The environment of a figure: cores, memory, system and Python."""
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{os.cpu_count()} cores ({_processor()}), {gib:.0f} GiB, {platform.system()} {platform.release()}, "
@@ -65,14 +65,14 @@ def describe_machine() -> str:
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # another system than Linux
+    except OSError:  # not Linux
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
 
 
 def _commit() -> str:
-    """The last commit that changed the program, with a plus sign where it was changed since."""
+    """The last commit that changed the program, with a plus sign for later uncommitted changes."""
 
     def git(*words: str) -> str:
         return subprocess.run(

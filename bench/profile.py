@@ -1,12 +1,11 @@
-"""Shows where the microseconds of a life go: by process, by PostgreSQL's statements, and by its functions.
+"""Show the CPU of a life: by process, by PostgreSQL's statements, and by its functions.
 
     .venv/bin/python -m bench.profile                       transfers' lives, 64 at once
     .venv/bin/python -m bench.profile --in-flight 1         one alone: small batches, many statements
     .venv/bin/python -m bench.profile --life charge
 
-First the lives are lived as they are, and CPU is counted by process. Then PostgreSQL tells what each statement used, which
-doubles what everything costs: of that only the parts count. ``docs/guides/profile.md`` says how to read it, and how to look
-inside a Python process.
+A first run counts CPU by process. In a second one PostgreSQL logs the cost of each statement, which doubles all costs, so
+only their proportions count. ``docs/guides/profile.md`` explains the output, and how to look inside a Python process.
 """
 
 import argparse
@@ -33,7 +32,7 @@ WARM_S = 2.0
 
 
 def main() -> None:
-    """Live, and tell."""
+    """Run the lives, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--life", choices=LIVES, default="transfer")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each of the two parts")

@@ -1,13 +1,13 @@
-"""Measures what the service does on this machine; a table, ``bench/results.json``, and the page of figures.
+"""Measure the service on this machine; prints a table, and writes ``bench/results.json`` and the page of figures.
 
     make bench                                           a selection, each briefly: about six minutes
     .venv/bin/python bench/run.py --all                  everything at its full length: hours
     .venv/bin/python bench/run.py --only NAME            one measure at its full length, or several
     .venv/bin/python bench/run.py --only NAME --seconds 5 --rounds 1 --show-only    a try
 
-Durable settings, the service's own defaults, loopback only. Every measure starts a service of its own, asks `pixconnect verify`
-what was made of its books, unless it wrote rows itself, and stops it. Load comes from other processes, whose CPU is reported.
-What is counted stands at the head of the file that a measure is in.
+Durable settings, the service's own defaults, loopback only. Every measure starts a separate service, checks its books
+with `pixconnect verify` unless it wrote rows itself, and stops it. Load comes from other processes, whose CPU is
+reported. The head of each measure's file defines its figures.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).parents[1])  # where this package is: Python put this file's own folder there
+sys.path[0] = str(Path(__file__).parents[1])  # the folder of this package; Python put this file's own folder there
 
 from bench.catalogue import MEANINGS, MEASURES, command_of, options_of
 from bench.figures import RESULTS, keep, show
@@ -24,9 +24,9 @@ from bench.pages import figures as page
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Run the chosen measures."""
     given = _parse()
-    # Whoever ends us, such as a bound of time, ends the service that is measured too.
+    # If a time limit ends this process, the measured service must end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before everything was measured"))
     is_quick = not (given["only"] or given["all"])
     for name in given["only"] or [name for name in MEASURES if given["all"] or MEASURES[name].quick is not None]:
@@ -61,7 +61,7 @@ def _parse() -> dict[str, Any]:
 
 
 def _form_of(option: str) -> tuple[type, bool, list[str]]:
-    """Of what type an option is, whether it is a list, and which measures read it."""
+    """The type of an option, whether it is a list, and the measures that read it."""
     users = [name for name, measure in MEASURES.items() if option in measure.reads]
     value = MEASURES[users[0]].reads[option]
     if isinstance(value, tuple):

@@ -1,1 +1,1 @@
-"""A service of its own for each measure, and what its processes use."""
+"""A separate service for each measure, and the resources of its processes."""

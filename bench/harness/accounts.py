@@ -1,4 +1,4 @@
-"""An installation in live mode with accounts at an institution, which is another one's face over TLS on the same machine."""
+"""A live installation with accounts at an institution, which is another installation's simulated bank over TLS."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _LIVE = dict(MODE="live", BASE_URL="https://localhost", INSTITUTION_NAME="Loja",
 
 
 class Pair(Struct, frozen=True, kw_only=True):
-    """A bank, and who has accounts there."""
+    """A bank, and the client of its accounts."""
 
     bank: Installation
     live: whole.Installation
     folder: Path
 
     def open_account(self, face: str, number: int, holder_id: int) -> None:
-        """An account of a holder of the bank's, with a house of its own.
+        """An account of one of the bank's holders, with a house of its own.
 
         Args:
             face: The kind of institution.
-            number: Of the account.
-            holder_id: Of the bank's holder.
+            number: The account number.
+            holder_id: The bank's holder.
         """
         shown = self.ask_bank("face", "add", face, "--holder-id", str(holder_id))
         secret = self.folder / f"secret-{number}"
@@ -82,7 +82,7 @@ def _ask(environment: Mapping[str, str], *words: str) -> dict[str, Any]:
 
 @contextmanager
 def paired(face: str) -> Iterator[Pair]:
-    """Both, until the end."""
+    """Both, until the end of the block."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o711)

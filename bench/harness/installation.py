@@ -1,4 +1,4 @@
-"""A service of its own to measure: durable, in a home of its own, stopped at the end."""
+"""A durable service to measure, in a home of its own, which is stopped at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TOKEN_KEPT_S = 120
 
 
 class Account:
-    """A holder to act as.
+    """A holder's client.
 
     Args:
         log_in: Returns an access token with all scopes.
@@ -52,14 +52,14 @@ class Account:
 
     @property
     def token(self) -> str:
-        """An access token that is good for another three minutes at least."""
+        """An access token that is valid for at least three more minutes."""
         if time.monotonic() - self._logged_in_s > _TOKEN_KEPT_S:
             self._token, self._logged_in_s = self._log_in(), time.monotonic()
         return self._token
 
 
 class Backlog(Struct, frozen=True, kw_only=True):
-    """What a service has accepted and not finished.
+    """Accepted work that is not finished.
 
     Attributes:
         orders_count: Transfers that the rail has not settled.
@@ -85,17 +85,17 @@ class Installation:
 
     @property
     def base_url(self) -> str:
-        """Where the API answers."""
+        """The address of the API."""
         return self.sandbox["base_url"]
 
     def demonstration(self) -> Account:
-        """The holder that is there from the beginning."""
+        """The demonstration's holder."""
         log_in = partial(self._log_in, self.sandbox["client_id"], self.sandbox["client_secret"])
         return Account(int(self.sandbox["holder_id"]), log_in)
 
     def onboard(self, count: int, **changes: str) -> list[Account]:
-        """New holders, with these ``changes`` of what every new holder is, each with money and with a client of its own."""
-        os.environ["PIXCONNECT_HOME"] = str(self.home)  # as for the operator's verbs, whose use cases these are
+        """New holders with funds and a client each; ``changes`` override the defaults."""
+        os.environ["PIXCONNECT_HOME"] = str(self.home)  # as in the operator's verbs, with the same use cases
         clients = operating.run(lambda context: _make_clients(context, count, changes))
 
         def open_account(issued: IssuedClient) -> Account:
@@ -108,34 +108,34 @@ class Installation:
             return list(threads.map(open_account, clients))
 
     def open_charge(self, account: Account) -> dict[str, Any]:
-        """A charge of a cent by a key that the holder gets for it; once for each holder."""
+        """A charge of a cent with a key that is made once for each holder."""
         os.environ["PIXCONNECT_HOME"] = str(self.home)
         key = f"holder-{account.holder_id}@bench.example"
         operating.run(lambda context: holder_usecases.add_pix_key(context, account.holder_id, "EMAIL", key))
         return self.post("/v1/connect/charge", {"amount": 1, "key": key}, account.token)
 
     def add_endpoint(self, account: Account, url: str, *event_types: str) -> int:
-        """A webhook endpoint of a holder's; its id."""
+        """Create a webhook endpoint of a holder, and return its id."""
         body = {"url": url, "secret": "a secret of the benchmark", "event_types": event_types or ["qrcode.pending"]}
         return int(self.post("/v1/webhook/endpoints", body, account.token)["id"])
 
     def post(self, path: str, body: object, token: str) -> dict[str, Any]:
-        """``data`` of a success."""
+        """``data`` of a successful response."""
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         return _open(urllib.request.Request(self.base_url + path, json.dumps(body).encode(), headers))  # noqa: S310
 
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        """A connection as the tables' owner, without the limits that the service gives itself."""
+        """A connection as the tables' owner, without the service's timeouts."""
         return await asyncpg.connect(
             self.running["owner_database_url"], server_settings={"search_path": "pixconnect", "enable_seqscan": "off"}
         )
 
     def wait_until_quiet(self) -> float:
-        """Until all that was accepted is done; how long that took, in seconds."""
+        """Wait until everything accepted is finished; returns the seconds."""
         return asyncio.run(self.until_quiet())
 
     async def until_quiet(self) -> float:
-        """The same, for who waits on a loop."""
+        """The same for a coroutine."""
         started_s = time.monotonic()
         connection = await self.connect()
         try:
@@ -153,7 +153,7 @@ class Installation:
 
 
 async def read_backlog(connection: asyncpg.Connection[asyncpg.Record]) -> Backlog:
-    """What is not finished at this moment."""
+    """The unfinished work at this moment."""
     row = await connection.fetchrow(
         """select (select count(*) from open_order) as orders_count,
                   (select count(*) from delivery where status = 'pending') as deliveries_count"""
@@ -179,12 +179,12 @@ def _open(request: urllib.request.Request) -> dict[str, Any]:
 def installed(
     home: Path | None = None, *, python: str = sys.executable, is_proved: bool = True, **settings: str
 ) -> Iterator[Installation]:
-    """Start a service, ask ``verify`` what was made of its books, and stop it.
+    """Start a service, check its books with ``verify`` at the end, and stop it.
 
     Args:
         home: An existing home; by default a new one.
-        python: Of the environment that it runs in.
-        is_proved: Whether its books must be right in the end. They are not where a measure writes rows that no use case wrote.
+        python: The Python of its environment.
+        is_proved: Whether to check the books. They are not right if a measure writes rows without use cases.
         settings: As in the environment.
     """
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
@@ -203,7 +203,7 @@ def installed(
                 time.sleep(0.01)
             service = Installation(where, process, time.monotonic() - started_s)
             yield service
-            # A measure may have ended it itself.
+            # A measure may have stopped it already.
             if is_proved and process.poll() is None:
                 _prove(service)
         finally:
@@ -212,7 +212,7 @@ def installed(
 
 
 def _prove(service: Installation) -> None:
-    """Ask for everything that is wrong: a figure says nothing of a service that loses a cent on the way."""
+    """Check the books, since a figure is worthless if the service loses a cent on the way."""
     ran = subprocess.run(
         [sys.executable, "-m", "pixconnect", "verify", "--whole", "--again-after-s", "5", "--json"],
         env={**os.environ, "PIXCONNECT_HOME": str(service.home)},

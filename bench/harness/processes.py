@@ -1,4 +1,4 @@
-"""CPU and memory of a service's processes, by what they are, and of the processes that measure it."""
+"""CPU and memory of a service's processes, by kind, and of the processes that measure it."""
 
 import os
 import signal
@@ -12,11 +12,11 @@ _KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", " forks 
 
 
 class CpuMeter:
-    """Counts CPU from when it is made.
+    """Counts CPU from its construction on.
 
     Args:
-        service_pid: The supervisor: everything below it is the service's.
-        others: Processes that are no part of it, by what they are called.
+        service_pid: The supervisor; all its descendants belong to the service.
+        others: Processes outside of the service, by name.
     """
 
     def __init__(self, service_pid: int, **others: int) -> None:
@@ -30,7 +30,7 @@ class CpuMeter:
         return {kind: value - self._service_s.get(kind, 0.0) for kind, value in service_s.items()}
 
     def cost(self, count: int) -> Row:
-        """What each of so many things cost until now, in CPU microseconds; those of others are no part of the sum."""
+        """CPU microseconds for each of so many things until now; other processes are not in the sum."""
         used_s = self.used_s()
         _, others_s = self._read()
         row: Row = {
@@ -56,10 +56,10 @@ class CpuMeter:
 
 
 def cpu_seconds(pid: int) -> float:
-    """So far, those of its ended children included."""
+    """So far, with ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own_s, children_s = (sum(map(int, part)) / os.sysconf("SC_CLK_TCK") for part in (fields[11:13], fields[13:15]))
-    # The scheduler counts nanoseconds, but only of threads that still live; what a process has used is cut to whole ticks.
+    # The scheduler counts nanoseconds, but only of live threads; the total of a process is rounded to ticks.
     return max(own_s, _of_threads_s(pid)) + children_s
 
 
@@ -74,10 +74,10 @@ def _of_threads_s(pid: int) -> float:
 
 
 def resident_mib(pid: int, part: str = "Pss") -> dict[str, float]:
-    """Resident memory of a service's processes; what several of them share is divided among them.
+    """Resident memory of a service's processes, with shared memory divided among them.
 
     Args:
-        part: ``Pss_Shmem`` is that of PostgreSQL's cache which has been used.
+        part: ``Pss_Shmem`` is the used part of PostgreSQL's cache.
     """
     found: dict[str, float] = {}
     for child in [pid, *descendants(pid)]:
@@ -92,7 +92,7 @@ def resident_mib(pid: int, part: str = "Pss") -> dict[str, float]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below this one."""
+    """All descendants of this process."""
     found: list[int] = []
     try:
         children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
@@ -105,7 +105,7 @@ def descendants(pid: int) -> list[int]:
 
 @contextmanager
 def stopped_processes(service_pid: int, kind: str) -> Iterator[None]:
-    """Stop a service's processes of one kind where they are, and let them go on afterwards."""
+    """Suspend a service's processes of one kind while the block runs."""
     stopped = [pid for pid in descendants(service_pid) if kind_of(pid) == kind]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
@@ -118,7 +118,7 @@ def stopped_processes(service_pid: int, kind: str) -> Iterator[None]:
 
 @contextmanager
 def on_cores(cores: Iterable[int]) -> Iterator[None]:
-    """Run this process, and what it starts meanwhile, on these cores only."""
+    """Pin this process and its new children to these cores while the block runs."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -128,7 +128,7 @@ def on_cores(cores: Iterable[int]) -> Iterator[None]:
 
 
 def kind_of(pid: int) -> str:
-    """Which part of the service a process is, or was."""
+    """The part of the service that a process belongs or belonged to."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:  # it has ended meanwhile

@@ -1,7 +1,7 @@
-"""What each statement and function costs PostgreSQL, as it tells of itself: the wheel has no ``pg_stat_statements``.
+"""CPU of each statement and function in PostgreSQL, from its own log: the wheel has no ``pg_stat_statements``.
 
-PostgreSQL can write into its log what each message of the protocol used. Writing that doubles what everything costs, and puts
-people's names into the log: parts can be compared, sums cannot, and a service that is asked this is there for nothing else.
+PostgreSQL can log the resources of each protocol message. That doubles all costs and writes personal data into the log,
+so only proportions can be compared, and the service must be used for nothing else.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _MESSAGES: Final = ("PARSE", "BIND", "EXECUTE", "QUERY")
 
 
 class StatementCost(Struct, kw_only=True):
-    """One statement, or one function's own part."""
+    """A statement, or a function without what it calls."""
 
     text: str
     count: int = 0
@@ -45,18 +45,18 @@ class StatementCost(Struct, kw_only=True):
 
 
 async def tell_costs(service: Installation) -> None:
-    """Let the service's PostgreSQL tell from now on, on connections that are opened anew."""
+    """Make the service's PostgreSQL log costs on new connections from now on."""
     connection = await service.connect()
     for setting in _SETTINGS:
         await connection.execute(f"alter database pixconnect set {setting}")
     await connection.execute(_END_OTHERS)
     await connection.close()
-    # Until the service has its connections again.
+    # Until the service has connected again.
     await asyncio.sleep(3)
 
 
 async def read_functions(service: Installation) -> list[StatementCost]:
-    """Functions, of which triggers are most, without what they call; the dearest first."""
+    """Functions without what they call, mostly triggers; the most expensive first."""
     connection = await service.connect()
     rows = await connection.fetch(_FUNCTIONS)
     await connection.close()
@@ -64,7 +64,7 @@ async def read_functions(service: Installation) -> list[StatementCost]:
 
 
 def read_statements(log: Iterable[str]) -> list[StatementCost]:
-    """Sum up a log by statement; the dearest first."""
+    """Sum up a log by statement; the most expensive first."""
     costs: dict[str, StatementCost] = {}
     message, used_us, text = "", 0.0, list[str]()
     is_statement = False

@@ -1,1 +1,1 @@
-"""Who asks a service that is measured, and who receives its webhooks."""
+"""Load generators and webhook receivers."""

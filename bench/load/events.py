@@ -1,4 +1,4 @@
-"""Events as use cases write them, without the charges that would cause them: so that only their delivery is measured."""
+"""Events as use cases write them, without the charges behind them, to measure delivery alone."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ class Writer:
         self._notifier = Notifier(pool)
 
     async def write(self, holder_id: int, resource_ids: Sequence[int], due_in_s: float = 0.0) -> None:
-        """Write one event for each of these resources in one transaction, and tell the workers."""
+        """Write an event for each of these resources in one transaction, and notify the workers."""
         changes = Changes()
         async with self._pool.acquire() as connection, connection.transaction():
             first_id = await connection.fetchval("select nextval('write_group_id')")
@@ -42,7 +42,7 @@ class Writer:
         self._notifier.notify()
 
     async def write_steadily(self, holder_id: int, resource_ids: Sequence[int], events_per_second: float) -> None:
-        """Write one event for each of these resources, at a pace that nothing slows down: what came late comes together."""
+        """Write an event for each of these resources at a fixed pace; late ones are written together."""
         started_s, written_count = time.monotonic(), 0
         while written_count < len(resource_ids):
             while (wanted := int((time.monotonic() - started_s) * events_per_second) - written_count) <= 0:  # noqa: ASYNC110
@@ -54,7 +54,7 @@ class Writer:
 
 @asynccontextmanager
 async def writing(service: Installation) -> AsyncIterator[Writer]:
-    """Write into a service's database, with the rights that the service has."""
+    """Write into a service's database with the rights of the service."""
     pool = await open_pool(
         service.running["database_url"], role="pixconnect_service", schema="pixconnect", connections_max=4,
         name="bench of webhooks",

@@ -1,4 +1,4 @@
-"""Native load: wrk for HTTP, pgbench for what PostgreSQL can do on the same machine at the same time of day."""
+"""Native load: wrk for HTTP, and pgbench for PostgreSQL's own speed on the same machine at the same time."""
 
 import json
 import os
@@ -23,14 +23,14 @@ _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """What a load generator saw.
+    """The results of a load generator.
 
     Attributes:
         per_second: Requests or transactions.
-        p50_ms: Half of them were faster.
-        p99_ms: 99 of 100 were faster.
-        errors_count: Other answers than success.
-        cpu_part: Of one core that the generator itself used.
+        p50_ms: The median.
+        p99_ms: The 99th percentile.
+        errors_count: Unsuccessful responses.
+        cpu_part: The generator's own share of one core.
     """
 
     per_second: float
@@ -51,10 +51,10 @@ def wrk(
     method: str = "POST",
     content_type: str = "application/json",
 ) -> Load:
-    """Ask the same again and again, each time as the next of the callers with these tokens; text is sent as it stands.
+    """Repeat a request with these callers' tokens in turn; text is sent unchanged.
 
-    Without tokens the operation is public: each request then names one of a thousand addresses in ``X-Forwarded-For``, which a
-    service that trusts this machine as a proxy counts apart.
+    Without tokens the operation is public: each request then has one of a thousand addresses in ``X-Forwarded-For``,
+    which are rate-limited separately by a service that trusts this machine as a proxy.
     """
     program = shutil.which("wrk")
     if program is None:
@@ -87,7 +87,7 @@ def _run_wrk(command: list[str], environment: dict[str, str], seconds: float) ->
 
 
 class Pgbench:
-    """``pgbench -N`` on the service's own PostgreSQL, in a database beside its own."""
+    """``pgbench -N`` on the service's PostgreSQL, in another database."""
 
     def __init__(self, owner_url: str) -> None:
         url = urlsplit(owner_url)
@@ -110,9 +110,7 @@ class Pgbench:
             "pgbench", "-N", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(round(seconds)), "bench"
         )
         while self._run("psql", "-d", "pixconnect", "-Atc", _BACKENDS).strip() != "0":
-            time.sleep(
-                0.05
-            )  # what they used is counted as PostgreSQL's when they end: not while the service is measured
+            time.sleep(0.05)  # their CPU counts as PostgreSQL's when they end: not during the measurement
         return float(_find(r"tps = ([\d.]+)", text))
 
     def _run(self, program: str, *arguments: str) -> str:

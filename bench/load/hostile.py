@@ -1,4 +1,4 @@
-"""Requests that are made to be dear, sent as fast as they are answered, from a process of their own."""
+"""Expensive requests, sent as fast as they are answered, from a separate process."""
 
 import asyncio
 import json
@@ -16,32 +16,32 @@ from pixconnect.domain.money import br_code
 from support.institution import Institution, certify, http, serving, slow_key
 
 CHAIN_LENGTH = 8
-"""Certificates of a hostile chain: with an exponent this long a verification takes 30 ms."""
+"""The certificates of a hostile chain: this exponent makes a verification take 30 ms."""
 EXPONENT_BITS = 3071
 
 
 def compose(
     method: str, path: str, body: bytes = b"", *, token: str = "", media_type: str = "application/json"
 ) -> bytes:
-    """A request as it is sent."""
+    """A request in its raw form."""
     authorization = f"Authorization: Bearer {token}\r\n" if token else ""
     head = f"{method} {path} HTTP/1.1\r\nHost: pix.example\r\n{authorization}Content-Type: {media_type}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def form_of_nothing(octets: int) -> bytes:
-    """A token request with as many empty fields as there is room for."""
+    """A token request with as many empty fields as fit."""
     return compose("POST", "/oauth/token", b"&" * octets, media_type="application/x-www-form-urlencoded")
 
 
 def malformed_json(token: str, octets: int) -> bytes:
-    """A charge with a list of empty objects where nothing is declared."""
+    """A charge with a list of empty objects in an undeclared field."""
     body = b'{"x":[{}' + b",{}" * ((octets - 11) // 3) + b"]}"
     return compose("POST", "/v1/connect/charge", body, token=token)
 
 
 def octet_chunks(token: str, octets: int) -> bytes:
-    """A charge whose body comes in chunks of one octet, of which each is six on the wire."""
+    """A charge in chunks of one octet, each of which takes six octets on the wire."""
     head = compose("POST", "/v1/connect/charge", token=token).replace(
         b"Content-Length: 0", b"Transfer-Encoding: chunked"
     )
@@ -49,22 +49,22 @@ def octet_chunks(token: str, octets: int) -> bytes:
 
 
 def lot_of_nothing(token: str, octets: int) -> bytes:
-    """A lot with as many empty lists as there is room for."""
+    """A lot with as many empty lists as fit."""
     return compose("PUT", "/pix/v2/lotecobv/1", b'{"cobsv":[' + b"[]," * (octets // 3 - 5) + b"[]]}", token=token)
 
 
 def read_location(txid: str) -> bytes:
-    """What anybody may read who has seen the code of a charge: it is looked up and signed each time."""
+    """The public location of a charge's QR code, looked up and signed each time."""
     return compose("GET", f"/v1/qr/{txid}")
 
 
 def head_of(path: str) -> bytes:
-    """A request for a public document, of which only the head is sent back, on a connection of its own."""
+    """A request for a public document that only reads the head of the response, on a new connection each time."""
     return compose("HEAD", path).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 def pay_by_code(token: str, port: int) -> bytes:
-    """A transfer by the code of a merchant of ours, who is on this port."""
+    """A transfer by a QR code of a merchant on this port."""
     code = br_code.format_dynamic_br_code(f"127.0.0.1:{port}/qr/1", "Loja", "Recife")
     body = json.dumps({"amount": 1, "emv": code}).encode()
     return compose("POST", "/v1/connect/transfer/qrcode", body, token=token)
@@ -72,7 +72,7 @@ def pay_by_code(token: str, port: int) -> bytes:
 
 @contextmanager
 def hostile_merchant() -> Iterator[int]:
-    """A merchant in a process of its own whose certificates take long to verify; its port."""
+    """Start a merchant in another process whose certificates are slow to verify; yields its port."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=_serve, args=(theirs,), daemon=True)
     process.start()
@@ -99,20 +99,20 @@ def _serve(told: Connection) -> None:
 
 
 class Attack:
-    """How many were answered, by hundreds of the status; the first are connections that were refused or closed."""
+    """The number of responses by hundreds of the status; the first are refused or closed connections."""
 
     def __init__(self) -> None:
         self.counts = multiprocessing.Array("q", 6)
 
     @property
     def answered_count(self) -> int:
-        """All of them, refused connections too."""
+        """The total, with refused connections."""
         return sum(self.counts[:])
 
 
 @contextmanager
 def attacking(base_url: str, requests: Sequence[bytes], connections: int, cores: set[int]) -> Iterator[Attack]:
-    """Send them in turn over so many connections for as long as the block runs; by TLS, without showing a certificate."""
+    """Send them in turn over so many connections while the block runs, over TLS without a client certificate if asked."""
     attack = Attack()
     process = multiprocessing.Process(
         target=_attack, args=(attack, base_url, requests, connections, cores), daemon=True
@@ -145,7 +145,7 @@ async def _send(attack: Attack, base_url: str, request: bytes) -> None:
                 writer.write(request)
                 status, _ = await read_answer(reader, has_body=has_body)
                 attack.counts[status // 100] += 1
-        # The service may close the connection; the next one is as good.
+        # The service may close the connection; then a new one is opened.
         except (OSError, asyncio.IncompleteReadError):
             attack.counts[0] += tls is not None
             await asyncio.sleep(0.001)
@@ -158,7 +158,7 @@ def _make_trusting_tls() -> ssl.SSLContext:
 
 
 async def read_answer(reader: asyncio.StreamReader, *, has_body: bool = True) -> tuple[int, bytes]:
-    """Status and body of an answer with a length."""
+    """Read status and body of a response with a length."""
     head = await reader.readuntil(b"\r\n\r\n")
     if not has_body:
         return int(head.split(b" ", 2)[1]), b""

@@ -1,4 +1,4 @@
-"""A client of JSON over kept connections, as cheap as can be: it shares the cores with the service that it measures."""
+"""A cheap JSON client over kept connections, since it shares the cores with the measured service."""
 
 import asyncio
 import json
@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 
 class Refused(Exception):  # noqa: N818  named as what it is
-    """Another answer than success; the answer's body."""
+    """An unsuccessful response, with its body."""
 
 
 class HttpClient:
-    """Posts on as many connections as there are requests under way, each time as the next of the callers.
+    """Posts requests of the callers in turn, over as many connections as there are concurrent requests.
 
     Args:
-        base_url: Of the service.
+        base_url: The service.
         tokens: Access tokens of the callers.
     """
 
@@ -29,10 +29,10 @@ class HttpClient:
         self._idle: deque[_Connection] = deque()
 
     async def post(self, path: str, body: object) -> dict[str, Any]:
-        """``data`` of a success.
+        """Return ``data`` of a successful response.
 
         Raises:
-            Refused: It was none.
+            Refused: The response was not successful.
         """
         content = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\n{next(self._heads)}Content-Length: {len(content)}\r\n\r\n"
@@ -44,7 +44,7 @@ class HttpClient:
         return answer["data"]
 
     def close(self) -> None:
-        """Close what is kept."""
+        """Close the kept connections."""
         for connection in self._idle:
             connection.transport.close()
 
@@ -79,7 +79,7 @@ class _Connection(asyncio.Protocol):
 
 
 def find_whole_body(answer: bytes) -> int | None:
-    """Where an answer's body begins; None while a part of it is missing."""
+    """Where a response's body begins; None while it is incomplete."""
     end = answer.find(b"\r\n\r\n")
     if end < 0:
         return None

@@ -1,4 +1,4 @@
-"""Requests at a pace that nothing slows down: each is sent when it is due, on a connection of its own if no other is free."""
+"""Requests at a fixed pace: each is sent when it is due, on a new connection if no other is free."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from bench.load.http_client import find_whole_body
 _TICK_S = 0.002
 _ANSWER_TIMEOUT_S = 30.0
 _CONNECTIONS_MAX = 9000
-"""Below what the service lets in, and what a process may open."""
+"""Below the service's limit, and the number of files that a process may open."""
 
 
 class Answers(Struct, kw_only=True):
-    """How requests were answered, in milliseconds from when each was due."""
+    """Response times in milliseconds from the time at which each request was due, by result."""
 
     accepted_ms: list[float]
     refused_ms: list[float]
-    """503 and 429, which say that nothing was done."""
+    """503 and 429, which mean that nothing was done."""
     failed_count: int
-    """Other answers, and none."""
+    """Other responses, and missing ones."""
     sent_late_ms: float
-    """By how much the sender itself was late with the latest one."""
+    """The greatest delay of the sender itself."""
 
     def said(self) -> Row:
-        """As fields of a row."""
+        """The fields of a row."""
         row: Row = {"accepted": len(self.accepted_ms), "refused": len(self.refused_ms), "failed": self.failed_count}
         for name, took_ms in (("accepted", self.accepted_ms), ("refused", self.refused_ms)):
             for part, value in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
@@ -43,11 +43,11 @@ class Answers(Struct, kw_only=True):
 
 
 class OpenLoop:
-    """Posts one body again and again, each time as the next of the callers.
+    """Posts one body repeatedly, in turn for each of the callers.
 
     Args:
-        base_url: Of the service.
-        callers: Whose access tokens it renews before each flood, and when it is told to.
+        base_url: The service.
+        callers: Their access tokens are renewed before each flood and on request.
     """
 
     def __init__(self, base_url: str, path: str, body: object, callers: Sequence[Account]) -> None:
@@ -64,12 +64,12 @@ class OpenLoop:
         self._answers = _no_answers()
 
     def renew(self) -> None:
-        """Send tokens from now on that are good for some minutes more."""
+        """Replace the tokens by ones that are valid for some minutes more."""
         requests = [f"{self._head}{caller.token}\r\n\r\n".encode() + self._content for caller in self._callers]
         self._requests = cycle(requests)
 
     async def flood(self, per_second: float, seconds: float) -> Answers:
-        """Send so many a second for so long, and wait for the answers; those that nobody has taken meanwhile."""
+        """Send so many a second for so long, and wait for the responses that were not taken meanwhile."""
         self._answers = _no_answers()
         await asyncio.to_thread(self.renew)
         started_s, sent_count, wanted_count = time.monotonic(), 0, round(per_second * seconds)
@@ -86,17 +86,17 @@ class OpenLoop:
         return self._answers
 
     def take(self) -> Answers:
-        """How requests were answered since this was asked last; a long flood would keep millions otherwise."""
+        """Take the response times since the last call, because a long flood would collect millions."""
         taken, self._answers = self._answers, _no_answers()
         return taken
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for connection in list(self._all):
             connection.transport.close()
 
     def note(self, status: int, took_s: float) -> None:
-        """Count an answer, or 0 where there was none."""
+        """Count a response, or 0 for none."""
         if status == 200 or status == 201:  # noqa: PLR1714  a set is looked up for each of a million answers
             self._answers.accepted_ms.append(1000 * took_s)
         elif status in {429, 503}:
@@ -147,7 +147,7 @@ def _no_answers() -> Answers:
 
 
 class _Connection(asyncio.Protocol):
-    """One request at a time; its answers are read only as far as they are counted."""
+    """Sends one request at a time; parses only as much of the response as it counts."""
 
     def __init__(self, loop: OpenLoop) -> None:
         self._loop = loop

@@ -1,6 +1,6 @@
-"""Webhook receivers as cheap as can be, in a process of their own that notes what came when.
+"""Cheap webhook receivers in another process, which records the arrival of each event.
 
-Each listens on a port of its own, and answers; what is posted to ``/count`` is noted too.
+Each listens on a port of its own and answers. Requests to ``/count`` are recorded too.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ _BACKLOG = 4096
 
 
 class HttpReceiver(asyncio.Protocol):
-    """As much of HTTP as a receiver of a benchmark needs.
+    """As much of HTTP as a receiver needs.
 
     Args:
-        hear: Takes a request's head and body, and where to answer.
+        hear: Takes a request's head and body, and the transport for the response.
     """
 
     def __init__(self, hear: Callable[[bytes, bytes, asyncio.Transport], None]) -> None:
@@ -35,11 +35,11 @@ class HttpReceiver(asyncio.Protocol):
         self._read = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A sender is there."""
+        """A sender has connected."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request, or of several."""
+        """Data of one or several requests, or of a part of one."""
         self._read += data
         while (end := self._read.find(b"\r\n\r\n")) >= 0:
             length_at = self._read.find(b"Content-Length: ", 0, end) + 16
@@ -57,11 +57,11 @@ def answer(transport: asyncio.Transport) -> None:
 
 
 class Arrivals(Struct, kw_only=True):
-    """What was noted, in the order in which it came.
+    """The records, in the order of arrival.
 
     Attributes:
-        event_ids: Of the events.
-        at_s: Of the same, by the machine's monotonic clock, which is the same in all processes.
+        event_ids: The events' ids.
+        at_s: Their arrivals on the machine's monotonic clock, which all processes share.
     """
 
     event_ids: Sequence[int]
@@ -69,11 +69,11 @@ class Arrivals(Struct, kw_only=True):
 
 
 class Receivers:
-    """Receivers that run.
+    """Running receivers.
 
     Attributes:
         urls: One of each, without a path.
-        pid: Of their process.
+        pid: Their process.
     """
 
     def __init__(self, urls: Sequence[str], pid: int, pipe: Connection) -> None:
@@ -82,12 +82,12 @@ class Receivers:
         self._pipe = pipe
 
     def count(self) -> int:
-        """How many requests were noted until now."""
+        """The number of recorded requests."""
         self._pipe.send("count")
         return self._pipe.recv()
 
     def arrivals(self) -> Arrivals:
-        """What was noted since the last time that this was asked."""
+        """Take the records since the last call."""
         self._pipe.send("arrivals")
         return Arrivals(event_ids=self._pipe.recv(), at_s=self._pipe.recv())
 
@@ -98,7 +98,7 @@ def receiving(count: int = 1, tls_folder: Path | None = None) -> Iterator[Receiv
 
     Args:
         count: How many.
-        tls_folder: Where certificates are made, and ``ca.pem`` that signed them; without it they speak plain HTTP.
+        tls_folder: A folder for their certificates and ``ca.pem``; without it they use plain HTTP.
     """
     pem = None
     if tls_folder is not None:

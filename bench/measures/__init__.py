@@ -1,1 +1,1 @@
-"""What is measured; each file says at its head what it counts."""
+"""The measures; the head of each file defines its figures."""

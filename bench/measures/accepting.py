@@ -1,17 +1,18 @@
-"""How many requests a second are accepted, beside what ``pgbench -N`` does on the service's PostgreSQL in the same minutes.
+"""Accepted requests a second, compared with ``pgbench -N`` on the service's PostgreSQL in the same minutes.
 
 - ``create_charge``: charges on one account, 64 connections; ``create_charge_alone``: one caller, one connection;
-- ``put_cob``: the same charges by the door of the central bank's API, each under a txid of the caller's;
-- ``put_cobv``: charges with a due date, a debtor, fine and interest, right after those; ``cpu_of_cob`` is what one of these
-  costs by what one of those does;
-- ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections, while the worker hands
-  them over and settles them on the same cores and the same balance; ``transfer_64_accepted_alone``: while it stands still;
-- ``transfer_key_64``: the same to a key, so that the network is asked whose it is before one is accepted;
+- ``put_cob``: the same charges by the central bank's API, each with a txid of the caller;
+- ``put_cobv``: charges with a due date, a debtor, fine and interest, right after those; ``cpu_of_cob`` is their cost
+  relative to ``put_cob``;
+- ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers from one hot account, by connections, while the worker
+  hands them over and settles them on the same cores and balance; ``transfer_64_accepted_alone``: with a suspended
+  worker;
+- ``transfer_key_64``: the same to a key, which is looked up on the network first;
 - ``transfer_spread``: transfers of many holders, each with a client of its own, 256 connections.
 
-``ratio`` is requests by transactions of ``pgbench -N -M prepared -c 16``, in each round and their median. Where the generator
-takes more than 80 % of a core, judge by the CPU a request costs and not by the ratio. ``finished_after_s`` is how long the
-service took after a round to settle and tell what it had accepted; only then the next round begins.
+``ratio`` is requests by transactions of ``pgbench -N -M prepared -c 16``, in each round and their median. If the
+generator uses more than 80 % of a core, the CPU of a request is more reliable than the ratio. ``finished_after_s`` is
+the time after a round to settle and deliver everything; the next round begins after it.
 """
 
 import statistics
@@ -42,7 +43,7 @@ TRANSFER_BODY = {
 
 
 class Rounds:
-    """``pgbench`` and the service in turn, because shared machines change their speed from minute to minute."""
+    """Run ``pgbench`` and the service in turn, because the speed of shared machines varies from minute to minute."""
 
     def __init__(self, service: Installation, seconds: float, count: int) -> None:
         self._service = service

@@ -1,9 +1,8 @@
-"""What a life leaves on disk: ``disk_transfer_life`` and ``disk_charge_paid``, octets of each table with its indexes.
+"""Disk space of a life: ``disk_transfer_life`` and ``disk_charge_paid``, octets of each table with its indexes.
 
-So many lives on a new service, of a holder with one endpoint that is told of both events; then, once their entries are chained,
-everything is vacuumed, and what each table has grown by is shared out over the lives. Tables whose rows go again (orders under
-way, counts that are still to be summed) are left out: what they need is that of the busiest moment. ``wal_octets_each`` is what
-was written ahead during the lives, whole pages after a checkpoint included.
+A new service has many lives of a holder with one endpoint for all events. When their entries are chained, everything is
+vacuumed, and the growth of each table is divided by the lives. Tables with temporary rows (open orders, changes of
+tallies) are left out. ``wal_octets_each`` is the WAL of the lives, with full pages after a checkpoint.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ STORIES: Final[Mapping[str, tuple[Story, Sequence[str]]]] = {
 _PASSING: Final = frozenset({"open_order", "tally_change", "webhook_tally_change"})
 _CHAINED_WITHIN_S: Final = 300
 _IS_CHAINED: Final = "select chained_id >= (select coalesce(max(id), 0) from ledger_entry) from entry_chain_state"
-# Partitions count for their table.
+# Partitions count as part of their table.
 _SIZES: Final = """
     select coalesce(parent.relname, child.relname) as name, sum(pg_total_relation_size(child.oid))::bigint as octets
     from pg_class as child left join pg_inherits on inhrelid = child.oid left join pg_class as parent on parent.oid = inhparent
@@ -42,11 +41,11 @@ _SIZES: Final = """
 
 
 def measure_disk(seconds: float, kinds: Sequence[str]) -> Iterator[Row]:
-    """Of each of these stories, or of all, on a service of its own."""
+    """Measure these stories or all, each on a new service."""
     for name in kinds or STORIES:
         story, told = STORIES[name]
         with installed(is_proved=True) as service:
-            # What is made once, such as partitions and the first pages, is no life's.
+            # Space that is only needed once, such as partitions and first pages, is not counted.
             uvloop.run(repeat_story(service, story, told, _WARM_SECONDS, _IN_FLIGHT))
             before, written_before = asyncio.run(_read_sizes(service))
             lives = uvloop.run(repeat_story(service, story, told, seconds, _IN_FLIGHT))["lives"]

@@ -1,15 +1,14 @@
-"""Charges and transfers from end to end: asked for, settled over the rail, told by webhook and confirmed.
+"""Charges and transfers from end to end: requested, settled over the rail, delivered by webhook and confirmed.
 
-- ``transfer_life``, ``charge_paid``: lives a second, as many at once as ``--in-flight`` says. A transfer's: accepted, handed
-  over, settled, and both its events delivered and confirmed; a charge's: created, paid from outside, and both delivered and
-  confirmed.
-  ``orders_open`` and ``deliveries_due`` are the backlog, looked at every five seconds: where it does not grow, the rate was
-  sustained. ``left_after_s`` is how long the service took to finish all, once the last life had ended.
-- ``confirmed``: transfers at 100 a second at a pace that nothing slows down; milliseconds from the instant at which one was to
-  be posted to the arrival of the webhook that says ``transfer.out.confirmed``, and to the answer to the post (``accepted``).
-  The simulated network takes ``sandbox_latency_ms`` of it.
+- ``transfer_life``, ``charge_paid``: lives a second, ``--in-flight`` at once. A transfer is accepted, handed over and
+  settled; a charge is created and paid from outside; both events of each are delivered and confirmed. ``orders_open``
+  and ``deliveries_due`` are the backlog, sampled every five seconds: if it does not grow, the rate can be sustained.
+  ``left_after_s`` is the time to finish everything after the last life;
+- ``confirmed``: transfers at a fixed pace of 100 a second; milliseconds from the time at which each was due to the
+  webhook ``transfer.out.confirmed``, and to the response (``accepted``). They include the simulated network's
+  ``sandbox_latency_ms``.
 
-The generator and the receiver are one process; its CPU by life stands beside the service's.
+The generator and the receiver are one process, whose CPU by life is shown beside the service's.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ _WARM_S = 2.0
 
 
 class Run:
-    """A caller, a receiver, and who waits for what."""
+    """A caller and a receiver, and the lives that wait for an event."""
 
     def __init__(self, service: Installation, client: HttpClient) -> None:
         self.pix_key = service.sandbox["pix_keys"][0]
@@ -47,7 +46,7 @@ class Run:
         self._told: dict[tuple[str, int], asyncio.Future[None]] = {}
 
     async def told(self, name: str, resource_id: int) -> None:
-        """Until an event of this name has come for this resource."""
+        """Wait for an event of this name for this resource."""
         async with asyncio.timeout(_TOLD_TIMEOUT_S):
             await self._future(name, resource_id)
         del self._told[name, resource_id]
@@ -69,7 +68,7 @@ Story = Callable[[Run], Awaitable[None]]
 
 
 async def pay_charge_told_twice(run: Run) -> None:
-    """A charge is created, paid from outside, and both are told."""
+    """Create a charge and pay it from outside; both events are delivered."""
     charge = await run.client.post(CHARGE, {"amount": 100, "key": run.pix_key})
     await run.client.post("/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
     await run.told("qrcode.pending", charge["id"])
@@ -77,14 +76,14 @@ async def pay_charge_told_twice(run: Run) -> None:
 
 
 async def settle_transfer(run: Run) -> None:
-    """A transfer is accepted, handed over, settled, and both its events told."""
+    """Send a transfer until it is settled and both events are delivered."""
     transfer = await run.client.post(TRANSFER, TRANSFER_BODY)
     await run.told("transfer.out.processing", transfer["id"])
     await run.told("transfer.out.confirmed", transfer["id"])
 
 
 def measure_paid_charges(seconds: float, in_flight: int) -> Iterator[Row]:
-    """One after the other in each of several places."""
+    """Run lives one after the other in several tasks at once."""
     yield from _measure_lives("charge_paid", pay_charge_told_twice, CHARGE_TOLD_TWICE, seconds, in_flight)
 
 
@@ -106,7 +105,7 @@ async def repeat_story(
     in_flight: int,
     accounts: Sequence[Account] = (),
 ) -> Row:
-    """Live again and again in several places, of which events these are told; what it took."""
+    """Run lives in several tasks and wait for these events of each; returns the time and CPU of a life."""
     took_s: list[float] = []
     async with running(service, told, accounts) as run:
         meter = CpuMeter(service.process.pid, generator=os.getpid())
@@ -136,7 +135,7 @@ async def repeat_story(
 
 
 async def _look(service: Installation, seconds: float) -> list[Backlog]:
-    """The backlog from time to time."""
+    """Sample the backlog from time to time."""
     found: list[Backlog] = []
     connection = await service.connect()
     started_s = time.monotonic()
@@ -148,7 +147,7 @@ async def _look(service: Installation, seconds: float) -> list[Backlog]:
 
 
 def measure_confirmed(seconds: float) -> Iterator[Row]:
-    """From post to confirmed."""
+    """From the request to the webhook."""
     with installed() as service:
         yield {"name": "confirmed", **uvloop.run(_confirm(service, seconds))}
 
@@ -189,7 +188,7 @@ async def _confirm(service: Installation, seconds: float) -> Row:
 
 @asynccontextmanager
 async def running(service: Installation, told: Sequence[str], accounts: Sequence[Account] = ()) -> AsyncIterator[Run]:
-    """Callers in turn, the demonstration holder unless others are named, and a receiver that is told of their events."""
+    """Callers in turn, by default the demonstration's holder, and a receiver of their events."""
     accounts = accounts or [service.demonstration()]
     client = HttpClient(service.base_url, [account.token for account in accounts])
     run = Run(service, client)
@@ -199,7 +198,7 @@ async def running(service: Installation, told: Sequence[str], accounts: Sequence
     try:
         yield run
     finally:
-        # Nobody listens there from now on, so what it is told next time would never come to an end.
+        # The receiver has ended, so further deliveries to it would be retried for ever.
         connection = await service.connect()
         await connection.execute("delete from webhook_endpoint where id = any($1)", made)
         await connection.execute("update delivery set status = 'failed', due_at = null where status = 'pending'")

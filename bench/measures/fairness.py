@@ -1,12 +1,12 @@
-"""How much one holder that does its worst delays nine that ask for little.
+"""The delay of nine modest holders by a tenth that sends the worst requests.
 
-``fairness``: nine holders make five requests a second each, in turn alone and beside a tenth that does its worst on one kind of
-operation, as fast as it is answered. Each kind is a row. Told are the 99th percentile of the nine in milliseconds, alone and
-beside it (medians of all rounds), and how many of the nine's requests failed. ``is_fair`` says whether the one beside it is at
-most the larger of twice and 20 ms above the one alone.
+``fairness``: nine holders make five requests a second each, in turn alone and beside a tenth that repeats the worst
+request of one kind of operation as fast as it is answered. Each kind is a row, with the 99th percentile of the nine in
+milliseconds, alone and beside it (medians of all rounds), and the number of their failed requests. ``is_fair`` is
+whether the percentile is at most doubled, or at most 20 ms higher.
 
-Asking costs the same cores too. So two more figures tell what is not the service's: the same percentile while the tenth asks a
-server elsewhere that only answers, as often and with answers as long; and how late the nine themselves are woken.
+Sending costs the same cores too. Two more figures show that part: the percentile while the tenth sends as many requests
+to another server that only answers with as many octets, and the delay with which the nine themselves wake up.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ CHARGES_COUNT = 1_000
 SLOWER_MS = 20.0
 SLOWER_TIMES = 2.0
 TAIL_S = 2.0
-"""Until what the tenth has asked for last is answered; its webhooks go nowhere, so they never end."""
+"""Wait for the last work of the tenth, except webhooks, which have no receiver."""
 LOOK_EVERY_S = 0.005
 
 
 class _Round(Struct, frozen=True, kw_only=True):
-    """What the nine met in one round, in milliseconds: 99 of 100 were faster."""
+    """The 99th percentiles of the nine in one round, in milliseconds."""
 
     alone_ms: float
     beside_ms: float
@@ -42,7 +42,7 @@ class _Round(Struct, frozen=True, kw_only=True):
 
 
 def measure_fairness(seconds: float, rounds: int, kinds: Sequence[str] = ()) -> Iterator[Row]:
-    """Alone and beside each kind of the worst, in turn; beside some of them only, if ``kinds`` are named."""
+    """Alone and beside each kind of load in turn, or only beside the given ``kinds``."""
     with installed() as service:
         tenth, *others = service.onboard(1 + OTHERS_COUNT)
         keys = [_add_key(account) for account in others]
@@ -90,7 +90,7 @@ def _measure_round(base_url: str, callers: Sequence[tuple[str, str]], seconds: f
 async def _ask_watched(
     base_url: str, callers: Sequence[tuple[str, str]], seconds: float
 ) -> tuple[list[Answered], float]:
-    """The nine, and how late this process is woken meanwhile: as much of what they wait is not the service's."""
+    """Run the nine, and measure how late this process wakes: that much of their waiting is not the service's."""
     late_s: list[float] = []
 
     async def watch() -> None:
@@ -108,7 +108,7 @@ async def _ask_watched(
 def _measure_asking(
     base_url: str, callers: Sequence[tuple[str, str]], seconds: float, orders: Orders, told: Told
 ) -> float:
-    """The nine, while the tenth asks somebody else for as much as it was answered here."""
+    """Run the nine while the tenth sends the same load to another server."""
     count = max(1, told.count)
     with idle_server(told.octets // count) as elsewhere:
         same = structs.replace(orders, base_url=elsewhere, per_s=count / seconds)
@@ -123,7 +123,7 @@ def _add_key(account: Account) -> str:
 
 
 def _prepare(service: Installation, account: Account, key: str) -> int:
-    """Long lists, and an endpoint that can be told of them."""
+    """Fill long lists, and add an endpoint for the events."""
     for number in range(CHARGES_COUNT):
         payer = {"name": "\u0001" * 200, "tax_id": "52998224725"}
         body = {"amount": 1, "key": key, "payer": payer, "external_id": f"n{number}"}

@@ -1,16 +1,16 @@
-"""Whether what is old makes what is new dearer: lives and lists beside 10 thousand, 1 million and 10 million transfers.
+"""The effect of old rows on new work: lives and lists beside 10 thousand, 1 million and 10 million transfers.
 
-``growth_<transfers>``, one after the other on one service, for one holder whose history is filled in SQL: transfers that came
-in and settled, each with its ledger entry, numbers and running balances as the service would have written them, and counted in
-the balance and the tally. Triggers and foreign keys are off meanwhile, checks and unique indexes are not; afterwards numbers,
-running balances and the balance are looked through (``filled_s`` includes that). Their events and deliveries are not filled,
-which would be 50 GB at 10 million.
+``growth_<transfers>``, one after the other on one service, for one holder with a history written in SQL: settled
+transfers in, each with its ledger entry, numbers and running balances as the service writes them, counted in the
+balance and the tally. Triggers and foreign keys are off meanwhile, checks and unique indexes are not; afterwards
+numbers, running balances and the balance are checked (included in ``filled_s``). Their events and deliveries, 50 GB at
+10 million, are left out.
 
 - ``life``: transfers of this holder, 64 at once, as ``transfer_life``;
-- ``pages``: lists of transfers, 100 a page: the first, one by cursor behind half of all, and the hundredth by number; for each
-  the CPU of the service and how long one caller waits;
-- ``tables_mb``: of ``transfer`` and ``ledger_entry``, with their indexes: 0.8 kB a transfer, and as much again is wanted of the
-  disk for what is written ahead.
+- ``pages``: lists of transfers, 100 a page: the first, one by cursor after half of all, and the hundredth by number;
+  for each the CPU of the service and the time for one caller;
+- ``tables_mb``: of ``transfer`` and ``ledger_entry``, with their indexes: 0.8 kB a transfer; the WAL needs as much
+  space again.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ FAR_PAGE = 100
 _LIST_SECONDS = 2.0
 _FILLED_AT_ONCE = 500_000
 _DISK_BYTES_EACH = 1600
-# Entries of one holder are dated one after the other, each with an instant of its own.
+# The entries of a holder each have a time of their own.
 _FILL = """
 with line as (
     select n, $2::bigint + n as transfer_id, $3::bigint + n as entry_id, $4::timestamptz + n * $9::interval as at
@@ -72,7 +72,7 @@ select $1, 'transfer', 'CONFIRMED', date_trunc('hour', created_at), count(*) fro
 where holder_id + 0 = $1 and status = 'CONFIRMED' and id > $2 and id <= $3 group by 4
 on conflict (holder_id, kind, status, hour) do update set count = tally.count + excluded.count
 """
-# Of the entries that were filled, in their order, and of what the balance says of the last.
+# Of the filled entries in order, and of the balance.
 _WRONG = """
 with line as (
     select number - lag(number) over following as step, created_at - lag(created_at) over following as pause,
@@ -96,7 +96,7 @@ offset $2 limit 1
 
 
 def measure_growth(seconds: float, transfers: Sequence[int]) -> Iterator[Row]:
-    """At each of these sizes, in ascending order."""
+    """Measure at each of these sizes, in ascending order."""
     with installed(is_proved=False) as service:
         account, filled_count = service.onboard(1)[0], 0
         for count in sorted(transfers):
@@ -124,14 +124,14 @@ async def fill(
     after: datetime | None = None,
     step: timedelta = timedelta(microseconds=1),
 ) -> float:
-    """So many transfers more; how long that took.
+    """Add so many transfers; returns the seconds.
 
     Args:
-        service: Whose holder it is.
-        holder_id: Whose transfers they are.
+        service: The service.
+        holder_id: The holder of the transfers.
         count: How many.
-        after: The instant after which they came in; by default that of the holder's last entry, which none may be before.
-        step: How long after each the next one did.
+        after: The time before the first of them; by default that of the holder's last entry.
+        step: The time between two of them.
     """
     started_s = time.monotonic()
     free_bytes = shutil.disk_usage(service.home).free
@@ -142,7 +142,7 @@ async def fill(
     connection = await service.connect()
     await connection.execute("set session_replication_role = replica")
     transfer_id, entry_id = [await skip_ids(service, name, count) for name in ("transfer_id", "write_group_id")]
-    # Nothing else moves this balance meanwhile.
+    # Nothing else changes this balance meanwhile.
     balance = await connection.fetchrow(_BALANCE, holder_id)
     assert balance is not None
     at, number, funds_cents = after or balance["last_entry_at"], balance["last_number"], balance["funds_cents"]
@@ -162,7 +162,7 @@ async def fill(
 
 
 async def skip_ids(service: Installation, sequence: str, count: int) -> int:
-    """Take so many ids out of a sequence that gives out blocks; the last one before them."""
+    """Reserve so many ids of a sequence that gives out blocks; returns the last id before them."""
     connection = await service.connect()
     try:
         first = await connection.fetchval(f"select nextval('{sequence}')")

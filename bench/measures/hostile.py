@@ -1,10 +1,9 @@
-"""What somebody else notices of a flood of requests that are made to be dear.
+"""The effect of a flood of expensive requests on another client.
 
-``hostile_<attack>``: the victim asks for its balance, each time on a new connection, for ``seconds`` alone and for as long
-beside the attack. Told are both medians and 99th percentiles in milliseconds, how many of the victim's requests were
-``refused`` beside it (any status but 200; they count in the percentiles too), and ``holds``: none was refused, the median is
-at most twice that of before, the percentile at most 50 ms above. The service with all its processes is pinned to one core,
-and attack and victim to the other.
+``hostile_<attack>``: the victim reads its balance on a new connection each time, for ``seconds`` alone and for as long
+beside the attack. The row has both medians and 99th percentiles in milliseconds, the number of its ``refused`` requests
+(any status but 200; they count in the percentiles too), and ``holds``: none was refused, the median at most doubled,
+and the percentile at most 50 ms higher. The service is pinned to one core, attack and victim to the other.
 """
 
 import asyncio
@@ -37,11 +36,11 @@ SLOWER_MS = 50.0
 PAUSE_S = 0.02
 KIB = 1024
 NO_CERTIFICATE = "no_certificate"
-"""The attack on the port that requires one: each connection is refused at the handshake."""
+"""The attack on the port with client certificates: each connection is refused at the handshake."""
 
 
 def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
-    """The victim alone and beside each attack, in turn; beside some of them only, if ``kinds`` are named."""
+    """The victim alone and beside each attack in turn, or only beside the given ``kinds``."""
     all_cores = sorted(os.sched_getaffinity(0))
     with (
         on_cores({all_cores[0]}),
@@ -55,7 +54,7 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
     ):
         victim, tenant = service.onboard(2)
         txid = service.open_charge(tenant)["transaction_identification"]
-        # Composed when their turn comes, since a token may have expired by then.
+        # Composed at their turn, because a token may have expired by then.
         attacks = {
             "forms": (8, lambda: [form_of_nothing(64 * KIB)]),
             "short_forms": (8, lambda: [form_of_nothing(4 * KIB)]),
@@ -96,7 +95,7 @@ def _tell(alone: list[float], beside: list[float], refused_count: int) -> Row:
 
 
 async def ask_balance(base_url: str, token: str, seconds: float) -> tuple[list[float], int]:
-    """How long each answer took, from before there was a connection, and how many were refusals."""
+    """The time of each response with its connection, and the number of refusals."""
     place = urlsplit(base_url)
     request = compose("GET", "/v1/connect/ledger/balance", token=token)
     took_s: list[float] = []

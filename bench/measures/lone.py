@@ -1,13 +1,12 @@
-"""What one thing costs that comes alone: with nothing beside it there is nothing to share a wake-up or a commit with.
+"""The cost of single requests, which share no wake-up and no commit with others.
 
-- ``lone_transfer_1``, ``_20``, ``_100``: transfers a second at an even pace, each accepted, handed over, settled, and both its
-  events delivered: milliseconds from the instant at which one was to be posted to the answer (``accepted``) and to the webhook
-  that says ``transfer.out.confirmed``. The simulated network takes ``sandbox_latency_ms`` of it.
-- ``lone_event_1``, ``_20``, ``_100``: events a second, written without the charges that would cause them, from the commit of
-  each to its arrival.
+- ``lone_transfer_1``, ``_20``, ``_100``: transfers a second at a fixed pace, each until both events are delivered:
+  milliseconds from the time at which it was due to the response (``accepted``) and to the webhook
+  ``transfer.out.confirmed``. They include the simulated network's ``sandbox_latency_ms``;
+- ``lone_event_1``, ``_20``, ``_100``: events a second, written without charges, from the commit to the arrival of each.
 
-``cpu_us_each`` is what the service used beyond what it uses at rest, which is measured before (``rest_cpu_percent``): where one
-comes a second, the rest is most of what a process does.
+``cpu_us_each`` is the service's CPU minus its CPU at rest, which is measured before (``rest_cpu_percent``) and is most
+of its CPU at one request a second.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ Told = TypeVar("Told")
 
 WARM_COUNT = 20
 SETTLED_S = 3.0
-"""Until a service that has just started or worked is at rest."""
+"""Wait until a service that has just started or worked is at rest."""
 
 
 def measure_lone_transfers(seconds: float, rates: Sequence[int]) -> Iterator[Row]:
@@ -96,7 +95,7 @@ async def _events(service: Installation, receivers: Receivers, seconds: float, r
 
 
 async def _measure_rest(service: Installation, seconds: float) -> dict[str, float]:
-    """CPU that is used where nothing is asked for, in parts of a core, by process."""
+    """CPU at rest as a part of one core, by process."""
     await service.until_quiet()
     await asyncio.sleep(SETTLED_S)
     meter, started_s = CpuMeter(service.process.pid), time.monotonic()
@@ -107,7 +106,7 @@ async def _measure_rest(service: Installation, seconds: float) -> dict[str, floa
 async def _steadily(
     service: Installation, do_one: Callable[[float], Awaitable[Told]], rate: int, seconds: float, rest: dict[str, float]
 ) -> tuple[Row, list[Told]]:
-    """Do so many a second, each when it is due whatever the others do, and take what the rest uses from what they cost."""
+    """Run so many a second, each when it is due, and subtract the CPU at rest from their CPU."""
     meter = CpuMeter(service.process.pid, generator=os.getpid())
     started_s, times = time.monotonic(), max(1, round(rate * seconds))
 
@@ -117,7 +116,7 @@ async def _steadily(
         return await do_one(wanted_s)
 
     told = await asyncio.gather(*(do_when_due(number) for number in range(times)))
-    # The last one's webhook is recorded after it has arrived.
+    # The last webhook is recorded after its arrival.
     await asyncio.sleep(max(0.5, started_s + seconds - time.monotonic()))
     lasted_s, used_s, cost = time.monotonic() - started_s, meter.used_s(), meter.cost(times)
     each = {kind: 1e6 * (value - rest.get(kind, 0.0) * lasted_s) / times for kind, value in used_s.items()}

@@ -1,10 +1,10 @@
-"""What requests cost that move no money: tokens, and charges with a picture of their code.
+"""The cost of requests that move no money: tokens, and charges with a picture of their QR code.
 
 - ``token``: access tokens by client credentials, 16 connections;
-- ``picture``: charges with ``base64=true`` and without, in turn, 16 connections. ``picture_cpu_us_each`` is what the picture
-  adds to a charge: the difference of what the API's processes use for one.
+- ``picture``: charges with and without ``base64=true`` in turn, 16 connections. ``picture_cpu_us_each`` is the
+  difference in CPU of the API's processes for one charge.
 
-Medians of all rounds. CPU is that of the service; the generator's stands beside it.
+Medians of all rounds. CPU is the service's; the generator's is shown beside it.
 """
 
 import statistics
@@ -25,7 +25,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 def measure_tokens(seconds: float, rounds: int) -> Iterator[Row]:
-    """Log in again and again."""
+    """Log in repeatedly."""
     with installed(PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32") as service:
         credentials = {name: service.sandbox[name] for name in ("client_id", "client_secret")}
         form = urlencode({"grant_type": "client_credentials", **credentials})
@@ -81,7 +81,7 @@ def _measured(service: Installation, ask: Callable[[], Load], seconds: float) ->
 
 
 def _medians(rows: Sequence[Row]) -> Row:
-    """The median of each figure, and of each process's."""
+    """The median of each figure, also by process."""
     return {
         name: _medians([row[name] for row in rows])
         if isinstance(value, dict)

@@ -1,15 +1,15 @@
-"""What becomes of four times as many requests as the service can take.
+"""The service at four times the rate that it can serve.
 
-``overload``: whole lives of transfers of 200 holders, each accepted, handed over, settled, and both its webhooks received; of
-so many that no holder's refusals are slowed down, as those of one alone would be. The service has all cores but one; who asks
-and who receives have that one to themselves, so that asking takes nothing from what is served. In order:
+``overload``: whole lives of transfers of 200 holders, until both webhooks are received; so many holders that none of
+them is slowed down for its refusals. The service has all cores but one, which the callers and receivers share. In
+order:
 
 1. ``calm_before``: 50 requests a second;
-2. ``capacity_per_second``: lives, 256 at once, the next as soon as one has ended;
-3. four times as many requests a second, each sent when it is due whatever became of the others: ``accepted_`` and ``refused_``
-   have the milliseconds from when one was due to its answer; ``failed`` had another answer, or none, or no connection any more;
-   ``served_per_second`` are lives that ended meanwhile, ``served_part`` of the capacity;
-4. ten seconds later: ``left``, orders and webhooks that are not done, and ``calm_after``, as before.
+2. ``capacity_per_second``: lives, 256 at once, each followed by the next;
+3. four times as many requests a second at a fixed pace: ``accepted_`` and ``refused_`` have the milliseconds from the
+time at which a request was due to its response; ``failed`` had another response, none, or no connection;
+``served_per_second`` are the lives that ended meanwhile, ``served_part`` of the capacity;
+4. ten seconds later: ``left``, unfinished orders and webhooks, and ``calm_after``, as before.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ RECOVERY_S = 10.0
 
 
 def measure_overload(seconds: float) -> Iterator[Row]:
-    """Ask for four times as much as it took before."""
+    """Send four times as many requests as it can serve."""
     *cores, last = sorted(os.sched_getaffinity(0))
     # On a single core they share it.
     with on_cores(cores or [last]), installed() as service, on_cores([last]):

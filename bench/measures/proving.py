@@ -1,16 +1,16 @@
-"""How long ``pixconnect verify`` takes over 1 and 10 million entries, then over what a day has changed, and what it needs.
+"""The time and memory of ``pixconnect verify`` over 1 and 10 million entries, and then over the changes of a day.
 
-``verify_<entries>``, one after the other on one service: holders whose history is filled in SQL, Pix that came in over the
-last hundred days, each with its entry, in the order of time, and chained by the function that workers call. Events of that
-time are as old as their retention and gone, by the functions that drop them: what is read are transfers, entries and chain.
+``verify_<entries>``, one after the other on one service: holders with a history written in SQL, Pix received over the
+last hundred days, each with its entry, in the order of time, and chained by the workers' function. Their events are
+past their retention and dropped, so transfers, entries and chain are read.
 
-- ``whole``, ``day``: ``pixconnect verify --whole``, and ``pixconnect verify`` after transfers of other holders were lived for
-  ``--seconds`` with their events (``day_transfers``, each of two entries): ``seconds`` until it has ended, ``peak_mib`` of its
-  process, and ``server_mib``, the most that PostgreSQL's processes have held of their own meanwhile; ``cpu_s`` of both;
-  ``load``, how many processes ran or wanted to in its last minute, itself among them: beside others seconds say little.
-- ``filled_s``, ``chained_s``: how long it took to make that.
+- ``whole``, ``day``: ``pixconnect verify --whole``, and ``pixconnect verify`` after transfers of other holders for
+  ``--seconds`` with their events (``day_transfers``, each of two entries): ``seconds`` until its end, ``peak_mib`` of
+  its process, ``server_mib``, the greatest private memory of PostgreSQL's processes; ``cpu_s`` of both; ``load``, the
+  number of processes that ran or waited for a core in its last minute: beside other load, seconds say little;
+- ``filled_s``, ``chained_s``: the seconds for writing and chaining the history.
 
-Whatever it finds ends the measure. It looks without the rail, which knows nothing of what was filled.
+Any finding ends the measure. The rail is left out, since it does not have the written history.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ from support.records import a_new_holder
 
 IN_FLIGHT = 64
 LIVING_COUNT = 100
-"""Holders who live the day."""
+"""Holders with new transfers."""
 HISTORY = timedelta(days=100)
 _FILLED_AT_ONCE = 500_000
 _CHAINED_AT_ONCE = 50_000
 _WARM_S = 2.0
 _LOOK_EVERY_S = 0.5
-# Ids rise with time, as a service would give them; each holder in turn.
+# Ids rise with time, as a service assigns them; each holder in turn.
 _FILL = """
 with line as (
     select n, holder_id, $2::bigint + place as transfer_id, $3::bigint + place as entry_id,
@@ -86,7 +86,7 @@ select holder_id, 'transfer', 'CONFIRMED', date_trunc('hour', created_at, 'UTC')
 where id > $1 and id <= $2 group by 1, 4
 on conflict (holder_id, kind, status, hour) do update set count = tally.count + excluded.count
 """
-# As if the partitions had been begun and filled so long ago.
+# As if the partitions had been created and filled so long ago.
 _GROW_OLD = """
 update event_partition set begun_at = begun_at - interval '400 days', closed_at = closed_at - interval '400 days'
 """
@@ -103,7 +103,7 @@ _IS_CHAINED = "select chained_id >= $1 from entry_chain_state"
 
 
 def measure_verify(seconds: float, entries: Sequence[int], holders: int) -> Iterator[Row]:
-    """At each of these numbers of entries, in ascending order."""
+    """Measure at each of these numbers of entries, in ascending order."""
     with installed(is_proved=False) as service:
         os.environ["PIXCONNECT_HOME"] = str(service.home)
         filled = operating.run(lambda context: _make_holders(context, holders))
@@ -111,7 +111,7 @@ def measure_verify(seconds: float, entries: Sequence[int], holders: int) -> Iter
         service.wait_until_quiet()
         asyncio.run(_forget_events(service))
         _live(service, living, _WARM_S)
-        # Of what began within a day of the oldest event that is kept no rule judges the events.
+        # No rule checks the events of orders that began within a day of the oldest kept event.
         _advance(service, living, timedelta(days=2))
         begin, step = datetime.now(UTC) - HISTORY, (HISTORY - timedelta(days=2)) / max(entries)
         number = 0
@@ -141,7 +141,7 @@ async def _make_holders(context: Operator, count: int) -> list[int]:
 
 
 def _live(service: Installation, living: Sequence[Account], seconds: float) -> int:
-    """Live transfers for so long; how many."""
+    """Run transfers for so long; returns their number."""
     lived = uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, seconds, IN_FLIGHT, living))
     return lived["lives"]
 
@@ -160,7 +160,7 @@ async def _forget_events(service: Installation) -> None:
 async def _fill(
     service: Installation, holder_ids: Sequence[int], number: int, more: int, begin: datetime, step: timedelta
 ) -> tuple[float, int]:
-    """So many lines more for each holder, behind line ``number``; how long that took, and the last entry's id."""
+    """Add so many lines to each holder after line ``number``; returns the seconds and the last entry's id."""
     started_s, count = time.monotonic(), more * len(holder_ids)
     transfer_id, entry_id = [await skip_ids(service, name, count) for name in ("transfer_id", "write_group_id")]
     connection = await service.connect()
@@ -171,7 +171,7 @@ async def _fill(
         await connection.execute(
             _FILL, holder_ids, transfer_id, entry_id, first, last, number, begin, step, timeout=None
         )
-    # Counted first: PostgreSQL reads what was filled by no index of which it knows nothing.
+    # Analysed first: PostgreSQL uses no index on rows without statistics.
     await connection.execute("vacuum (freeze, analyze) transfer, ledger_entry", timeout=None)
     await connection.execute(_BOOK, holder_ids, more)
     await connection.execute(_TALLY, transfer_id, transfer_id + count)
@@ -182,10 +182,10 @@ async def _fill(
 
 
 async def _chain(service: Installation, last_id: int) -> float:
-    """Chain everything up to this entry; how long that took."""
+    """Chain everything up to this entry; returns the seconds."""
     started_s = time.monotonic()
     connection = await service.connect()
-    # What was filled has no events: what is told of others afterwards settles it.
+    # The filled rows have no events; they count as settled by later events.
     while not await connection.fetchval(_SETTLED, last_id):  # noqa: ASYNC110  it is in the database
         await asyncio.sleep(0.2)
     while not await connection.fetchval(_IS_CHAINED, last_id):
@@ -198,7 +198,7 @@ async def _chain(service: Installation, last_id: int) -> float:
 def _verify(service: Installation, *words: str) -> Row:
     meter, began_s = CpuMeter(service.process.pid), time.monotonic()
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile() as said, _watch(service) as peaks:
-        # Beside the home, which would say where the rail is.
+        # Outside of the home, which would give it the address of the rail.
         environment = {
             **os.environ,
             "PIXCONNECT_HOME": home,
@@ -229,7 +229,7 @@ def _verify(service: Installation, *words: str) -> Row:
 
 @contextmanager
 def _watch(service: Installation) -> Iterator[list[float]]:
-    """What PostgreSQL's processes hold of their own, looked at again and again; its cache, which they share, is left out."""
+    """The private memory of PostgreSQL's processes, sampled repeatedly, without the shared cache."""
     peaks, ended = [0.0], threading.Event()
 
     def look() -> None:

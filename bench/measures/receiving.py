@@ -1,18 +1,18 @@
-"""What it costs to read what came in at an institution, and whether a busy account keeps up with a hundred thousand Pix a day.
+"""The cost of reading received Pix from an institution, and whether an account with 100,000 Pix a day can keep up.
 
-``receive_<kind>``: an installation in live mode reads a day of so many Pix from a face of that kind, over TLS, within the
-rates of its routes. The bank's history is filled in SQL, evenly over the day before, and the account's books are dated back
-before it. CPU is that of the live installation alone, its PostgreSQL included, for each Pix or line:
+``receive_<kind>``: a live installation reads a day of so many Pix from a simulated bank of that kind over TLS, within
+the rate limits of its routes. The bank's history is written in SQL, evenly over the day before, and the account's books
+begin before it. CPU is the live installation's with its PostgreSQL, for each Pix or line:
 
-- ``new``: it is listed for the first time, and credited; ``known``: it is listed again, and compared. It is listed at three
-  paces: about forty times in the readings of ten minutes each quarter of a minute, and 72 times in those of 72 hours each hour;
-- ``line_new``, ``line_known``: the same of its line in the statement, where the institution's API has one. A line is read
-  each ten minutes of its day, and each hour of two days more: 120 times;
-- ``core_part``: which part of one core all that takes, at the pace of 100,000 a day;
-- ``per_second``: what was listed in a second of each; the budgets of routes are in it.
+- ``new``: listed for the first time, and credited; ``known``: listed again, and compared. A Pix is listed about forty
+  times in readings of ten minutes each quarter of a minute, and 72 times in those of 72 hours each hour;
+- ``line_new``, ``line_known``: the same for its line in the statement, if the institution's API has one. A line is read
+  every ten minutes of its day, and every hour of two more days: 120 times;
+- ``core_part``: the part of one core for all that at 100,000 a day;
+- ``per_second``: items listed in a second of each, within the limits of the routes.
 
-``receive_sandbox``: payments over the sandbox's own rail, asked for as fast as they are taken: CPU of all processes, the
-network and who asks it included.
+``receive_sandbox``: payments over the sandbox's own rail as fast as they are accepted: CPU of all processes, with the
+network and the caller.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ LINE_READ_TIMES = 72 + 2 * 24
 _TIMEOUT_S = 3600
 _PAYMENTS = "/sandbox/v1/payments"
 _SPAN = timedelta(hours=24)
-# The first entries of a home are of its start, and a history cannot be older than them.
+# The first entries of a home date from its start, and a history cannot be older.
 _DATE_BACK = """
 update ledger_entry set created_at = created_at - interval '3 days' where holder_id = 1;
 update statement_head set last_entry_at = last_entry_at - interval '3 days' where holder_id = 1
@@ -43,7 +43,7 @@ update statement_head set last_entry_at = last_entry_at - interval '3 days' wher
 _BEGIN_BEFORE = """
 update institution_account set opened_at = opened_at - interval '25 hours', revision = revision + 1
 """
-# What is not measured now is not due.
+# Nothing else is due during the measurement.
 _LET_REST = "update institution_sweep set began_at = now() where pace <> 'near'"
 _MAKE_DUE = """
 update institution_sweep set began_at = now() - interval '1 day', ended_at = 'epoch'
@@ -53,7 +53,7 @@ _ENDED = "select items_count from institution_sweep where pace = $1 and ended_at
 
 
 def measure_receiving(pix: int, seconds: float, kinds: Sequence[str]) -> Iterator[Row]:
-    """Of each kind, and beside them the sandbox's own rail."""
+    """Measure each kind, and the sandbox's own rail for comparison."""
     for kind in kinds or KINDS:
         with paired(kind) as pair:
             yield {"name": f"receive_{kind}", "pix": pix, **asyncio.run(_receive(pair, kind, pix))}
@@ -98,7 +98,7 @@ async def _date_back(pair: Pair) -> None:
 
 
 async def _read_once(pair: Pair, pace: str, count: int) -> Row:
-    """One whole sweep at a pace, and what each of so many cost."""
+    """One whole sweep at a pace; returns the cost of each of so many."""
     connection = await pair.connect_live()
     meter, started_s = CpuMeter(pair.live.process.pid), time.monotonic()
     await connection.execute(_MAKE_DUE, pace)

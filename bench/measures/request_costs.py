@@ -1,7 +1,7 @@
-"""What a request of each kind costs the API, before and after it is known who asks.
+"""CPU of the API for requests of each kind, before and after authentication.
 
-``request_cost_<kind>``: the CPU that the API's processes take for one request, in ``units``: that of one request of
-``/livez``, asked in turn with it (medians over rounds). ``is_known`` says whether it came with a valid token.
+``request_cost_<kind>``: the CPU of the API's processes for one request, in ``units`` of a request of ``/livez``, which
+is sent in turn with it (medians over rounds). ``is_known`` is whether it had a valid token.
 """
 
 import http.client
@@ -25,9 +25,9 @@ FORM = "application/x-www-form-urlencoded"
 CHARGE = "/v1/connect/charge"
 OAUTH = "/oauth/token"
 SAME_ADDRESS_MAX = 50
-"""After so many requests the next ones name another address, so that no pace by address refuses them."""
+"""After so many requests the next ones have another address, so that no rate limit by address refuses them."""
 SAME_CALLER_MAX = 50
-"""Look-ups that find nothing, of one firm, until its budget ends them."""
+"""Failing look-ups of one firm, until its budget ends them."""
 DAY = "initial_date=2026-01-01T00:00:00Z&final_date=2026-01-02T00:00:00Z"
 
 
@@ -38,7 +38,7 @@ class Kind(NamedTuple):
     """A kind of request."""
 
     what: str
-    """As the page says it."""
+    """Its name on the page."""
     method: str
     path: str
     body: bytes = b""
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
     accepts: str = "identity"
     is_known: bool = False
     callers: Iterator[Account] | None = None
-    """Who asks, in turn."""
+    """The callers in turn."""
 
 
 LIVEZ = Kind("`/livez`", "GET", "/livez")
@@ -91,7 +91,7 @@ def _measure(service: Installation, name: str, kind: Kind, requests: int, rounds
 
 
 def _cost(service: Installation, kind: Kind, count: int) -> tuple[float, int]:
-    """CPU microseconds of the API for one of so many, and the last one's status."""
+    """CPU microseconds of the API for each of so many, and the last status."""
     place = urlsplit(service.base_url)
     headers = {"Content-Type": kind.media_type, "Accept-Encoding": kind.accepts} | (
         {"Authorization": f"Bearer {kind.bearer}"} if kind.bearer else {}

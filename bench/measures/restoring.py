@@ -1,10 +1,10 @@
-"""How long a server takes to come back from a copy and the log since, and how much of it the log's keeper lacks.
+"""The time to restore a server from a copy and the archived log, and the part of the log that would be lost.
 
-``restore``: a server is filled and copied by ``pg_basebackup`` (``copy_s``) while ``pg_receivewal`` keeps its log, a quarter of
-the rows is written anew (``log_mib``), and the server is killed. ``put_back_s`` is to copy the folder, ``replay_s`` from the
-start of the server there until it has read the log and takes writes. ``behind_ms`` is the largest delay with which the keeper
-had the log on its disk, as the server told it ten times a second while rows were written: so much is lost with the machine.
-All on one disk and the same cores.
+``restore``: a server is filled and copied by ``pg_basebackup`` (``copy_s``) while ``pg_receivewal`` archives its log; a
+quarter of the rows is rewritten (``log_mib``), and the server is killed. ``put_back_s`` is the copying of the folder,
+``replay_s`` the time from the start of the restored server until it accepts writes. ``behind_ms`` is the greatest delay
+of the archive on its disk, sampled ten times a second while rows are written: so much is lost with the machine.
+Everything is on one disk and the same cores.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ _KEPT = "select flush_lsn >= $1::text::pg_lsn from pg_stat_replication where app
 
 
 def measure_restore(gib: int) -> Iterator[Row]:
-    """Of a database of so many GiB."""
+    """Restore a database of so many GiB."""
     yield uvloop.run(_measure(gib))
 
 
 class _Keeper:
-    """Who keeps the copies, with the server's own programs and as its user."""
+    """Copies a server with PostgreSQL's own programs, as the server's user."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class _Keeper:
         )
 
     async def run(self, program: str, *words: str) -> float:
-        """Run it to its end; how long that took."""
+        """Run it to its end; returns the seconds."""
         began_s = time.monotonic()
         status = await asyncio.to_thread(self.start(program, *words).wait)
         if status != 0:

@@ -1,23 +1,23 @@
-"""Whether the service stays as it is under a load that it can bear: an hour at 60 % of what it can take.
+"""The service under sustainable load: an hour at 60 % of its capacity.
 
-``soak``: whole lives of transfers on one account, with both webhooks, at an even pace that nothing slows down. The pace is
-found first: lives are lived three times, for a sixtieth of ``seconds`` each and 20 s at most (``capacities_per_second``), and
-60 % of the median is asked for; less where the disk could not hold what would be written (``is_held_by_disk``). After
-``seconds`` it rests for a twelfth of that, so that one sees what goes back. A sample is taken every sixtieth of ``seconds``,
-and the row is kept each time: who ends it early has the samples until then, and ``is_whole`` is false.
+``soak``: whole lives of transfers on one account, with both webhooks, at a fixed pace. Three runs of a sixtieth of
+``seconds`` each, at most 20 s, measure the capacity (``capacities_per_second``); the pace is 60 % of their median, or
+less if the disk is too small (``is_held_by_disk``). After ``seconds`` it rests for a twelfth of that, to show what
+recovers. A sample is taken every sixtieth of ``seconds``, and the row is kept each time: if it is ended early, the
+samples until then are kept, and ``is_whole`` is false.
 
-- ``per_second_in``: accepted, and told by both webhooks (``lives``); ``answered_ms``: of the requests since the last sample;
-- ``lag_s``: for how long what is due longest has been due, the longest of twenty looks since the last sample: orders that
-  were not handed over, and webhooks;
-- ``memory_mib``: by kind of process, what several share divided among them; apart from PostgreSQL's processes what these share
-  (``postgres_cache``), of which the cache is ``shared_buffers_mib`` once all of it has been used;
-- ``wal_mb``: written since the beginning, and the files that are there (``kept``);
+- ``per_second_in``: accepted, and delivered by both webhooks (``lives``); ``answered_ms``: of the requests since the
+  last sample;
+- ``lag_s``: the age of the oldest due order and webhook, the greatest of twenty looks since the last sample;
+- ``memory_mib``: by kind of process, with shared memory divided among them, except that of PostgreSQL's processes
+  (``postgres_cache``), of which ``shared_buffers_mib`` are the cache once all of it is used;
+- ``wal_mb``: written since the beginning, and the existing files (``kept``);
 - ``tables_mb``, ``indexes_mb``: all partitions of a table together; ``settlement`` is the simulated network's;
-- ``dead_rows``: that vacuum has not removed yet, and ``unvacuumed_s``: for how long it has not ended on the table, or on the
-  partition where it did last. ``vacuum``: its settings, where they are not PostgreSQL's own, and ``vacuum_runs``.
+- ``dead_rows``: not yet removed by vacuum, and ``unvacuumed_s``: the time since it last finished on the table, or on
+  its most recently vacuumed partition. ``vacuum``: its non-default settings, and ``vacuum_runs``.
 
-``failed`` are requests that were not accepted; ``left_after_s`` is how long the service took to finish all in the end, and
-``left`` what it had not finished after two minutes.
+``failed`` are requests that were not accepted; ``left_after_s`` is the time to finish everything at the end, and
+``left`` the unfinished work after two minutes.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _RAMPS = 3
 _RAMP_MAX_S = 20.0
 _LEFT_MAX_S = 120.0
 _DISK_KEPT_MB = 6000
-"""What the soak leaves free: WAL takes up to 4 GiB of it."""
+"""The space that the soak leaves free: WAL takes up to 4 GiB."""
 _DISK_MIN_MB = 2000
-"""With less it stops: PostgreSQL would stop otherwise."""
+"""With less it ends; otherwise PostgreSQL would."""
 _TABLES = ("transfer", "ledger_entry", "event", "delivery", "delivery_attempt", "open_order", "settlement")
 _LAG = """
 select
@@ -60,7 +60,7 @@ select
         ::float as deliveries,
     coalesce(extract(epoch from now() - (select min(ordered_at) from open_order where handed_at is null)), 0)::float as orders
 """
-# Of all partitions of a table together. What belongs to none of the named is the rest: "other".
+# All partitions of a table together; tables outside of the named ones are "other".
 _SIZES = """
 select case when name = any($1) then name else 'other' end as name, sum(table_mb)::float as tables_mb,
     sum(index_mb)::float as indexes_mb, sum(dead)::float as dead_rows,
@@ -89,20 +89,20 @@ from pg_stat_user_tables where autovacuum_count > 0 group by 1 order by 1
 
 class _Pace(Struct, frozen=True, kw_only=True):
     capacities_per_second: list[float]
-    """As measured, one after the other."""
+    """As measured, in order."""
     per_second: float
     """What is asked for."""
     is_held_by_disk: bool
 
 
 class _Series(Struct):
-    """What was sampled so far; every list is as long as the first."""
+    """The samples so far; every list is as long as the first."""
 
     at_s: list[float] = field(default_factory=list)
     by_group: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def add(self, group: str, values: dict[str, Any]) -> None:
-        """One value more of each line; one that has only begun was 0 before."""
+        """Add a value to each series; a new series starts with zeros."""
         kept = self.by_group.setdefault(group, {})
         for name in [*kept, *(name for name in values if name not in kept)]:
             line = kept.setdefault(name, [0.0] * (len(self.at_s) - 1))
@@ -110,7 +110,7 @@ class _Series(Struct):
 
 
 def measure_soak(seconds: float) -> Iterator[Row]:
-    """For so long, at an even pace; the same row again and again, each time with one sample more."""
+    """Run for so long at a fixed pace; yields the same row again with each new sample."""
     runners = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     with installed() as service, receiving() as receivers, runners as runner:
         rows = _soak(service, receivers, seconds)
@@ -160,9 +160,9 @@ async def _soak(service: Installation, receivers: Receivers, seconds: float) -> 
 
 
 async def _find_pace(service: Installation, seconds: float) -> _Pace:
-    """What is asked for: a part of what it can take, and no more than the disk can hold."""
+    """The pace: a part of what it can serve, limited by the space on the disk."""
     ramp_s = min(_RAMP_MAX_S, seconds / SAMPLES)
-    # Plans, caches and the first extents of each table come once.
+    # Plans, caches and the first extents of each table are needed once only.
     await repeat_story(service, settle_transfer, TRANSFER_TOLD, ramp_s / 4, AT_ONCE)
     before_mb, lives_count = await _measure_database_mb(service), 0
     capacities: list[float] = []
@@ -178,7 +178,7 @@ async def _find_pace(service: Installation, seconds: float) -> _Pace:
 
 
 class _Sampler:
-    """Takes samples while it goes on, and keeps no more than them."""
+    """Takes samples while it runs, and keeps nothing else."""
 
     def __init__(
         self,
@@ -208,9 +208,9 @@ class _Sampler:
         return self._told_count // len(TRANSFER_TOLD)
 
     async def sample(self, seconds: float) -> None:
-        """Look for so long, and add what was seen."""
+        """Observe for so long, and add the result."""
         began_s, lag_s = self._sampled_s, dict(orders=0.0, deliveries=0.0)
-        # After a long wait for what was left it looks all the same.
+        # After a long wait for the backlog it takes one more look.
         until_s = max(self._started_s + (len(self._series.at_s) + 1) * seconds, time.monotonic() + seconds / LOOKS)
         while (left_s := until_s - time.monotonic()) > 0:
             await asyncio.sleep(min(left_s, seconds / LOOKS))
@@ -228,7 +228,7 @@ class _Sampler:
         self._series.add("memory_mib", memory | {"postgres_cache": shared["postgres"]})
 
     def said(self) -> Row:
-        """As fields of a row."""
+        """The fields of a row."""
         return {
             "lives": self.lives_count,
             "failed": self._failed_count,
@@ -258,13 +258,13 @@ class _Sampler:
 
 
 async def _finish(service: Installation, connection: asyncpg.Connection[asyncpg.Record]) -> Row:
-    """Wait until all is done, but not for ever."""
+    """Wait until all is done, within a limit."""
     began_s = time.monotonic()
     try:
         async with asyncio.timeout(_LEFT_MAX_S):
             await service.until_quiet()
     except TimeoutError:
-        pass  # what is left is said
+        pass  # the row has the remaining work
     took_s, left = time.monotonic() - began_s, await read_backlog(connection)
     return {"left_after_s": took_s, "left": {"orders": left.orders_count, "deliveries": left.deliveries_count}}
 

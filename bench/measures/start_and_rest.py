@@ -1,6 +1,7 @@
-"""A service that nobody asks for anything: how soon it is there, and what it takes.
+"""A service without requests: the time to start, and its resources at rest.
 
-- ``start_cold``, ``start_warm``: seconds from the command until ``sandbox.json`` is there, on a fresh home and on a used one;
+- ``start_cold``, ``start_warm``: seconds from the command until ``sandbox.json`` exists, on a fresh home and on a used
+  one;
 - ``rest``: memory and CPU at rest, by process.
 """
 

@@ -1,11 +1,11 @@
-"""How long a statement takes, and how much memory: one of a million lines, in each format.
+"""Time and memory of a statement of a million lines, in each format.
 
-``statement_<format>``: ``seconds`` until its last octet, ``peak_mib`` of the process that writes it and ``grown_mib`` since
-before the first, CPU seconds, and the longest time for which it kept other requests waiting (``longest_part_cpu_ms``).
+``statement_<format>``: ``seconds`` until its last octet, ``peak_mib`` of the writing process and ``grown_mib`` since
+before the first, CPU seconds, and the longest time for which it blocked other requests (``longest_part_cpu_ms``).
 
-An embedded PostgreSQL with durable settings; one holder's account is filled: transfers in and out, every tenth line a refund,
-numbers and running balances as the service would write them (the schema's triggers check each group). Each format is then read
-in a process of its own through the application, as an HTTP server would, by a reader that throws it away.
+The embedded PostgreSQL is durable. One holder's account is filled with transfers in and out, and a refund in every
+tenth line, with numbers and running balances that the schema's triggers check. Each format is read in a separate
+process through the application, as by an HTTP server, and discarded.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ HOLDER_ID = 1
 GROUP = 10_000
 ISPB = "99999003"
 
-# Line n: of ten, four transfers in of 10.00, four out of 9.00 after them, one in of 5.00, and its refund: funds grow slowly.
+# Line n: of ten, four transfers in of 10.00, four out of 9.00, one in of 5.00, and its refund, so funds grow slowly.
 FILL = """
 with line as (
     select n, case when n % 10 = 9 then n - 1 else n end as transfer_id, n % 10 = 9 as is_refund,
@@ -96,7 +96,7 @@ async def fill(owner_url: str, lines_count: int) -> None:
                 values (9007199254740991, 1, 'funding', 'available', 100000, 1, 100000, '2025-12-31', 'deposit',
                 9007199254740991, 'MADE')"""
     )
-    # A history in one posting a line, without the reservations that no statement shows.
+    # One posting for each line, without reservations, which statements do not show.
     await connection.execute(
         """alter table transfer disable trigger check_new; alter table refund disable trigger check_new;
            insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account)
@@ -117,7 +117,7 @@ async def fill(owner_url: str, lines_count: int) -> None:
 
 
 async def read(login_url: str, form: str, lines_count: int) -> Row:
-    """Read the statement once, as the application answers it."""
+    """Read the statement once through the application."""
     pool = await open_pool(
         login_url, role="pixconnect_service", schema="pixconnect", connections_max=2, name="bench of statements"
     )
@@ -176,7 +176,7 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
 
 
 def measure_statements(lines: int) -> Iterator[Row]:
-    """Fill, then read in each format, each in a process of its own."""
+    """Fill the account, then read each format in a separate process."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
         postgres = EmbeddedPostgres(Path(folder), connections_max=20)

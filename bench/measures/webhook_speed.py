@@ -1,9 +1,9 @@
-"""How fast webhooks go out, by one worker: to receivers that do nothing but answer.
+"""Webhook throughput of one worker, with receivers that do nothing but answer.
 
-- ``deliveries_<receivers>_<plain or tls>``: deliveries a second to one receiver and to 200 (ten holders with twenty endpoints
-  each), over kept connections; all are due at the same instant, and more than can be delivered in the time. CPU microseconds by
-  delivery, of the service by process, and of the receivers beside it.
-- ``first_octet``: milliseconds from an event's commit to its arrival, at 500 events a second at a pace that nothing slows down.
+- ``deliveries_<receivers>_<plain or tls>``: deliveries a second to one receiver and to 200 (ten holders with twenty
+  endpoints each), over kept connections; all are due at once, and more than can be delivered in the time. CPU
+  microseconds of a delivery, by process of the service, and of the receivers.
+- ``first_octet``: milliseconds from an event's commit to its arrival, at a fixed pace of 500 events a second.
 """
 
 import asyncio
@@ -54,7 +54,9 @@ def _measure_deliveries(receivers: Receivers, seconds: float, tls_folder: Path |
                     for first in range(1, events_count + 1, _GROUP):
                         resource_ids = range(first, min(first + _GROUP, events_count + 1))
                         await writer.write(account.holder_id, resource_ids, due_at_s - time.monotonic())
-            connection = await service.connect()  # what writing so much left to be done is not to be done meanwhile
+            connection = (
+                await service.connect()
+            )  # do the maintenance after so many writes now, not during the measurement
             await connection.execute("vacuum (analyze) event, delivery")
             await connection.execute("checkpoint")
             await connection.close()
@@ -105,7 +107,7 @@ def measure_first_octet(seconds: float) -> Iterator[Row]:
 
 
 def lags_since_commit_s(writer: Writer, receivers: Receivers) -> list[float]:
-    """How long each delivery took from its event's commit, in the order of arrival."""
+    """Times from each event's commit to its delivery, in the order of arrival."""
     arrivals = receivers.arrivals()
     return [
         at_s - writer.committed_at_s[event_id]

@@ -1,1 +1,1 @@
-"""What is written of the results: pages of ``docs/reference``."""
+"""Pages of ``docs/reference`` from the results."""

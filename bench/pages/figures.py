@@ -1,4 +1,4 @@
-"""``docs/reference/figures.md``, from what ``bench/run.py`` kept."""
+"""``docs/reference/figures.md``, from the kept results of ``bench/run.py``."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _MACHINES = "ABCDEFGH"
 
 
 def write_page() -> str:
-    """The page, of the rows that there are."""
+    """The page of these rows."""
     results = _read_results()
     rows: dict[str, Row] = {row["name"]: row for row in results["rows"]}
     machines = list(dict.fromkeys(row["machine"] for row in results["rows"] if "machine" in row))
@@ -49,7 +49,7 @@ def write_page() -> str:
 
 
 def write() -> None:
-    """Write the page where it belongs."""
+    """Write the page to its place."""
     (REFERENCE / "figures.md").write_text(write_page(), encoding="utf-8")
 
 

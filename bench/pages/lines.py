@@ -1,4 +1,4 @@
-"""What the page of figures says of each row of results, in which order."""
+"""The lines of the page of figures: the text of each row of results, in order."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ LONE_RATES = (1, 20, 100)
 
 
 class Line(NamedTuple):
-    """What is said of one row of the results."""
+    """The text of a row of the results."""
 
     measure: str
     name: str

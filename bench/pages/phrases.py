@@ -1,11 +1,11 @@
-"""What a row of results says, in a line of the page of figures."""
+"""Phrases of the page of figures, for rows with many fields."""
 
 from typing import Final
 
 from bench.figures import Row
 
 _LEAVING: Final = frozenset({"event", "delivery", "delivery_attempt", "event_feed"})
-"""They leave by whole partitions, ``PIXCONNECT_EVENT_RETENTION_DAYS`` after they were written."""
+"""These tables lose whole partitions, ``PIXCONNECT_EVENT_RETENTION_DAYS`` after they were written."""
 
 
 def say_accepted(row: Row) -> str:
@@ -97,7 +97,7 @@ def say_soak(row: Row) -> str:
     shared = row["memory_mib"]["postgres_cache"]
     rested = f", {memory[-1]:,.0f} at the end of the rest" if row["is_whole"] else ""
     held = ", which the disk could not hold longer" if row["is_held_by_disk"] else ""
-    # The last sample under load; what follows is rest.
+    # The last sample under load; the later ones are at rest.
     last = max(number for number, at_s in enumerate(row["at_s"]) if at_s <= row["lasted_s"] + 1)
     said = (
         f"{row['per_second']:,.0f}/s, {row['per_second'] / row['capacity_per_second']:.0%} of the "

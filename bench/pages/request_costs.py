@@ -1,4 +1,4 @@
-"""The table of what requests cost in ``docs/reference/http.md``, from what ``bench/run.py --only request_costs`` kept."""
+"""The table of request costs in ``docs/reference/http.md``, from the results of ``bench/run.py --only request_costs``."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ _END = "<!-- costs: end -->\n"
 
 
 def write_page() -> str:
-    """The page, which is written by hand but for the table."""
+    """The page, written by hand except for the table."""
     text = PAGE.read_text(encoding="utf-8")
     head, _, rest = text.partition(_BEGIN)
     _, _, tail = rest.partition(_END)
@@ -20,7 +20,7 @@ def write_page() -> str:
 
 
 def _write_table() -> str:
-    # The console's rows stand beside those of the API: whoever measures them keeps them under the same prefix.
+    # The console's rows are listed with the API's, under the same prefix of their names.
     rows = [row for row in json.loads(RESULTS.read_text())["rows"] if row["name"].startswith(_PREFIX)]
     lines = ["", "| request | answer | before it is known who asks | after |", "|---|---|---|---|"]
     lines += [_write_line(row) for row in sorted(rows, key=lambda row: (row["is_known"], -row["units"]))]

@@ -1,4 +1,4 @@
-"""Chains that their maker has made to cost us time, and how far an authority's word goes."""
+"""Certificate chains that are made to be slow, and the limits of an authority."""
 
 import itertools
 import time
@@ -22,7 +22,7 @@ VERIFICATIONS_MAX = 100
 
 
 class Public:
-    """A key of which only the public side is needed."""
+    """A key of which only the public half is needed."""
 
     def __init__(self, key: object) -> None:
         self._key = key
@@ -37,7 +37,7 @@ def verify(chain: Sequence[x509.Certificate], *trusted: x509.Certificate) -> x50
 
 def fastest_s(do: Callable[[], object]) -> float:
     def once() -> float:
-        # Of this thread alone: what others do meanwhile says nothing of a chain.
+        # CPU of this thread alone.
         began_s = time.thread_time()
         do()
         return time.thread_time() - began_s
@@ -47,7 +47,7 @@ def fastest_s(do: Callable[[], object]) -> float:
 
 def hostile_chains() -> Iterator[Any]:
     def climb(key: Any, issuer_key: Any, count: int = CHAIN_LENGTH_MAX) -> list[x509.Certificate]:
-        """Certificates that have each other's name, so that any may be thought the issuer of any."""
+        """Certificates with each other's name, so that each may be the issuer of each."""
         above = certify(issuer_key, "A", ca=True)
         return [certify(key, "A", (issuer_key, above), ca=True, hosts=(HOST,)) for _ in range(count)]
 
@@ -108,12 +108,12 @@ def test_a_certificate_that_is_too_long_is_refused() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_leaf_holds_where_a_way_down_leaves_room_for_all_on_it(seed: int) -> None:
-    """Random trees and cross-signed authorities, beside a search through every order of them."""
+    """Random trees and cross-signed authorities, compared with a search through every order."""
     random = Random(seed)  # noqa: S311  what fails must fail again
     keys = [KEY, *(ec.generate_private_key(ec.SECP256R1()) for _ in range(3))]
     rooms = [random.choice([None, 0, 1, 2]) for _ in range(6)]
     roots = [certify(keys[at], f"R{at}", ca=True, path_length=rooms[at]) for at in range(2)]
-    # Below them: authorities that either root or one made before them has issued.
+    # Below them: authorities issued by either root or an earlier authority.
     made: list[tuple[x509.Certificate, int, Any]] = [(root, -1, key) for root, key in zip(roots, keys, strict=False)]
     for at in range(2, 6):
         by = random.randrange(len(made))

@@ -1,4 +1,4 @@
-"""Looking names up: nobody's hanging names keep another's from being found. A name server of our own, over UDP."""
+"""DNS resolution: hanging names of one holder do not delay another's. Against a name server in this process, over UDP."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ PUBLIC = ["93.184.216.34", "2606:4700:4700::1111"]
 
 
 def asking(dns: DnsServer) -> DnsLookup:
-    """Asks that server, and has nothing written down."""
+    """A resolver that asks that server, without a hosts file."""
     return DnsLookup(["127.0.0.1"], dns.port, hosts_path="/dev/null")
 
 
 async def find(lookups: NameLookups, party: object, host: str) -> Sequence[str]:
-    """As a request of this holder does."""
+    """As in a request of this holder."""
     current_party.set(party)
     return await lookups.find(host, 443)
 
@@ -47,7 +47,7 @@ class Book:
 
 
 class Doors:
-    """A look-up that is answered when a test says so."""
+    """A look-up that ends when the test says so."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -79,7 +79,7 @@ async def test_640_hanging_names_of_one_holder_keep_no_name_of_another_waiting()
         hanging = [asyncio.create_task(find(lookups, "evil", f"{number}.evil.example")) for number in range(640)]
         await until(lambda: len(dns.asked) > LOOKUPS_OF_HOLDER_MAX)
         assert await asyncio.create_task(find(lookups, "good", GOOD)) == PUBLIC
-        # Behind them it would come when all of them are over.
+        # Behind them it would end after all of them.
         assert sum(task.done() for task in hanging) < 64
         for task in hanging:
             task.cancel()
@@ -221,12 +221,13 @@ def test_a_look_up_that_is_given_up_leaves_no_socket_whenever_that_is() -> None:
                     await asyncio.sleep(0)
                 asking_now.cancel()
                 await asyncio.gather(asking_now, return_exceptions=True)
-            # What is made and closed without the network takes some turns of the loop and no more.
+            # Opening and closing without the network takes only some turns of the loop.
             for _ in range(20):
                 await asyncio.sleep(0)
             return count_sockets() - before
 
-    # uvloop, as in the service: asyncio closes what is cancelled while it is made. A loop with such a socket cannot be closed.
+    # uvloop, as in the service. asyncio closes a socket whose creation is cancelled, and a loop with such a socket
+    # cannot be closed.
     loop = uvloop.new_event_loop()
     assert loop.run_until_complete(count_left_open()) <= 0
     loop.close()

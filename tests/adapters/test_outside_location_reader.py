@@ -1,4 +1,4 @@
-"""Locations of other institutions: what is believed, and everything that is not."""
+"""Locations of QR codes at other institutions: what is accepted, and what is refused."""
 
 import asyncio
 import base64
@@ -215,7 +215,7 @@ async def test_only_so_many_key_sets_are_remembered(outside: Outside) -> None:
 
 
 def forge(outside: Outside, **changes: Any) -> str:
-    """A JWS that is signed with the public key as if it were a secret, or not at all."""
+    """A JWS signed with the public key as a secret, or not signed."""
     header = {"kid": outside.one.kid, "jku": outside.jku, "x5t#S256": outside.one._digest(), **changes}
     text = f"{base64url(json.dumps(header).encode())}.{base64url(json.dumps(PAYLOAD).encode())}"
     secret = outside.one.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -403,7 +403,7 @@ async def test_an_authority_below_one_that_may_have_none_below_is_refused(outsid
 
 
 class Wire:
-    """Answers in place of a network that tests do not have; the addresses behind names are another file's."""
+    """Stands for the network; the addresses of names are tested elsewhere."""
 
     def __init__(self, institution: Institution) -> None:
         self.institution = institution
@@ -713,7 +713,7 @@ async def test_a_signed_payload_of_another_form_is_refused(outside: Outside) -> 
 
 
 class SlowWire:
-    """Answers nobody until a test says so."""
+    """Answers when the test says so."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The picture is read back by a reader that shares nothing with the library that drew it."""
+"""The picture is read back by an independent reader."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""Penalty points counted module by module, as the standard words them, beside those that the shifts count."""
+"""Penalty points counted module by module, as in the standard, compared with the fast computation."""
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise

@@ -1,4 +1,4 @@
-"""What is sealed stays closed to everybody else."""
+"""Sealed secrets can only be opened with their key and context."""
 
 import base64
 import json

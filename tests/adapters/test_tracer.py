@@ -1,4 +1,4 @@
-"""Spans reach a real receiver of OTLP, joined as they should be, and a collector that is away or silent holds nobody up."""
+"""Spans reach a real OTLP receiver with the right parents, and a missing or silent collector delays nothing."""
 
 import asyncio
 import socket
@@ -67,12 +67,12 @@ async def test_a_trace_that_is_not_sampled_is_passed_on_and_not_sent() -> None:
 async def test_a_collector_that_never_answers_keeps_nobody_who_begins_spans_nor_who_stops() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         tracer = make_tracer(f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces")
-        # More than wait to be sent: the others are lost.
+        # More than the queue holds; the others are dropped.
         for _ in range(10_000):
             tracer.begin("server", "lost").end()
         async with asyncio.timeout(60):
             await tracer.close()
-    # A thread that goes on would draw its pauses by the module ``random``, which property tests in this process refuse.
+    # A running thread would use the module ``random``, which the property tests of this process forbid.
     for thread in threading.enumerate():
         if thread.name.startswith("Otel"):
             thread.join(60)

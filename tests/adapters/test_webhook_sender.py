@@ -1,4 +1,4 @@
-"""Posting to receivers of every kind: good, hostile and moving. Real sockets, on loopback."""
+"""Posting to good, hostile and moving receivers, over real sockets on loopback."""
 
 import asyncio
 import socket
@@ -38,7 +38,7 @@ IMPATIENT = {"connect_s": 0.5, "exchange_s": 2.0}
 async def open_sender(
     lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, *, allows_loopback: bool = True, **limits: float
 ) -> AsyncIterator[WebhookSender]:
-    """Patient, so that no test depends on the machine's pace; ``IMPATIENT`` where time shall run out."""
+    """Patient, so that no test depends on the machine's speed; ``IMPATIENT`` for time-outs."""
     async with open_http(lookup, tls, **({"connect_s": 60.0, "exchange_s": 60.0} | limits)) as http:
         yield WebhookSender(http, allows_loopback=allows_loopback)
 
@@ -70,7 +70,7 @@ def writing(octets: bytes, *, then: str = "close") -> Behaviour:
 
 
 def repeating(head: bytes, chunk: bytes, pause_s: float = 0.0) -> Behaviour:
-    """Sends a head and then the same chunk until nobody listens."""
+    """Sends a head and then chunks until the client closes."""
 
     async def behave(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(head)
@@ -287,7 +287,7 @@ async def test_a_full_backlog_ends_the_try_in_time() -> None:
 
 
 class Names:
-    """A resolver that says what a test wants, and counts."""
+    """A resolver with prepared answers, which counts."""
 
     def __init__(self, *answers: Sequence[str] | OSError) -> None:
         self._answers = list(answers)
@@ -489,7 +489,7 @@ async def test_of_all_receivers_together_so_many_connections_are_kept() -> None:
         for receiver in reversed(receivers):
             await post(sender, receiver.url)
         assert len(http._idle) == 5
-        # The oldest had been closed, those of the latest five were used again.
+        # The oldest was closed, and those of the latest five were used again.
         assert [receiver.connections_count for receiver in receivers] == [2, 2, 2, 1, 1, 1, 1, 1]
 
 
@@ -517,7 +517,7 @@ async def test_nothing_is_left_of_targets_that_are_used_no_more(monkeypatch: pyt
         sweep = http._idle._sweep
         assert sweep is not None
         monkeypatch.setattr(idle_connections, "IDLE_S", 0.0)
-        # As the loop does when the timer is over.
+        # As the loop does when the timer ends.
         sweep.cancel()
         http._idle._close_idle()
         assert (len(http._idle), http._idle._sweep) == (0, None)

@@ -1,4 +1,4 @@
-"""The interface with nothing behind it: what is refused before any use case is asked can be tested in microseconds."""
+"""The API without anything behind it, to test quickly what is refused before any use case is called."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -53,13 +53,13 @@ def standard_use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
 
 @pytest.fixture(scope="session")
 def described() -> Descriptions:
-    """The interface's description of itself, in sandbox mode."""
+    """The OpenAPI document, in sandbox mode."""
     return descriptions.describe(a_policy(), base_url=BASE_URL, version="0.1.0")
 
 
 @pytest.fixture
 def services(use_cases: UseCases, described: Descriptions) -> Services:
-    """As little behind the interface as it can be made with."""
+    """The smallest dependencies of the application."""
 
     async def no_health() -> Any:
         raise AssertionError("not asked for")

@@ -1,4 +1,4 @@
-"""Who was refused leaves a line, and who was not leaves one where that is wanted; neither holds a secret."""
+"""Refused requests are logged, others on request, both without secrets."""
 
 import asyncio
 import io
@@ -34,7 +34,7 @@ CHARGES = "/v1/connect/charge/list"
 
 
 class Logged:
-    """An interface, and what it logs."""
+    """An application and its log."""
 
     def __init__(self, services: Services, wanted: AccessLogWanted) -> None:
         self.stream = io.StringIO()
@@ -170,7 +170,7 @@ async def test_leaving_before_a_refusal_leaves_a_line_too(services: Services, mo
     assert len(logged.lines()) == lines_count + 1
 
 
-# Which address a request is said to come from.
+# The client address of a request.
 
 
 PROXIES = tuple(map(ip_network, ("127.0.0.1/32", "10.0.0.0/8", "fd00::/8")))
@@ -180,10 +180,10 @@ LONG = "2001:db8:1:2:3:4:5:6"
 @pytest.mark.parametrize(
     ("peer", "forwarded_for", "sender", "party"),
     [
-        # Nobody before us is trusted: whatever the header says, it is the peer.
+        # Without a trusted proxy, the peer's address counts and the header is ignored.
         ("192.0.2.7", "198.51.100.1", "192.0.2.7", "192.0.2.7"),
         (LONG, "198.51.100.1", LONG, "2001:db8:1:2::/64"),
-        # What a trusted proxy has written, and only as far as trusted ones have.
+        # The addresses written by trusted proxies.
         ("127.0.0.1", "", "127.0.0.1", "127.0.0.1"),
         ("127.0.0.1", "198.51.100.1", "198.51.100.1", "198.51.100.1"),
         ("127.0.0.1", "203.0.113.9, 198.51.100.1, 10.1.1.1", "198.51.100.1", "198.51.100.1"),
@@ -191,7 +191,7 @@ LONG = "2001:db8:1:2:3:4:5:6"
         ("fd00::1", f"[{LONG}]:443", LONG, "2001:db8:1:2::/64"),
         ("10.0.0.1", "2001:DB8:1:2:0:0:0:9%eth0", "2001:db8:1:2::9", "2001:db8:1:2::/64"),
         ("10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1", "198.51.100.1"),
-        # What is no address is not believed, and comes into no record.
+        # An invalid address is ignored and never recorded.
         ("10.0.0.1", "\x1b[2J, unknown", "10.0.0.1", "10.0.0.1"),
         ("10.0.0.1", "fe80::1%\x1b[2J", "fe80::1", "fe80::/64"),
         ("10.0.0.1", "198.51.100.1, \x1b[2J", "10.0.0.1", "10.0.0.1"),
@@ -207,7 +207,7 @@ def test_the_sender_is_the_first_that_no_trusted_proxy_vouches_for(
 
 
 def behind_proxies(services: Services, trusted: str) -> Api:
-    context = a_context(clock=FakeClock(monotonic_s=0.0))  # or the pace would forgive what took long
+    context = a_context(clock=FakeClock(monotonic_s=0.0))  # otherwise slow steps would restore the budget
     proxies = (ip_network(trusted),) if trusted else ()
     behind = structs.replace(services, context=context, trusted_proxies=proxies)
     return Api(make_application(behind, AccessLog(context.clock, wanted="off")))

@@ -1,4 +1,4 @@
-"""A process with as much under way as it can answer in time refuses what would change something, and says so at once."""
+"""An overloaded process refuses changing requests immediately."""
 
 from typing import Any
 

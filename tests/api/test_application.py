@@ -1,4 +1,4 @@
-"""What is refused, with which status and code, in which order; and what every answer carries."""
+"""Errors with their status and code, in order, and the headers of every answer."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def padded(body: dict[str, Any], size: int) -> bytes:
 
 TOO_LARGE = b"x" * (LIMIT + 1)
 ORDER = [
-    # Each request has everything wrong with it from its own line on; what is answered is the first.
+    # Each request has every error from its own line on; the answer reports the first.
     ("PUT", "/v1/connect/nowhere?page=0", None, TOO_LARGE, 404, "NOT_FOUND"),
     ("PUT", CHARGE + "?base64=x", None, TOO_LARGE, 405, "METHOD_NOT_ALLOWED"),
     ("POST", CHARGE + "?base64=x", None, TOO_LARGE, 401, "UNAUTHORIZED"),

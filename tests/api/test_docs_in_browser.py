@@ -1,4 +1,4 @@
-"""The documentation site as a browser shows it: served by our own server, nothing fetched from anywhere else."""
+"""The documentation site in a browser: served by our server, without requests to other hosts."""
 
 import asyncio
 import socket

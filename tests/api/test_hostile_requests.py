@@ -1,4 +1,4 @@
-"""What is made to be dear to read costs little, in units of one health request of the same minute."""
+"""Requests that are made to be slow to parse cost little, in units of a health request in the same minute."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ UNITS_MAX = 300
 
 
 def fill(head: bytes, part: bytes, tail: bytes, size: int) -> bytes:
-    """A body of just under so many octets, the part repeated in it."""
+    """A body of just under so many octets that repeats the part."""
     count = (size - len(head) - len(tail)) // len(part)
     return head + part * count + tail
 
@@ -85,7 +85,7 @@ REQUESTS: dict[str, tuple[str, str, bytes, dict[str, Any]]] = {
 
 
 async def cost_s(api: Any, method: str, target: str, body: bytes, options: dict[str, Any]) -> float:
-    """Of this thread, so that no wait counts; the least of three."""
+    """CPU of this thread, the least of three."""
     costs_s: list[float] = []
     for _ in range(3):
         began_s = time.thread_time()
@@ -185,7 +185,7 @@ async def test_no_body_is_read_of_a_holder_that_hangs_up_on_the_refusals_before(
 
 
 class _RefuseDearly:
-    """In the place of decoding: each body is malformed, and took long to be found so."""
+    """Stands for decoding: each body is malformed and slow to refuse."""
 
     count = 0
 

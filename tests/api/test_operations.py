@@ -1,4 +1,4 @@
-"""The table, held to its own rules and to the contract's list of operations."""
+"""The table of operations, checked by its own rules and against the contract's list."""
 
 import inspect
 

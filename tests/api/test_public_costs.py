@@ -1,8 +1,8 @@
-"""Each public operation, asked in every way that a stranger may, costs little more than ``/livez`` and is limited by address.
+"""Each public operation, in every form a stranger can send, costs little more than ``/livez`` and is limited by address.
 
-The operations come from the routing table, so a new one is asked too. The cost is the number of calls that Python makes for
-one request, which is the same in each run. What use cases do is not in it: they are stubs here. Their cost is measured
-(``bench/run.py --only request_costs``).
+The operations come from the routing table, so a new one is tested too. The cost is the number of Python calls for one
+request, which is reproducible. Use cases are stubs here; their cost is measured by ``bench/run.py --only
+request_costs``.
 """
 
 import asyncio
@@ -35,9 +35,10 @@ from support.api import SMALL_SITE, Answer, Api, UseCases, build_small_site
 from support.service import FakeClock, a_context
 
 TIMES_MAX = 2
-"""How much a request may cost, as a multiple of one of ``/livez``."""
+"""The allowed cost of a request, as a multiple of one of ``/livez``."""
 SLACK = 10
-"""Calls beyond that, a few microseconds: a token request with malformed credentials is read up to them, and then refused."""
+"""Calls beyond that, a few microseconds: a token request with malformed credentials is read up to them and then refused.
+"""
 VARIANTS = {
     "plain": {},
     "packed": {"accept-encoding": "gzip, br"},
@@ -51,12 +52,12 @@ FORM = b"grant_type=client_credentials&client_id=a&client_secret=b"
 KEY = dict(kid="a", kty="EC", crv="P-256", x="a" * 43, y="a" * 43, alg="ES256", use="sig")
 TOKEN = AccessToken(access_token="a.b.c", expires_in_s=300, scopes=frozenset())
 ANSWERS = dict(read_payload="a.b.c", login=TOKEN, list_callback_keys=[])
-"""Of use cases, by name."""
+"""Stubs of use cases, by name."""
 LIVEZ = ("GET", "/livez", "plain")
 
 
 EVERY = tuple({(row.method, row.path): row for row in (*list_routes(is_sandbox=True), *CALLBACKS)}.values())
-"""Of both modes: callbacks are served in live mode alone."""
+"""The operations of both modes: callbacks are served in live mode alone."""
 PUBLIC = [row for row in EVERY if row.scope is None]
 Opening = Callable[[], Application]
 Asked = tuple[str, str, str]
@@ -65,11 +66,11 @@ Asked = tuple[str, str, str]
 
 NOWHERE = ("none", "guides/none.md")
 NEVER_PACKED = ("guides/a-picture.png", "secret.pem")
-"""Of the small site: packed already, or not served."""
+"""The files of the small site: compressed already, or not served."""
 
 
 def _list_targets(row: AnyOperation) -> Iterator[str]:
-    """Addresses of the operation: real ones of the documentation, and otherwise one that may name nothing."""
+    """Addresses of the operation: real ones of the documentation, otherwise one that may not exist."""
     if row.path == "/docs/{page*}":
         pages = ("", "guides/webhooks", "guides/webhooks.md", "guides/a-picture.png", "assets/javascripts/bundle.js")
         yield from (f"/docs/{page}" for page in (*pages, *NOWHERE))
@@ -87,7 +88,7 @@ ASKED = [
 
 
 class _Keys:
-    """Published keys, as the key ring has them."""
+    """Published keys, in the form of the key ring."""
 
     async def reload_if_older(self) -> None:
         pass
@@ -113,7 +114,7 @@ def services(services: Services, tmp_path: Path) -> Services:
 
 @pytest.fixture
 def open_application(services: Services, use_cases: UseCases, monkeypatch: pytest.MonkeyPatch) -> Opening:
-    """An application that has limited no address yet, with the shortest use cases behind them that answer what they should."""
+    """A new application, whose limits are unused, with the shortest successful use cases."""
 
     async def fine() -> None:
         pass
@@ -151,7 +152,7 @@ async def _ask(application: Application, method: str, target: str, variant: str)
 
 
 async def _count_calls(application: Application, asked: Asked) -> int:
-    """The least of three, since a collection of garbage may fall into one; a first request fills what is remembered."""
+    """The least of three, since garbage collection may fall into one; a first request fills the caches."""
     counts = [0, 0, 0]
     await _ask(application, *asked)
     for at in range(len(counts)):
@@ -175,7 +176,7 @@ async def test_no_public_request_costs_more_than_twice_what_liveness_costs(open_
 
 
 async def test_a_parameter_is_decoded_only_for_a_caller_that_is_let_in(open_application: Opening) -> None:
-    """Encoded, one as long as the router takes would cost a stranger's refusal several times the rest."""
+    """Encoded, a path of the router's maximum length would cost a refusal several times the rest."""
     path = "/v1/connect/charge/external-id/"
     plain, encoded = [
         await _count_calls(open_application(), ("GET", path + text * 1000, "plain")) for text in ("a", "%41")
@@ -185,7 +186,7 @@ async def test_a_parameter_is_decoded_only_for_a_caller_that_is_let_in(open_appl
 
 
 async def test_the_operations_are_asked_for_what_they_answer(open_application: Opening) -> None:
-    """Otherwise the cost of a refusal would stand for that of an answer."""
+    """Otherwise the cost of a refusal would be taken for that of an answer."""
     plain = {(method, target) for method, target, variant in ASKED if variant == "plain"}
     answers = {asked: (await _ask(open_application(), *asked, "plain")).status for asked in plain}
     others = {asked for asked, status in answers.items() if status != 200}
@@ -262,7 +263,7 @@ async def test_a_walk_over_all_pages_reads_and_packs_each_once(
         for address in addresses:
             answer = await _ask(open_application(), "GET", f"/docs/{address}", "packed")
             assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
-    # A page has two addresses, and the first one three.
+    # A page has two addresses, the first page three.
     files_count = len(SMALL_SITE) - len(NEVER_PACKED)
     assert made == dict(_read=files_count, compress=files_count)
 
@@ -296,7 +297,7 @@ async def test_a_document_that_the_caller_has_is_not_sent_again(open_application
     ids=lambda takes: takes[:20],
 )
 async def test_an_answer_is_packed_for_a_short_header_that_accepts_it(open_application: Opening, takes: str) -> None:
-    """To search a header as long as a head may be would cost ten times what ``/livez`` does, in one call."""
+    """Searching a header of the maximum length would cost ten times ``/livez``, in one call."""
     answer = await Api(open_application()).get("/docs/assets/page.css", token=None, headers={"accept-encoding": takes})
     is_packed = answer.headers.get("content-encoding") == "gzip"
     assert is_packed is (takes in {"gzip", "GZIP;q=0.5", "br, x-gzip ;q=1"})

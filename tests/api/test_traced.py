@@ -1,4 +1,4 @@
-"""Requests get spans of few names, without a word of their callers, and probes none."""
+"""Requests get spans with few names and without request data; probes get none."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +20,7 @@ OWN = "00-0af7651916cd43dd8448eb211c80319c-1111111111111111-01"
 
 
 class Noted(Struct):
-    """A span, as it was asked for."""
+    """A span's arguments."""
 
     name: str
     parent: str | None
@@ -51,7 +51,7 @@ class Notes(Struct):
 
 
 class Answers:
-    """An application that knows one operation, and notes in which trace it was asked."""
+    """An application with one operation, which records its trace."""
 
     def __init__(self, status: int, scope: str | None) -> None:
         self._status = status
@@ -113,7 +113,7 @@ async def test_probes_and_what_is_not_there_get_spans_only_where_they_are_asked_
     probe = Answers(200, None)
     current_trace.set(GIVEN)
     assert await ask(probe) == []
-    # What a connection was asked before is no trace of this.
+    # An earlier request on the connection does not belong to this trace.
     assert probe.seen == [None, None]
     assert await ask(Answers(404, "transfer.write"), b"/nothing/7") == []
     (span,) = await ask(Answers(404, "transfer.write"), b"/nothing/7", traceparent=GIVEN)

@@ -1,4 +1,4 @@
-"""What runs beside: it ends by itself or with its process, and by nothing else."""
+"""A background task ends by itself or with its process, and by nothing else."""
 
 import asyncio
 from functools import partial

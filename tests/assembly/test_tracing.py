@@ -1,4 +1,4 @@
-"""Who sends no traces pays nothing for them: nothing is imported, and nothing is put around anything."""
+"""Without tracing nothing is imported or wrapped."""
 
 import subprocess
 import sys

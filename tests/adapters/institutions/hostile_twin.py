@@ -1,4 +1,4 @@
-"""What hostile institutions in this process have in common, and the worker whose transfers they take while it dies."""
+"""Common parts of hostile institutions in this process, and the worker that sends to them and dies."""
 
 from datetime import timedelta
 from random import Random
@@ -26,14 +26,14 @@ KNOWN_KEY, UNKNOWN_KEY = "settle@pix.example", "nobody@pix.example"
 
 
 class Killed(Exception):  # noqa: N818  it is not an error
-    """The process that called is no more."""
+    """The calling process has died."""
 
 
 class HostileTwin:
-    """In place of an account's calls, with the answers that it draws for itself."""
+    """A stand-in for an account's calls, which draws its own answers."""
 
     LATE_MAX_S: ClassVar[int]
-    """For so long a network may keep what was sent."""
+    """How long a network may delay a call."""
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         self.chance, self.clock = chance, clock
@@ -41,7 +41,7 @@ class HostileTwin:
         self.is_calm = False
         self.fails_until = clock.real_now()
         self.arrived_at = clock.real_now()
-        """When the call that is taken came; a late one may have come before this moment."""
+        """When the first counted call arrived; a late call may have arrived earlier."""
 
     def draws(self, share: float) -> bool:
         return not self.is_calm and self.chance.random() < share
@@ -52,7 +52,7 @@ class HostileTwin:
         if self.draws(0.05):
             raise Killed
         if self.draws(0.08):
-            # It may come yet.
+            # It may still arrive.
             if self.draws(0.5):
                 late = timedelta(seconds=self.chance.randrange(self.LATE_MAX_S))
                 self.on_the_way.append((self.clock.real_now() + late, call))
@@ -83,7 +83,7 @@ class HostileTwin:
 
 
 class Ours(Struct):
-    """An order as the database has it."""
+    """An order in the database."""
 
     order: Order
     is_handed: bool = False
@@ -95,10 +95,10 @@ class _Traits(Struct):
 
 
 class RailWorker:
-    """What a worker does, as far as it concerns the rail; another one goes on where it was killed."""
+    """The parts of a worker that concern the rail; a new one continues after a kill."""
 
     ENDS_A_REPEAT: ClassVar[type | UnionType]
-    """What is believed of a second call."""
+    """The trusted effect of a second call."""
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         self.chance, self.clock = chance, clock

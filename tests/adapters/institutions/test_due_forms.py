@@ -1,4 +1,4 @@
-"""Charges with a due date at institutions: written, read again whatever form they come in, and opened at each one's face."""
+"""Charges with a due date at institutions: written, read back in every form, and opened at each simulated bank."""
 
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
@@ -148,14 +148,14 @@ async def test_one_is_opened_read_revised_paid_and_removed(institution: Institut
     assert opened.is_as_asked(asked)
     again = shown(await institution.read_charge(TXID, has_due_date=True))
     assert (again.code, again.due) == (opened.code, asked.due)
-    # Each kind is found by itself.
+    # Each difference is found separately.
     assert await institution.read_charge(TXID) is None
     later = structs.replace(
         asked, amount_cents=2000, due=structs.replace(asked.due, rebate=due.Rebate(kind="sum", value=1))
     )
     revised = shown(await institution.revise_charge(later))
     assert (revised.amount_cents, revised.revision, revised.is_as_asked(later)) == (2000, 1, True)
-    # The rebate and the discount are off.
+    # Rebate and discount are disabled.
     await bank.be_paid(TXID, 2000 - 1 - 100)
     (pix,) = await list_all(institution)
     parts = DayAmount(original_cents=2000, rebate_cents=1, discount_cents=100)
@@ -190,7 +190,7 @@ async def test_where_there_is_no_such_kind_nothing_is_asked(institution: Institu
 
 
 def kinds_of_tokens(tokens: list[bytes]) -> list[bool]:
-    """Of each that was asked for: whether it was to be good for charges with a due date too."""
+    """For each requested token, whether it had the scopes of charges with a due date."""
     return [b"cobv" in each for each in tokens]
 
 
@@ -216,7 +216,7 @@ async def test_who_is_told_a_narrower_scope_believes_it(liar: Liar) -> None:  # 
     liar.token = {"access_token": "t", "expires_in": 3600, "scope": "of its own"}
     other = open_there(liar)
     liar.said = answer({}, 500)
-    # Words that we do not know say nothing, so it is asked.
+    # An unknown text says nothing, so the charge is read.
     assert isinstance(await other.open_charge(CONTENTS), UnknownOutcome)
     assert kinds_of_tokens(liar.tokens) == [True, True]
     for each in (institution, other):

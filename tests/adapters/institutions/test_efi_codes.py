@@ -1,4 +1,4 @@
-"""What Efi is asked where a code is paid: the code as it stands, read there first where what it asks for may have changed."""
+"""Payments of QR codes at Efi: the code is sent as it is, and read at Efi first if its amount may have changed."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ DYNAMIC = structs.replace(TO_KEY, br_code=br_code.format_dynamic_br_code(LOCATIO
 
 
 def ask(bank: Bank, **changes: Any) -> None:
-    """What the code's location says to whoever reads it there."""
+    """The content of the code's location for readers there."""
     now = datetime.now(UTC)
     asked: dict[str, Any] = dict(txid=TXID, key=PAYEE, amount_cents=150, status="ATIVA", created_at=now)
     bank.service.locations.charges[LOCATION] = OutsideCharge(expires_at=now + timedelta(hours=1), **(asked | changes))
@@ -50,7 +50,7 @@ async def test_a_code_is_paid_once_under_our_name(bank: Bank, tmp_path: Path, pi
         sent = await there.institution.send(pix)
         assert isinstance(sent, SentPix), sent
         assert (sent.name, sent.amount_cents, sent.status) == (NAME, 150, "under_way")
-        # A name is used once, for codes and keys together.
+        # A name can be used once, for codes and keys together.
         for again in (pix, TO_KEY, structs.replace(pix, amount_cents=151)):
             assert isinstance(await there.institution.send(again), UnknownOutcome | CertainRefusal | NotSent)
         read = await there.institution.read_sent(NAME)
@@ -102,10 +102,10 @@ async def test_what_is_only_read_and_cannot_be_is_no_call(bank: Bank, tmp_path: 
     await register(bank)
     seen = list[TakenExchange]()
     async with open_account_there(bank, "efi", tmp_path, note=seen.append) as there:
-        # Nothing is behind its location, as after an answer that says nothing.
+        # Nothing is behind its location, as after an answer without content.
         assert isinstance(await there.institution.send(DYNAMIC), NotSent)
         ask(bank)
-        # Whoever was stopped for long pays nothing.
+        # A process that was suspended for long pays nothing.
         assert isinstance(await there.institution.send(structs.replace(DYNAMIC, not_after_s=0.0)), NotSent)
     assert await bank.count_sent() == 0
 

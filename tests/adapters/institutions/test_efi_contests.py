@@ -1,4 +1,4 @@
-"""Contests at Efi's face as the account's adapter reads and answers them, and what no list or answer makes it believe."""
+"""Contests at the simulated Efi, as the account's adapter reads and answers them, and lists that it does not believe."""
 
 from datetime import timedelta
 from pathlib import Path

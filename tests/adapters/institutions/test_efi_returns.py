@@ -1,4 +1,4 @@
-"""What Efi lists of returned Pix that were sent, read strictly: what cannot be read is kept, and hides nothing else."""
+"""Efi's list of returned Pix is read strictly: an unreadable item is kept, and does not hide the others."""
 
 from datetime import UTC, datetime
 

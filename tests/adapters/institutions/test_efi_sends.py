@@ -1,4 +1,4 @@
-"""What Efi is asked to send, and which of its answers are certain: those of the profile's closed list, and no others."""
+"""Transfers at Efi: the requests, and which answers are certain. Only those of the profile's closed list are."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ TO_KEY = structs.replace(account_there.TO_KEY, name=NAME, payer_key=KEY)
 
 
 async def register(bank: Bank) -> None:
-    """The key that pays must have a webhook there."""
+    """The paying key needs a webhook there."""
     await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
 
 
@@ -50,7 +50,7 @@ async def test_what_is_sent_is_under_way_and_known_by_our_name(bank: Bank, tmp_p
         read = await there.institution.read_sent(NAME)
         assert read is not None
         assert (read.end_to_end_id, read.amount_cents) == (sent.end_to_end_id, 150)
-        # The name was used: nothing more is sent, and nothing of that is certain.
+        # The name was used: nothing more is sent, and the answer proves nothing.
         for amount_cents in (150, 151):
             again = await there.institution.send(structs.replace(pix, amount_cents=amount_cents))
             assert isinstance(again, UnknownOutcome)

@@ -1,4 +1,4 @@
-"""What Inter is asked to send, which of its answers are certain, and how a Pix is found whose answer was lost."""
+"""Transfers at Inter: the requests, which answers are certain, and how a Pix is found whose answer was lost."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -59,7 +59,7 @@ async def test_one_name_is_one_pix_and_its_code_tells_of_it(bank: Bank, tmp_path
         assert settled is not None
         assert (settled.status, settled.end_to_end_id) == ("settled", read.end_to_end_id)
         assert settled.settled_at is not None
-        # The statement has it too, for whoever has lost its code.
+        # The statement has it too, in case its code is lost.
         since = datetime.now(UTC) - timedelta(minutes=5)
         assert await there.institution.read_sent(NAME, None, since) == settled
         assert await there.institution.read_sent("a" * 32, None, since) is None
@@ -169,7 +169,7 @@ def _open(bank: Bank, folder: Path, **changes: Any) -> Any:
 
 
 async def _send_again(there: AccountThere, pix: OutgoingPix) -> SendAnswer:
-    """Once the budget of one call a second lets it."""
+    """When the limit of one call a second allows it."""
     answer = await there.institution.send(pix)
     while isinstance(answer, NotSent) and answer.retry_after is not None:
         await asyncio.sleep(answer.retry_after.total_seconds())

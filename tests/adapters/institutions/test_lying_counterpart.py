@@ -1,4 +1,4 @@
-"""A counterpart that lies, hangs and floods: nothing of it is believed, and memory and time stay bounded."""
+"""A counterpart that lies, hangs and floods is not believed, and costs bounded time and memory."""
 
 import asyncio
 import json
@@ -61,14 +61,14 @@ def page(*items: object, pages: object = 1) -> dict[str, Any]:
 
 
 class Liar:
-    """Gives a token to whoever asks, and to everything else what a test has told it."""
+    """Gives every client a token, and otherwise the prepared answers."""
 
     def __init__(self) -> None:
         self.said: bytes | Behave = answer({})
         self.tokens: list[bytes] = []
         self.token: object = dict(access_token=TOKEN, expires_in=3600, token_type="Bearer")
         self.refused_scopes = b""
-        """What it answers where scopes for charges with a due date are asked for too."""
+        """The same answer also when the scopes of charges with a due date are requested."""
         self.asked: list[str] = []
         self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -219,7 +219,7 @@ async def test_no_lie_about_an_opening_is_believed(liar: Liar, institution: Inst
     tracemalloc.stop()
     assert isinstance(opened, UnknownOutcome), opened
     assert peak < 8 * 1024 * 1024
-    # It is sent once, whatever it was answered.
+    # It is sent once, whatever the answer.
     assert sum(line.startswith("PUT") for line in liar.asked) == 1
 
 
@@ -335,7 +335,7 @@ async def test_what_was_never_sent_is_told_from_what_nobody_knows(liar: Liar, in
     assert isinstance(without, NotSent)
     assert "invalid_client" in without.reason
     asked_count = len(liar.tokens)
-    # And nobody hammers: the next token waits.
+    # The next token request waits.
     assert isinstance(await other.open_charge(TERMS), NotSent)
     assert len(liar.tokens) == asked_count
     gone = open_there(liar)

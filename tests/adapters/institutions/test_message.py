@@ -1,4 +1,4 @@
-"""What an institution answers is read though a text in it was cut in the middle of a character."""
+"""An institution's answer is readable even if a text in it was cut within a character."""
 
 import json
 from datetime import UTC, datetime

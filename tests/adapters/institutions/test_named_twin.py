@@ -1,8 +1,7 @@
-"""Transfers at a hostile Efi and a hostile Inter in this process, which draw what no source says, while workers die.
+"""Transfers at a hostile Efi and a hostile Inter in this process, while workers die. Undocumented behaviour is drawn.
 
-Both know a transfer by our name: Efi refuses a second one under it for half a day, Inter answers it as the first for a minute,
-and after that, for all that anybody knows, pays it again. Whatever they draw: a name is paid once at most, and what we say of
-it in the end is what happened there.
+Both know a transfer by our name. Efi refuses a second one for half a day. Inter returns the first for a minute, and may
+pay again after that. In every case a name is paid once at most, and our outcome is the one at the institution.
 """
 
 from datetime import timedelta
@@ -42,7 +41,7 @@ class Sent(Struct):
     key: str
     begun_at: Any
     seen_from: Any
-    """Reading by our name, or the statement, has it from then on."""
+    """From then on it is found by our name or in the statement."""
     status: Literal["waits", "under_way", "settled", "refused"] = "under_way"
     settled_at: Any = None
 
@@ -54,7 +53,7 @@ class Twin(HostileTwin):
         super().__init__(chance, clock)
         self.sent: list[Sent] = []
         self.marks = dict[str, str]()
-        """What ends the description of each, by its code."""
+        """The beginning of each error description, by code."""
 
     def find(self, name: str) -> list[Sent]:
         return [each for each in self.sent if each.name == name]
@@ -77,7 +76,7 @@ class Twin(HostileTwin):
         return one
 
     def go_on(self) -> None:
-        """What happens there by itself: late calls come, transfers end, and somebody approves what waits."""
+        """Late calls arrive, transfers end, and a person approves waiting ones."""
         self.take_late_calls()
         now = self.clock.real_now()
         for one in self.sent:
@@ -100,7 +99,7 @@ class Efi(Twin):
             return _say_efi(422, "pagamento_negado")
         one = self.keep(name, cents, key, lag_s=60)
         if self.draws(0.04):
-            # Whatever is said here is on no list of certain refusals.
+            # These errors are on no list of certain refusals.
             return _say_efi(self.chance.choice([400, 401, 409, 500, 503]), self.chance.choice(["erro", "invalido", ""]))
         return Content(status=201, value=self._show(one), wait_s=None)
 
@@ -112,7 +111,7 @@ class Efi(Twin):
 
     def _show(self, one: Sent) -> dict[str, Any]:
         words = dict(under_way="EM_PROCESSAMENTO", settled="REALIZADO", refused="NAO_REALIZADO")
-        # What has ended is shown as under way now and then.
+        # Ended transfers are sometimes shown as under way.
         word = words["under_way"] if self.draws(0.05) else words[one.status]
         instants = {"solicitacao": format_milliseconds(one.begun_at)}
         if one.settled_at is not None:
@@ -126,7 +125,7 @@ class Efi(Twin):
 
 class Inter(Twin):
     FORGETS_AFTER = timedelta(seconds=61)
-    """It keeps a key for as long as we rely on, and not a moment longer."""
+    """It keeps a key exactly as long as we rely on it."""
 
     def take(self, call: Any) -> Content:
         body, name = call.body, call.headers["x-id-idempotente"]
@@ -219,7 +218,7 @@ class Worker(RailWorker):
 
 
 async def _run(kind: Kind, seed: int) -> tuple[int, int, int]:
-    """How many ended, settled, and were handed over."""
+    """How many ended, settled, and were submitted."""
     chance, clock = Random(f"{kind} {seed}"), FakeClock()  # noqa: S311  it must be the same again
     twin = Efi(chance, clock) if kind == "efi" else Inter(chance, clock)
     worker = Worker(chance, clock, twin, kind)
@@ -258,7 +257,7 @@ async def test_a_name_is_paid_once_at_most_and_ends_as_it_ended_there(kind: Kind
     told = [await _run(kind, seed) for seed in range(60)]
     assert sum(handed for _, _, handed in told) == 60 * ORDERS_COUNT
     assert sum(settled for _, settled, _ in told) > 350
-    # What nobody knows of waits for people: Inter's statement has only what was paid.
+    # Unknown ones wait for people: Inter's statement only has paid ones.
     assert sum(ended for ended, _, _ in told) > 500
 
 

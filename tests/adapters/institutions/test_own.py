@@ -1,4 +1,4 @@
-"""What institutions have beside the standard, at their faces: balances, statements, the file of a day."""
+"""Operations beyond the central bank's API at the simulated banks: balances, statements, the file of a day."""
 
 import asyncio
 from collections import Counter
@@ -55,7 +55,7 @@ async def test_the_balance_is_in_cents(bank: Bank, name: str, tmp_path: Path) ->
     [
         ("inter", {"inter.return_line": "ESTORNO"}),
         ("inter", {"inter.return_line": "PIX"}),
-        # It waits for the face's pace.
+        # It waits for the bank's rate limit.
         pytest.param(
             "sicoob",
             {"sicoob.account_answer": "resultado", "sicoob.transaction_id": "end_to_end_id"},
@@ -81,7 +81,7 @@ async def test_each_line_is_stated_once(bank: Bank, name: str, answers: Mapping[
         came_in = [line for line in lines if line.kind == "pix" and line.direction == "IN"]
         assert sorted(line.amount_cents for line in came_in) == [500, 500, 1999]
         (returned,) = [line for line in lines if line.direction == "OUT"]
-        # Where a return is called as any Pix is, only its name may tell what it is: joining it is others' work.
+        # If a return is described like any Pix, only its id can tell; joining it is tested elsewhere.
         is_told = answers != {"inter.return_line": "PIX"}
         assert (returned.kind, returned.amount_cents) == ("refund" if is_told else "pix", 99)
         if answers != {"sicoob.transaction_id": "own"}:

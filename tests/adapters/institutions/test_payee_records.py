@@ -1,4 +1,4 @@
-"""Who was paid is read as far as it is told, and nothing of it is a reason to believe nothing else."""
+"""The payee is read as far as it is given, and a faulty record does not invalidate the rest."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Each kind of account walked through at its own face, recorded without secrets, and answered from the recording again."""
+"""Each kind of account is rehearsed at its simulated bank, recorded without secrets, and replayed from the recording."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from support.account_there import AccountThere, make_account, open_account_there
 from support.faces import ACCOUNT, KEY, Bank
 from support.replayed import RECORDINGS, rehearse_again
 
-# Others that are a profile alone speak as Sicredi does.
+# Other institutions that are only a profile behave like Sicredi.
 NAMES = ("efi", "inter", "sicoob", "woovi", "sicredi")
 
 
@@ -58,7 +58,7 @@ async def test_a_face_follows_its_profile_and_so_does_its_recording(bank: Bank, 
     paid = await bank.be_paid(None, 500)
     async with open_account_there(bank, name, tmp_path, note=taken.append, account=number) as there:
         steps, recording = await record(there, name, taken)
-    # The client of these tests may do anything, which a credential for receiving had better not.
+    # The test client has every right, which a credential for receiving should not have.
     assert {step.step for step in steps if step.outcome == "differs"} <= {"permission send"}
     assert "the same refund again" in {step.step for step in steps} or name == "woovi"
     assert "returned once" in {step.step for step in steps}
@@ -76,7 +76,7 @@ async def test_a_face_follows_its_profile_and_so_does_its_recording(bank: Bank, 
 
 
 async def test_the_adapters_still_read_what_institutions_said() -> None:
-    """There is no recording of an institution yet, so this shows nothing; ``tests/vectors/recordings`` says how one is made."""
+    """There is no recording of an institution yet, so this proves nothing; see ``tests/vectors/recordings``."""
     for file in sorted(RECORDINGS.glob("*.json")):
         recording = msgspec.json.decode(file.read_bytes(), type=RehearsalRecording)
         found = [[step.step, step.outcome] for step in await rehearse_again(recording)]

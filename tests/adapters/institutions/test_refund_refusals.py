@@ -1,4 +1,4 @@
-"""Which answers to a refund are certain: those of the profile's closed list, and no others; each at its own face."""
+"""Which answers to a refund are certain: only those of the profile's closed list, each at its simulated bank."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from support.account_there import open_account_there
 from support.faces import Bank
 
 NOBODYS = "E" + "9" * 31
-# Santander's face wants the grant in the body, where the institution wants it in the query.
+# Santander's simulated bank takes the grant in the body, where the real institution takes it in the query.
 _STANDARD = [name for name in NAMES if name not in ("efi", "woovi", "santander")]
 
 
@@ -40,7 +40,7 @@ async def test_efi_refuses_for_certain_only_what_it_never_received(bank: Bank, t
         refused = await there.institution.refund(NOBODYS, "a" * 32, 1)
         assert isinstance(refused, CertainRefusal), refused
         assert refused.code == "pix_nao_encontrado"
-        # No source says what it answers to more than there is.
+        # No source documents its answer to a refund above the amount.
         assert isinstance(await there.institution.refund(e2eid, "a" * 32, 1001), UnknownOutcome)
         await _check_that_others_are_unknown(there.institution, e2eid)
 
@@ -54,6 +54,6 @@ async def test_of_woovi_no_refusal_is_certain(bank: Bank, tmp_path: Path) -> Non
 
 
 async def _check_that_others_are_unknown(institution: Institution, e2eid: str) -> None:
-    """An id that was used says nothing for certain of what was asked."""
+    """A used id proves nothing about the request."""
     assert isinstance(await institution.refund(e2eid, "b" * 32, 400), ListedRefund)
     assert isinstance(await institution.refund(e2eid, "b" * 32, 399), UnknownOutcome)

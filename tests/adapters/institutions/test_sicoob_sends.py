@@ -1,4 +1,4 @@
-"""What Sicoob is asked to send in its two steps, which of its answers are certain, and that nothing is confirmed twice."""
+"""Transfers in two steps at Sicoob: the requests, which answers are certain, and that nothing is confirmed twice."""
 
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ async def test_a_token_that_ended_between_steps_confirms_once(bank: Bank, contro
         control.set(("face_write", "token_ended"))
         paid = structs.replace(TO_KEY, code=minted.code)
         assert isinstance(await there.institution.send(paid), UnknownOutcome)
-        # What is asked gets a new token.
+        # The question needs a new token.
         assert await there.institution.read_sent(NAME, minted.code) is None
         assert await bank.count_sent() == 0
 

@@ -1,4 +1,4 @@
-"""Every kind of account against its own face, over TLS with client certificates; money moves behind it."""
+"""Every kind of account at its simulated bank, over TLS with client certificates."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ TERMS = ChargeTerms(
 
 @pytest.fixture
 def name() -> str:
-    """A profile whose traits no other test needs."""
+    """A profile with traits that no other test needs."""
     return "inter"
 
 
@@ -68,7 +68,7 @@ async def settle(bank: Bank, return_ids: Sequence[str]) -> None:
     await end_orders(bank.service.context, [(each, settled) for each in return_ids])
 
 
-# Santander's face wants the grant in the body, where the institution wants it in the query.
+# Santander's simulated bank takes the grant in the body, where the real institution takes it in the query.
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "santander"])
 async def test_a_charge_is_opened_revised_paid_and_returned(institution: Institution, bank: Bank, name: str) -> None:
     assert await institution.read_charge(TXID) is None
@@ -117,7 +117,7 @@ async def test_a_charge_is_opened_revised_paid_and_returned(institution: Institu
 async def test_a_removal_done_before_is_never_taken_for_a_refusal(institution: Institution, name: str) -> None:
     shown(await institution.open_charge(TERMS))
     again = await institution.open_charge(TERMS)
-    # Some answer as they did, some say that the txid is used: either way the charge is to be read.
+    # Some answer as before, some report the txid as used: either way the charge must be read.
     assert isinstance(again, OpenedCharge | UnknownOutcome), again
     assert isinstance(again, UnknownOutcome) == (name in ("efi", "woovi"))
     assert shown(await institution.remove_charge(TXID)).status == "removed_by_us"
@@ -132,7 +132,7 @@ async def test_a_refusal_is_certain_only_where_the_profile_says_so(institution: 
     elsewhere = ChargeTerms(txid=TXID, key="nobody@else.example", amount_cents=1234, lifetime_s=3600)
     answer = await institution.open_charge(elsewhere)
     if name == "woovi":
-        # It has no key of ours in it.
+        # It has none of our keys.
         assert isinstance(answer, OpenedCharge), answer
         return
     assert isinstance(answer, CertainRefusal), answer
@@ -157,7 +157,7 @@ async def test_permissions_are_tried_without_moving_anything(institution: Instit
     wanted = {"CHARGE_GET", "TRANSACTION_GET_LIST"} if name == "woovi" else {"cob.read", "pix.read"}
     assert all(tried[each].is_given for each in wanted), tried
     if name in ("efi", "inter", "sicoob"):
-        # The client of these tests may do everything; a program that only receives had better not.
+        # The test client has every right; a program that only receives should not.
         assert tried["send"].is_given
         assert "may send" in tried["send"].explanation
 
@@ -177,7 +177,7 @@ async def test_too_many_calls_are_not_sent_until_they_may_be(institution: Instit
     assert isinstance(refused, NotSent), refused
     assert refused.retry_after is not None
     assert 7 <= refused.retry_after.total_seconds() <= 9
-    # Nothing is sent before that time, whoever asks.
+    # Nothing is sent before that time.
     soon = await institution.open_charge(TERMS)
     assert isinstance(soon, NotSent)
     assert "asked us to wait" in soon.reason
@@ -187,7 +187,7 @@ async def test_too_many_calls_are_not_sent_until_they_may_be(institution: Instit
 async def test_an_ended_token_is_renewed_once(institution: Institution, control: Control, name: str) -> None:
     control.set(("face_write", "token_ended"), ("face_read", "token_ended"))
     answer = await institution.open_charge(TERMS)
-    # Woovi has none, and a call that is not sure to be harmless twice is not sent again.
+    # Woovi has none, and a call that may not be repeated is not sent again.
     assert isinstance(answer, UnknownOutcome if name == "woovi" else OpenedCharge), answer
     if name != "woovi":
         assert await institution.read_charge(TXID) is not None

@@ -1,7 +1,7 @@
-"""Ten thousand transfers at a hostile institution that sends in two steps and pays each time that it is told to.
+"""Ten thousand transfers at a hostile institution that sends in two steps and pays every confirmation.
 
-Answers are lost before and after, calls arrive late, processes die at each write, clocks jump, questions fail, are behind or
-say nothing: each transfer is paid at most once, and none ends otherwise than it did there.
+Answers are lost before and after, calls arrive late, processes die at each write, clocks jump, questions fail or give
+old answers: each transfer is paid at most once, and its outcome is the one at the institution.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ _CENTS: Final = 100
 
 
 class Died(Exception):  # noqa: N818  a process ended
-    """Whoever worked is gone; what was written stays."""
+    """The worker is gone; its writes stay."""
 
 
 class Memory:
-    """The row of one order; whoever writes it may die before or after, or not be able to."""
+    """The row of one order; a writer may die before or after, or fail."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -73,14 +73,14 @@ class Memory:
 
 
 class Twin:
-    """The institution, of one order."""
+    """The institution, for one order."""
 
     traits = institutions.InstitutionTraits(sends=("KEY",), names_first=True, compares_owner=True)
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         self._chance, self._clock = chance, clock
         self.calls = Counter[str]()
-        """Of the second step, that arrived or may still."""
+        """Second steps that arrived or may still arrive."""
         self.ended: dict[str, str] = {}
         self.late: list[str] = []
         self._seen_from = clock.real_now()
@@ -104,7 +104,7 @@ class Twin:
         if drawn < 0.25:
             return institutions.CertainRefusal(code="RequisicaoInvalida", reason="refused")
         if drawn < 0.4:
-            self.late.append(code)  # it arrives when nobody expects it
+            self.late.append(code)  # it arrives at an unexpected time
         elif drawn < 0.9:
             self._do(code)
         if self._chance.random() < 0.1:
@@ -120,7 +120,7 @@ class Twin:
         return self._tell(code or "") if is_seen else None
 
     def go_on(self) -> None:
-        """What is late may arrive."""
+        """Late calls may arrive."""
         if self.late and self._chance.random() < 0.3:
             self._do(self.late.pop())
         for code, word in self.ended.items():
@@ -157,7 +157,7 @@ class Run:
         )  # fmt: skip
 
     async def run(self) -> Settled | Rejected | NeverTaken | None:
-        """How it ended here."""
+        """Its outcome in our books."""
         rail, is_handed = self._start(), False
         for number in range(ROUNDS):
             try:
@@ -178,7 +178,7 @@ class Run:
         [asked] = await rail.query([self._order.end_to_end_id])
         if isinstance(asked, Unknown):
             [again] = await rail.submit([self._order])
-            # As the service has it: only of the first sending a rejection is one.
+            # As in the service: only a rejection of the first submission is final.
             return (Unknown() if isinstance(again, Rejected) else again), True
         return asked, True
 

@@ -1,4 +1,4 @@
-"""Woovi's answers in the form of its API document, where its documentation and our face have another."""
+"""Woovi's answers in the form of its API document, where its documentation and our simulated bank differ."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What Woovi is asked to send, what its texts say for certain, and how a payment is approved once at most."""
+"""Transfers at Woovi: the requests, which texts are certain, and that a payment is approved once at most."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_what_is_asked_for_is_as_the_document_has_it() -> None:
         type="PIX_KEY", value=150, destinationAlias=PAYEE, destinationAliasType="EMAIL", correlationID=NAME,
         comment="for the cake", autoApprove=True,
     )  # fmt: skip
-    # The amount stands beside the code, so that no more is paid than was accepted.
+    # The amount is sent with the code, so that no more is paid than was accepted.
     assert write_cents_send(BY_CODE, approves=False) == dict(
         type="QR_CODE", value=150, qrCode=BY_CODE.br_code, correlationID=NAME, comment="for the cake", autoApprove=False
     )
@@ -88,7 +88,7 @@ async def test_an_institution_is_named_properly_or_not_paid(bank: Bank, tmp_path
 async def test_what_nobody_there_knows_is_not_there_yet(bank: Bank, tmp_path: Path, answer: str) -> None:
     async with open_account_there(bank, "woovi", tmp_path, answers={"woovi.unknown_payment": answer}) as there:
         assert await there.institution.read_sent(NAME) is None
-        # One that was there is never taken for one that was not.
+        # An existing payment is never taken for a missing one.
         with pytest.raises(institutions.InstitutionUnavailable):
             await there.institution.read_sent(NAME, NAME, datetime.now(UTC))
 
@@ -208,7 +208,7 @@ def test_a_page_that_is_full_is_not_the_last_unless_it_says_so() -> None:
 
 
 class Answers:
-    """In place of an account's calls: each path's answers in turn, the last of them again and again."""
+    """A stand-in for an account's calls: each path's answers in turn, the last of them repeatedly."""
 
     def __init__(self, **answers: list[Any]) -> None:
         self.answers = answers

@@ -1,6 +1,7 @@
-"""Transfers at a hostile Woovi in this process, which draws what no source says, while workers die and databases are restored.
+"""Transfers at a hostile Woovi in this process, while workers die and databases are restored.
 
-Whatever it draws: a name is paid once at most, and what we say of it in the end is what happened there.
+Undocumented behaviour is drawn. In every case a name is paid once at most, and our outcome is the one at the
+institution.
 """
 
 from datetime import datetime, timedelta
@@ -59,7 +60,7 @@ class Woovi(HostileTwin):
         hidden = timedelta(seconds=self.chance.randrange(40) if self.draws(0.2) else 0)
         payment = Payment(body=body, created_at=now, hidden_until=now + hidden)
         if body["autoApprove"] and self.draws(0.1):
-            # Too little money, said in one of the two ways that are known, or a text of its own though the payment is there.
+            # Insufficient funds, in one of the two known texts, or in another one although the payment exists.
             if self.keeps_what_has_no_money:
                 self.payments[name] = payment
             return say(self.chance.choice(["You do not have enough balance to make this payment", "saldo"]))
@@ -110,7 +111,7 @@ class Woovi(HostileTwin):
         return Content(status=200, value=self._show(payment.body["correlationID"]), wait_s=None)
 
     def go_on(self) -> None:
-        """What happens there by itself: late calls come, payments end, and somebody approves and removes them."""
+        """Late calls arrive, payments end, and a person approves and removes them."""
         self.take_late_calls()
         for name, payment in list(self.payments.items()):
             if payment.status == "CREATED" and self.chance.random() < (0.5 if self.is_calm else 0.02):
@@ -154,7 +155,7 @@ class Service(RailWorker):
     def accept(self, number: int, key: str) -> None:
         order = self.make_order(number, key)
         if number % 2:
-            # Some codes fix the amount, and some leave it to us.
+            # Some codes fix the amount, and some leave it open.
             amount_cents = order.amount_cents if number % 4 == 1 else None
             code = format_static_br_code(key, "Loja", "Recife", amount_cents=amount_cents)
             order = structs.replace(order, initiation_type="QRCODE", br_code=code)
@@ -165,7 +166,7 @@ class Service(RailWorker):
         self.kept = dict(self.steps.of), [structs.replace(ours) for ours in self.orders]
 
     def restore(self) -> None:
-        """As of then; what was open counts as called, and is only asked about. What came since is asked for again."""
+        """Restore the state of then: open orders count as called and are only asked about; later ones are requested again."""
         if self.kept is None:
             return
         of, orders = self.kept
@@ -212,7 +213,8 @@ async def _run(seed: int) -> tuple[int, int]:
         _check(service, woovi, seed)
     for ours in service.orders:
         step = service.steps.of[ours.order.end_to_end_id]
-        # What was removed before we knew of it is never found, and of a second call the refusal is not believed.
+        # A payment that was removed before we knew of it is never found, and the refusal of a second call proves
+        # nothing.
         is_never_known = step.name_there in woovi.removed or not _is_known(ours) or not woovi.has_list
         may_stay_open = service.was_restored or service.has_two_steps or is_never_known
         assert may_stay_open or ours.ending is not None, (seed, step)

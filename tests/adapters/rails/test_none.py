@@ -1,4 +1,4 @@
-"""Live mode without an adapter: nothing leaves, and nothing is taken for failed."""
+"""Live mode without a rail: nothing is sent, and nothing is taken as failed."""
 
 import pytest
 

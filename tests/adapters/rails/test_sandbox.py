@@ -1,4 +1,4 @@
-"""The sandbox through its adapter, over real HTTP and on a real database."""
+"""The sandbox through its adapter, over HTTP with a real database."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -82,7 +82,7 @@ async def test_a_lost_order_gets_ab03_after_forty_seconds_of_the_sandbox_clock(s
     one, span, before = order("lost"), timedelta(seconds=40), datetime.now(UTC)
     assert await sandbox.rail.submit([one]) == [rails.Taken()]
     after = datetime.now(UTC)
-    # Not by a move to a second before: that second may be over.
+    # Not by a move to a second before, which may be over.
     due = await sandbox.control.call(commands.READ_DUE, None)
     assert due.next_due_at is not None
     assert before + span <= due.next_due_at <= after + span
@@ -118,7 +118,7 @@ async def test_an_id_never_taken_stays_so_though_the_clock_goes_back(sandbox: Sa
 
 
 async def test_while_an_id_closes_the_order_under_it_is_taken_or_never(sandbox: Sandbox) -> None:
-    """Whatever comes first: what was said to be never taken does not settle."""
+    """In either order, an order that was reported as never taken does not settle."""
     for _ in range(20):
         one = order(ordered_at=datetime.now(UTC) - timedelta(hours=12) + timedelta(minutes=1))
         closing = timedelta(minutes=2)
@@ -270,7 +270,7 @@ async def test_look_ups_at_once_are_one_exchange(sandbox: Sandbox, monkeypatch: 
     )
     entries = [answer.key if isinstance(answer, rails.DirectoryEntry) else answer for answer in answers]
     assert [*entries[:3], *entries[4:7]] == [*keys[:2], None] * 2
-    # The rule strikes one of the two that ask for its key.
+    # The rule affects one of the two requests for its key.
     assert {type(answers[3]), type(answers[7])} == {rails.DirectoryEntry, rails.RailUnavailable}
     assert paths == ["/rail/lookups", "/rail/lookup", "/rail/lookup"]
 
@@ -469,7 +469,7 @@ async def test_a_broken_answer_leaves_everything_open(answer: bytes) -> None:
 
 @asynccontextmanager
 async def answering_in_turn(*answers: bytes) -> AsyncIterator[tuple[str, list[int]]]:
-    """Answers each request over whatever connection it comes; the last is no answer. How many came over each."""
+    """Answers each request except the last, over any number of connections, and counts requests by connection."""
     counts: list[int] = []
     left = iter(answers)
     ended: list[asyncio.Event] = []

@@ -1,4 +1,4 @@
-"""The replay of an interval of events to one endpoint."""
+"""The replay of a period's events to one endpoint."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The feed over HTTP: pages, cursors that callers garble, and answers that are waited for."""
+"""The feed over HTTP: pages, damaged cursors, and long polling."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,11 +25,11 @@ from support.service import Service, credit_report, make_charge, movement_report
 
 PATH = "/v1/webhook/feed"
 HOLDER_ID = 7
-"""Whose token the stub knows."""
+"""The holder of the stub's token."""
 
 
 class Feed(Api):
-    """The application over a database, and whoever waits in it."""
+    """The application on a database, and its waiting requests."""
 
     def __init__(self, service: Service, waits: FeedWaits) -> None:
         empty = dict.fromkeys(Services.__struct_fields__) | {"trusted_proxies": ()}
@@ -52,7 +52,7 @@ async def feed(database: Addresses) -> AsyncIterator[Feed]:
     async with open_service(database) as service:
         waits = FeedWaits(
             partial(connect, database.service_url, role="pixconnect_service", schema="pixconnect", name="test feed"),
-            poll_s=3600.0,  # whatever wakes a request in these tests, it is not the slow poll
+            poll_s=3600.0,  # requests in these tests are not woken by the slow poll
         )
         listening = asyncio.create_task(waits.listen())
         yield Feed(service, waits)
@@ -65,7 +65,7 @@ async def until_waiting(feed: Feed, count: int = 1) -> None:
         await feed.waits._is_listening.wait()
         while len(feed.waits._waiting.get(HOLDER_ID, ())) < count:  # noqa: ASYNC110  nothing tells
             await asyncio.sleep(0.01)
-        # And has looked: what it holds while it waits has been given back.
+        # And has looked: it returned its connection before waiting.
         pool = feed.service.context.pool
         while pool.get_idle_size() < pool.get_size():  # noqa: ASYNC110  nothing tells
             await asyncio.sleep(0.01)
@@ -209,7 +209,7 @@ async def test_a_caller_that_goes_away_waits_no_more(feed: Feed) -> None:
 
 
 async def test_what_was_given_while_nobody_listened_is_found(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection that listens may be lost at any time."""
+    """The listening connection may be lost at any time."""
     asked = asyncio.create_task(feed.read("wait_s=30"))
     await until_waiting(feed)
     await feed.service.execute_as_owner(
@@ -228,7 +228,7 @@ async def test_any_id_of_a_resource_finds_its_events(database: Addresses) -> Non
         charge, _ = await make_charge(service, caller), await make_charge(service, caller)
         report = credit_report(service, txid=charge.txid)
         await receive_credit(service.context, report)
-        # One with a line of the statement, and one that is owed in whole.
+        # One with a line of the statement, and one that is owed in full.
         for item_id in ("M1", "M2"):
             await receive_movement(service.context, movement_report(service, item_id, amount_cents=1000))
         await give_positions(service.context)

@@ -1,4 +1,4 @@
-"""The token endpoint of the standard on the wire: who asks, in which forms, and how it is refused."""
+"""The OAuth 2 token endpoint over HTTP: forms of authentication, and errors."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The statement as the application answers it: in every format, over a history that the service has made."""
+"""The statement from the application, in every format, over a history made by the service."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ MEDIA_TYPES = {
 
 
 class OneCaller:
-    """Everybody is the same caller."""
+    """Every token belongs to the same caller."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -231,7 +231,7 @@ async def test_head_answers_as_get_without_lines(answers: Answers, monkeypatch: 
 
 @pytest.mark.parametrize(("form", "filename"), [("csv", "csv"), ("ofx", "ofx"), ("camt053", "xml"), ("json", "")])
 async def test_what_is_for_other_programs_is_saved_and_never_shown(answers: Answers, form: str, filename: str) -> None:
-    # The days are Brazil's: a month there shall not end on the first of the next.
+    # Days are Brazil's: a month must not end on the first of the next.
     month = b"initial_date=2026-07-01T00:00:00-03:00&final_date=2026-07-31T23:59:59-03:00&format="
     _, headers, _ = await answers.get(month + form.encode())
     expected = f'attachment; filename="statement_1_2026-07-01_2026-07-31.{filename}"' if filename else None

@@ -1,4 +1,4 @@
-"""camt.053, read back by pycamt, which we did not write, and held element by element against the message definition."""
+"""camt.053, read back by pycamt and compared with the message definition element by element."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from support.statement import write_whole
 
 NAMES = {"c": "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"}
 
-# What the message definition says of the elements that are written: their order, and which must be there ("!").
+# The definition of the written elements: their order, and which are required ("!").
 STRUCTURE = {
     "Document": "BkToCstmrStmt!",
     "BkToCstmrStmt": "GrpHdr! Stmt!",
@@ -63,7 +63,7 @@ def text_of(element: Any, path: str) -> str | None:
 
 
 def misplaced(root: Any) -> Iterator[str]:
-    """What is not in its place, by ``STRUCTURE``."""
+    """Elements out of place, by ``STRUCTURE``."""
     for element in root.iter():
         name = etree.QName(element)
         assert name.namespace == NAMES["c"], name

@@ -1,4 +1,4 @@
-"""OFX, read back with ofxtools, which checks types, lengths, order and what is required."""
+"""OFX, read back with ofxtools, which checks types, lengths, order and required elements."""
 
 import io
 from datetime import UTC, datetime, timedelta

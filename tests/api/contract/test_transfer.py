@@ -1,4 +1,4 @@
-"""What callers send is the domain's own request, with names and limits of the wire."""
+"""The request of a transfer is the domain's own, with the names and limits of the API."""
 
 from typing import Any
 

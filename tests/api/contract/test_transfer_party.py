@@ -1,4 +1,4 @@
-"""A party in the contract's shape: all members, each within its length, whatever an institution tells."""
+"""A party has all members within their lengths, whatever an institution returns."""
 
 import msgspec
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""The refusals that the documentation names for an operation exist."""
+"""The errors that are documented for an operation exist."""
 
 from pixconnect.api.docs.errors import RULES
 from pixconnect.api.frame import envelope

@@ -1,4 +1,4 @@
-"""The published description is valid, complete and true."""
+"""The published OpenAPI document is valid, complete and true."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def document_30(described: Descriptions) -> dict[str, Any]:
 
 
 def parts(document: Any) -> Iterator[dict[str, Any]]:
-    """Every object in it that is no example."""
+    """Every object in it, except examples."""
     if isinstance(document, dict):
         yield document
     inner = (
@@ -210,7 +210,7 @@ def test_every_integer_says_that_it_has_64_bits(document: dict[str, Any], docume
 
 def test_nothing_is_said_that_breaks_generators(document: dict[str, Any]) -> None:
     for part in parts(document):
-        # openapi-generator writes boolean constants as texts, and defaults that are objects as none.
+        # openapi-generator writes boolean constants as texts, and object defaults as none.
         assert not (part.get("type") == "boolean" and part.keys() & {"const", "enum"}), part
         assert not (part.keys() & {"type", "$ref"} and isinstance(part.get("default"), dict)), part
 
@@ -263,7 +263,7 @@ def test_the_page_on_access_says_the_same_of_scopes() -> None:
 
 def test_events_are_as_they_are_described(document: dict[str, Any]) -> None:
     page = (REFERENCE / "events.md").read_text(encoding="utf-8")
-    # Those of the page have been caused.
+    # Those on the page have been caused.
     events = [json.loads(block) for block in re.findall(r"```json\n(.+?)```", page, re.DOTALL)]
     assert {event["name"] for event in events} == EVENT_NAMES == document["webhooks"].keys()
     for event in events:

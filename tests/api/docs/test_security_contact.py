@@ -1,4 +1,4 @@
-"""Whom to tell of a weakness, as RFC 9116 has it; without a name there is no such file."""
+"""The security contact by RFC 9116; without a contact there is no such file."""
 
 from datetime import UTC, datetime, timedelta
 

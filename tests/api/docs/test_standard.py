@@ -1,4 +1,4 @@
-"""The document of the standard's door is valid and complete, and the contract's own document has nothing of it."""
+"""The document of the central bank's API here is valid and complete, and separate from our own document."""
 
 import json
 from typing import Any
@@ -26,12 +26,12 @@ def test_it_is_valid_and_says_everything(document: Any) -> None:
         for operation in item.values():
             assert operation["summary"]
             assert all(parameter["description"] for parameter in operation["parameters"])
-            # What the standard's own document leaves out.
+            # Omissions in the central bank's own document.
             assert {"400", "401", "403", "404", "503"} <= operation["responses"].keys()
     for name, schema in document["components"]["schemas"].items():
         assert schema["description"], name
         for field, part in schema["properties"].items():
-            # An echo of the query, where each is described.
+            # The parameters of the query in the answer, each described elsewhere.
             assert part.get("description") or name.startswith("Parametros"), f"{name}.{field}"
 
 

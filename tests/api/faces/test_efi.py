@@ -1,4 +1,4 @@
-"""Efi's face: how it refuses, what its own environment does by amount, and that no other door's form is ever answered."""
+"""The simulated Efi: its errors, the special amounts of its test environment, and no answers in another API's form."""
 
 import asyncio
 import json
@@ -140,7 +140,7 @@ async def test_refunds_at_once_under_one_id_are_one_and_the_others_are_duplicate
 
     async def insist(path: str, valor: str) -> Answer:
         answer = await face.call("PUT", path, {"valor": valor})
-        # A busy machine may say that nothing was done.
+        # A busy machine may answer that nothing was done.
         return await insist(path, valor) if answer.status == 503 else answer
 
     calls = [insist(path, valor) for path in paths for valor in ("1.00", "1.00", "2.00")]

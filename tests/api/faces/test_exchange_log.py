@@ -1,4 +1,4 @@
-"""What is written down of exchanges at faces: all of them but secrets, and nothing of other doors."""
+"""The log of exchanges at simulated banks has everything except secrets, and nothing of other APIs."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from support.service import FakeClock
 
 
 class Echo:
-    """Answers with a token and what it was asked."""
+    """Answers with a token and the request."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body = (await receive()).get("body", b"")
@@ -32,7 +32,7 @@ async def test_exchanges_at_faces_are_noted_without_secrets() -> None:
     log = FaceLog(Echo(), FakeClock(), lambda face, line: noted.append((face, json.loads(line))))
     await Api(log).call("POST", "/v2/cob", b"x")
     assert noted == []
-    # Of a login nothing is kept but that there was one.
+    # Of a login only its occurrence is kept.
     answer = await Api(FaceDoor(log, "/faces/efi")).call(
         "POST", "/oauth/token?access_token=s3cret", b"client%5Fsecret=s3cret"
     )

@@ -1,4 +1,4 @@
-"""Charges with a due date at the faces of institutions that have them: as the standard has it, in each one's own words."""
+"""Charges with a due date at the simulated banks that have them, by the central bank's rules in each bank's words."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What goes wrong at a face by fault rules: what its caller sees, and what has happened to the money."""
+"""Faults of a simulated bank by rules: the answer to the caller, and the effect on the money."""
 
 import asyncio
 from typing import Any, cast
@@ -71,7 +71,7 @@ async def test_a_send_without_an_answer_may_have_been_done(
     face: Face, bank: Bank, control: Control, effect: str, is_done: bool
 ) -> None:
     control.set(("face_write", effect), key=PAYEE, amount_cents=100)
-    # The server closes the connection of a request that ends like this.
+    # The server closes the connection after such a request.
     with pytest.raises(asyncio.CancelledError):
         await face.call("PUT", "/v3/gn/pix/a1", SEND)
     assert await reserved(bank) == (100 if is_done else 0)
@@ -105,7 +105,7 @@ async def test_refusals_by_rules_are_in_the_institutions_form(face: Face, bank: 
     credentials = {"grant_type": "client_credentials", "client_id": bank.issued.client.client_id}
     credentials["client_secret"] = bank.issued.client_secret
     assert nome(await face.call("POST", "/oauth/token", credentials)) == (503, "temporarily_unavailable")
-    # Rules about the network, and rules that are used up, are none for a face.
+    # Network rules and used-up rules do not affect a simulated bank.
     control.faults.replace([FaultRule(effect="unavailable")])
     assert (await face.call("PUT", "/v3/gn/pix/a1", SEND)).status == 201
 
@@ -227,7 +227,7 @@ async def test_half_a_letter_is_refused_before_any_rule_looks_at_it(face: Face, 
         answer = await face.call("PUT", f"/v2/cob/{TXID}", COB | {"chave": "\ud800"})
     else:
         answer = await (await open_inter(broken)).send(1, chave="\ud800")
-    # Inter ignores what it does not know.
+    # Inter ignores unknown members.
     assert answer.status == (200 if place == "chave" else 400)
 
 

@@ -1,4 +1,4 @@
-"""Requests that nobody thought of, at every operation of every face: never 5xx, and never another door's form."""
+"""Random requests to every operation of every simulated bank: never 5xx, and never another API's form."""
 
 import copy
 import random
@@ -62,7 +62,7 @@ def _make_value(chance: random.Random, depth: int = 0) -> Any:
 
 
 def make_body(chance: random.Random, bodies: Sequence[dict[str, Any]] = _BODIES) -> Any:
-    """Anything at all, or a good body of which one member is something else, or one more."""
+    """Any JSON, or a valid body with one changed or additional member."""
     if chance.random() < 0.3:
         return _make_value(chance)
     body = copy.deepcopy(chance.choice(bodies))
@@ -88,7 +88,7 @@ async def _ask(name: str, face: Face, chance: random.Random, method: str, path: 
     answer = await face.call(method, f"{path}?{query}", body)
     asked = (method, path, query, body, answer)
     if answer.status == 500 and name == "efi":
-        # What Efi answers for what it has switched off in its test environment.
+        # Efi's answer for features that are off in its test environment.
         assert nome(answer)[1] in ("QrcodeErroInterno", "InfracaoErroInterno", "erro_interno_servidor"), asked
     assert answer.status <= (500 if name == "efi" else 499), asked
     if answer.status >= 400:
@@ -96,7 +96,7 @@ async def _ask(name: str, face: Face, chance: random.Random, method: str, path: 
 
 
 def is_in_their_form(name: str, body: dict[str, Any]) -> bool:
-    """Whether a body has all members of one of the profile's forms but those that may be left out, and no other."""
+    """Whether a body has the required members of one of the profile's forms, and no unknown ones."""
     return any(
         body.keys() <= form.body.keys() and form.body.keys() - body.keys() <= {"erros", "violacoes"}
         for form in read_profile(name).forms.values()

@@ -1,4 +1,4 @@
-"""What all faces have in common: their tokens, and how they refuse what is not there."""
+"""What all simulated banks share: tokens, and errors for missing resources."""
 
 from typing import Any, cast
 
@@ -41,7 +41,7 @@ async def test_a_token_has_the_scopes_that_the_institution_has_words_for_and_no_
     for asked in ({}, {"scope": ""}):
         answer = await ask_token(bank, api, client_secret=bank.issued.client_secret, **asked)
         assert set(answer.body["scope"].split()) == set(ours)
-        # It opens nothing at the contract's door that the institution does not have.
+        # It gives no access to our own API.
         token = answer.body["access_token"]
         assert (await api.get("/v1/connect/charge/list", token=token)).status == 403
     unknown = await ask_token(bank, api, client_secret=bank.issued.client_secret, scope="charge.read")

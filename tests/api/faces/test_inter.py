@@ -1,6 +1,6 @@
-"""Inter's face: sends under a key that may be left out, states, statement, and refusals in its two forms.
+"""The simulated Inter: transfers with an optional key, states, statement, and both forms of errors.
 
-Its own library for sending is no package, so these calls are ours, after its API document.
+Its own library for sending is no package, so these requests are ours, by its API document.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""pypix-api, unmodified, receives at four faces; Banco do Brasil and Sicredi are profiles alone."""
+"""pypix-api, unmodified, receives at four simulated banks; Banco do Brasil and Sicredi are only profiles."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def statuses() -> list[tuple[str, int]]:
 
 @pytest.fixture
 async def library(bank: Bank, tmp_path: Path, name: str, statuses: list[tuple[str, int]]) -> AsyncIterator[Call]:
-    """The library's calls, each in a thread as a program would make it."""
+    """The library's calls, each in a thread as in a program."""
     certificate = tmp_path / "certificate.pem"
     certificate.write_text("the library looks whether there is a file; the journey speaks TLS")
     made, base = LIBRARIES[name]
@@ -63,7 +63,7 @@ async def library(bank: Bank, tmp_path: Path, name: str, statuses: list[tuple[st
             cert=str(certificate),
             pvk=str(certificate),
         )
-        # Of Banco do Brasil's it asks for those of received Pix alone, unless it is told.
+        # For Banco do Brasil it only requests the scopes of received Pix by default.
         more = dict(conta_corrente="1001") if name == "inter" else dict(scopes=SCOPES if name == "bb" else None)
         opened: Any = pointed(oauth, **more)
 
@@ -101,7 +101,7 @@ async def test_a_charge_lives_its_life(library: Call, bank: Bank, name: str, sta
     told = [pix for request in bank.receiver.received for pix in json.loads(request.body)["pix"]]
     assert [(pix["endToEndId"], pix["txid"]) for pix in told] == [(e2eid, TXID)] * 2
     assert await library("excluir_webhook", KEY)
-    # What the profile says, and the library does not look at.
+    # Members that the profile has and the library ignores.
     created, revised, returned = {
         "sicoob": (201, 200, 201),
         "bb": (200, 201, 201),

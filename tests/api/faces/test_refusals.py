@@ -1,4 +1,4 @@
-"""What a refusal of an institution's own rule tells, in the form of each."""
+"""Errors of an institution's own rules, in each institution's form."""
 
 from datetime import UTC, datetime
 

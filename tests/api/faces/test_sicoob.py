@@ -1,6 +1,6 @@
-"""Sicoob's face: sends in two steps, states, statement, and refusals in its two forms.
+"""The simulated Sicoob: transfers in two steps, states, statement, and both forms of errors.
 
-Its own library for sending is Java, so these calls are ours, after its API documents.
+Its own library for sending is Java, so these requests are ours, by its API documents.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ async def test_the_second_step_pays_under_the_name_that_the_first_told(bank: Ban
     assert (taken.body["estado"], taken.body["valor"], taken.body["endToEndId"]) == ("EM_PROCESSAMENTO", 12.34, paid)
     assert taken.body["destino"]["cpfCnpj"] == "12345678909"
     assert taken.body["origem"]["conta"] == ACCOUNT
-    # A decimal comma may be left out: these are reais.
+    # A decimal comma is optional: these are reais.
     assert (await sicoob.confirm(failed, valor="199")).body["valor"] == 199
     assert await reserved(bank) == 1234 + 19900
     await sicoob.end(paid)
@@ -144,7 +144,7 @@ async def test_a_second_confirmation_is_answered_as_was_chosen(bank: Bank, choic
     assert await reserved(bank) == 1234 * (2 if choice == "sent_again" else 1)
     await check_books(bank.service)
     if choice == "answered":
-        # Another amount is another request, which nobody may take for the first.
+        # Another amount is another request, and must not return the first.
         assert refused(await sicoob.confirm(name, valor="12,35")) == []
         assert await reserved(bank) == 1234
 

@@ -1,4 +1,4 @@
-"""What Sicoob's face answers is what its official documents describe, mended where they slip (docs/reference/faces.md)."""
+"""The simulated Sicoob answers by its official documents, with the corrections in docs/reference/faces.md."""
 
 import json
 import random
@@ -44,16 +44,16 @@ DOCUMENTS: Final = {name: _read(name) for name in _PREFIXES}
 
 
 def check_schema(name: str, schema: dict[str, Any], body: object) -> None:
-    """Raise where a body is none that this schema describes."""
+    """Raise if a body does not match this schema."""
     OAS30Validator(schema | {"components": DOCUMENTS[name]["components"]}).validate(body)
 
 
 def check_answer(method: str, path: str, answer: Answer) -> bool:
-    """Whether a document describes the operation; then the answer must be one that it describes."""
+    """Whether a document describes the operation; then the answer must match it."""
     for name, prefix in _PREFIXES.items():
         if not path.startswith(prefix):
             continue
-        # What is named whole comes before what a parameter would be.
+        # A literal path goes before one with a parameter.
         for template, operations in sorted(DOCUMENTS[name]["paths"].items(), key=lambda each: "{" in each[0]):
             pattern = re.sub(r"\{\w+\}", "[^/]+", template)
             if method.lower() not in operations or not re.fullmatch(prefix + pattern, path.partition("?")[0]):

@@ -1,6 +1,6 @@
-"""Woovi's face: charges by correlationID, refunds in parts, payments in two steps, callbacks that are signed thrice.
+"""The simulated Woovi: charges by correlationID, partial refunds, payments in two steps, callbacks with three signatures.
 
-What its SDK does not cover is called here by hand, after the API document.
+Calls beyond its SDK are ours, by the API document.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ async def test_charges_are_listed_revised_removed_and_paid(woovi: Woovi) -> None
     names = ["c0", "c1", "c2", "c3"]
     made = [(await woovi.do("POST", "/charge", CHARGE | {"correlationID": name}))["charge"] for name in names]
     changed = await woovi.do("PATCH", "/charge/c0", {"expiresDate": "2060-01-01T00:00:00.000Z"})
-    # Whole seconds after it was made.
+    # Whole seconds after it was created.
     left = datetime.fromisoformat("2060-01-01T00:00:00Z") - datetime.fromisoformat(changed["expiresDate"])
     assert (changed["status"], timedelta(0) <= left < timedelta(seconds=1)) == ("OK", True)
     assert (await woovi.fail("PATCH", "/charge/c0", {"expiresDate": "2020-01-01T00:00:00Z"}))[0] == 400
@@ -210,7 +210,7 @@ async def test_a_payment_moves_nothing_before_it_is_approved_once(woovi: Woovi) 
     assert await woovi.ask("p1") == made
     available, reserved, *_ = await read_funds(woovi.bank.service, woovi.bank.service.caller)
     assert (available, reserved) == (1_000_000, 0)
-    # The name is the only guard, and contents are not compared.
+    # The name is the only guard; contents are not compared.
     assert await woovi.fail("POST", "/payment", PAYMENT | {"correlationID": "p1", "value": 1}) == (400, KNOWN)
     approved = await woovi.do("POST", "/payment/approve", {"correlationID": "p1"})
     assert (approved["payment"]["status"], approved["destination"]["pixKey"]) == ("APPROVED", PAYEE)

@@ -1,4 +1,4 @@
-"""Requests that nobody thought of, at Woovi's face: never 5xx, and never otherwise than its official document says."""
+"""Random requests to the simulated Woovi: never 5xx, and always as in its official document."""
 
 import random
 from typing import Any, Final
@@ -33,7 +33,7 @@ async def test_no_request_is_answered_by_5xx_or_against_the_document(bank: Bank,
     for method, path in [*asked, *((method, path) for path in nowhere for method in ("GET", "POST", "PATCH"))]:
         target = f"{fill_path(chance, path)}?{make_query(chance)}"
         body = None if method in ("GET", "DELETE") else make_body(chance, _BODIES)
-        # The call itself compares what is answered with the document.
+        # The call itself compares the answer with the document.
         answer = await woovi.call(method, target, body)
         assert answer.status < 500, (method, target, body, answer)
         if answer.status >= 400:

@@ -1,4 +1,4 @@
-"""What Woovi's official document says of answers, mended where it contradicts its own examples."""
+"""The answers in Woovi's official document, corrected where it contradicts its own examples."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from support.api import Answer
 
 FILE: Final = Path(__file__).parents[2] / "vectors" / "woovi" / "openpix.json"
 _UNDECLARED: Final = frozenset((401, 404, 405, 413, 429, 503))
-"""A wrong AppID, what no operation is, and what fault rules cause: the document says nothing of them."""
+"""Cases outside of the document: a wrong AppID, unknown operations, and fault rules."""
 
 
 def find_errors(method: str, path: str, answer: Answer) -> list[str]:
-    """How an answer differs from the document, as far as that knows the operation."""
+    """The differences of an answer from the document, if that describes the operation."""
     found = _find(method, path.partition("?")[0])
     if found is None:
         return []
@@ -47,7 +47,7 @@ def _read() -> dict[str, Any]:
 
 
 def _mend(value: Any) -> None:
-    """Mend all that ``docs/reference/faces.md`` lists."""
+    """Apply the corrections in ``docs/reference/faces.md``."""
     if isinstance(value, list):
         for item in value:
             _mend(item)

@@ -1,4 +1,4 @@
-"""``X-Account-Number``: a read answers for the holder that the caller's has succeeded; nothing is asked for on its account."""
+"""``X-Account-Number``: a read answers for the holder that succeeded the caller's; nothing else is done on its account."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FORMER = {"X-Account-Number": "1234"}
 
 
 class Family:
-    """A pool that knows one former account of holder 7."""
+    """A pool with one former account of holder 7."""
 
     async def fetchval(self, _statement: str, holder_id: int, account_number: str) -> int | None:
         return {(7, "1234"): 4}.get((holder_id, account_number))

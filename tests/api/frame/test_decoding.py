@@ -1,4 +1,4 @@
-"""Instants, integers and names, as callers write them."""
+"""Instants, integers and names in requests."""
 
 import contextlib
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""``Idempotency-Key``: what it may hold, and that it stands for the ``external_id`` of everything that has one."""
+"""``Idempotency-Key``: its form, and that it stands for the ``external_id`` of every request with one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an API process tells of the requests that it answered."""
+"""The metrics of an API process about its requests."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +34,7 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
     measured = await metrics.make_api_read(
         *(writes, application.answers, application.durations_s, lambda: {"webhooks": -1.0}, read_health, calls, None)
     )()
-    # Without a standby nothing is said of one.
+    # Without a standby there is no metric of one.
     told = [family for family in metrics.FAMILIES if family not in (metrics.STANDBY_READS, metrics.STANDBY_AGE)]
     assert [one.family for one in measured] == told
     assert measured[0].values == {

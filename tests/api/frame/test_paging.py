@@ -1,4 +1,4 @@
-"""Cursors: what is in one, which are refused, and the link that hands it out."""
+"""Cursors: their content, which are refused, and the link with the next one."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,7 @@ NOT_OURS = "after: must be a cursor that this list answered to you in a Link hea
 LAST = Cursor(created_at=datetime(2026, 7, 1, 12, 0, 0, 123456, UTC), id=9, position=10, total_count=25)
 LISTED = b'["charges",7,null,{"status":"PENDING"}]'
 CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"
-"""How version 1 begins: all but the check."""
+"""The beginning of version 1, without the check digits."""
 
 
 def next_of(answer: Any) -> str:

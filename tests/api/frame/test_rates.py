@@ -1,4 +1,4 @@
-"""The operator's limits of requests, which are off unless they are set."""
+"""The operator's limits of requests, which are off by default."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which operations may be answered from a standby, and what their callers get where it cannot."""
+"""Which operations a standby may answer, and what happens if it cannot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_THE_STANDARD = {"cob.listar", "cobv.listar"}
 
 
 class Lists:
-    """What the two servers answer: the standby as the test says."""
+    """The answers of both servers, the standby's as chosen."""
 
     def __init__(self, use_cases: UseCases) -> None:
         self.asked: list[str] = []
@@ -49,7 +49,7 @@ def lists(use_cases: UseCases) -> Lists:
 
 @pytest.fixture
 def standby() -> Standby:
-    """One that is in use."""
+    """A standby in use."""
     pool: Any = "standby"
     found = Standby(pool, SystemClock(), age_max_s=10)
     found.use(pool)

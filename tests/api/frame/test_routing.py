@@ -1,4 +1,4 @@
-"""From a path and a method to what answers."""
+"""From a path and a method to an operation."""
 
 import pytest
 

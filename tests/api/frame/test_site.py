@@ -1,4 +1,4 @@
-"""The documentation site as static files: which addresses it has, what its pages may do, and what stands in its place."""
+"""The documentation site as static files: its addresses, its security headers, and the page without it."""
 
 import base64
 import gzip

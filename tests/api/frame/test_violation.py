@@ -1,4 +1,4 @@
-"""Every way in which a value can differ from its declaration has its own sentence, whatever msgspec would say."""
+"""Every kind of invalid value has a sentence of its own."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -38,7 +38,7 @@ class Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Open(Struct, frozen=True, kw_only=True):
-    """A record that ignores what it does not know."""
+    """A record that ignores unknown members."""
 
     number: int
 

@@ -1,4 +1,4 @@
-"""The standard's door with everything behind it: the application, the use cases and a real database, in this process."""
+"""The central bank's API in this process, with use cases and a real database."""
 
 import pytest
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""``cob``: every rule of the standard on immediate charges, through the door, on a real database."""
+"""``cob``: every rule on immediate charges, through the central bank's API with a real database."""
 
 import asyncio
 from typing import Any
@@ -113,7 +113,7 @@ FORM: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
       ("cob.loc.id", None)]),
     ({"chave": "else@test.example", "loc": {"id": 404}}, [("cob.chave", "else@test.example"), ("cob.loc.id", "404")]),
 ]  # fmt: skip
-"""Each rule on the contents, with all rows that it is told by."""
+"""Each rule on the contents, with all its violations."""
 
 
 async def test_every_rule_on_contents_has_its_row_and_nothing_is_made(door: Api, service: Service) -> None:
@@ -163,7 +163,7 @@ async def test_a_put_again_is_answered_with_the_charge_as_it_is(door: Api, servi
     for changes, rows in (({}, []), ({"chave": "else@test.example"}, [("cob.chave", "else@test.example")])):
         refused = (400, "CobOperacaoInvalida", [*rows, ("cob.status", None)])
         assert told(await door.put(PATH, a_body(**changes))) == refused
-    # Another txid by its case.
+    # Another txid, because case matters.
     assert (await door.put(PATH.replace("order", "Order"), a_body())).body["revisao"] == 0
     await check_books(service)
 

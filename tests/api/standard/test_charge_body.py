@@ -1,4 +1,4 @@
-"""Bodies of charges: whatever is described is read."""
+"""Bodies of charges: every described member is read."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,7 +25,7 @@ def list_members(record: type[Struct]) -> Iterator[list[str]]:
 
 
 def make_body(path: list[str]) -> Any:
-    # No member may be this.
+    # A reserved name.
     if not path:
         return -5
     return [make_body(path[1:])] if path[0] == "0" else {path[0]: make_body(path[1:])}

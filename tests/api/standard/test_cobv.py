@@ -1,4 +1,4 @@
-"""``cobv``: every rule of the standard on charges with a due date, through the door, on a real database."""
+"""``cobv``: every rule on charges with a due date, through the central bank's API with a real database."""
 
 import json
 from datetime import UTC, date, datetime
@@ -132,7 +132,7 @@ FORM: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
     ),
     ({"valor": {"original": "100.00", "multa": "2.00"}}, [("cobv.valor.multa", "2.00")]),
     ({"valor": {"original": "100.00", "desconto": {}}}, [("cobv.valor.desconto.modalidade", None)]),
-    # All at once, in the order in which the standard lists what breaks its rules.
+    # All at once, in the standard's order of violations.
     (
         {
             "calendario": {"dataDeVencimento": "x"}, "devedor": {}, "chave": "x", "solicitacaoPagador": 1,

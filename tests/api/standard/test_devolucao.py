@@ -1,4 +1,4 @@
-"""``devolucao``: every rule of the standard on refunds, through the door, on a real database."""
+"""``devolucao``: every rule on refunds, through the central bank's API with a real database."""
 
 from datetime import timedelta
 from typing import Any
@@ -69,7 +69,7 @@ async def test_what_failed_says_why_and_leaves_its_money_to_others(door: Api, se
     assert failed["motivo"].startswith("AC07: ")
     assert len(failed["motivo"]) == 140
     assert "liquidacao" not in failed["horario"]
-    # What was asked under this id stays what it is; a new id tries again.
+    # The request under this id keeps its result; a new id tries again.
     assert (await door.put(f"/v2/pix/{e2e}/devolucao/1", {"valor": "10.00"})).body == failed
     assert (await door.put(f"/v2/pix/{e2e}/devolucao/2", {"valor": "10.00"})).status == 201
 
@@ -119,7 +119,7 @@ async def test_the_path_is_judged_before_the_body(
 async def test_a_used_id_is_a_replay_or_refused(door: Api, e2e: str) -> None:
     path = f"/v2/pix/{e2e}/devolucao/Abc"
     first = await door.put(path, {"valor": "4.00"})
-    # Contents are compared as they are understood: nulls, defaults and extras make no difference.
+    # Contents are compared by meaning: nulls, defaults and extras make no difference.
     again = await door.put(path, {"valor": "4.00", "natureza": "ORIGINAL", "descricao": None, "x": 1})
     assert (again.status, again.body) == (201, first.body)
     for other in ({"valor": "4.01"}, {"valor": "4.00", "descricao": "x"}):
@@ -159,12 +159,12 @@ async def test_refunds_of_the_other_door_have_a_fit_id(door: Api, service: Servi
     ]  # fmt: skip
     for each in shown:
         assert (await door.get(f"/v2/pix/{e2e}/devolucao/{each['id']}")).body == each
-    # An id that its caller gave at the other door is taken: the same refund is answered, another is refused.
+    # An id from the other API is taken: the same refund is returned, another one refused.
     assert (await door.put(f"/v2/pix/{e2e}/devolucao/fits1", {"valor": "2.00"})).status == 400
     await make("fits2")
     again = await door.put(f"/v2/pix/{e2e}/devolucao/fits2", {"valor": "1.00"})
     assert (again.status, again.body["id"]) == (201, "fits2")
-    # One that only names it on the network was given by nobody, so it is never the same refund.
+    # An id that is only used on the network was chosen by no caller, so it is never the same refund.
     nameless = shown[4]["id"]
     assert told(await door.put(f"/v2/pix/{e2e}/devolucao/{nameless}", {"valor": "1.00"}))[2] == [("id", nameless)]
     mine = await refund_usecases.read_refund_by_external_id(service.context, caller, f"{e2e}:taken")
@@ -177,7 +177,7 @@ async def test_a_number_of_the_other_door_takes_no_id_from_a_caller(
     door: Api, service: Service, caller: Caller, e2e: str, external_id: str | None, *, is_contract_first: bool
 ) -> None:
     request = RefundRequest(end_to_end_id=e2e, amount_cents=400, external_id=external_id)
-    # Its number, whichever comes first: each takes one.
+    # Its number, whichever comes first: each request takes one.
     number = str(await service.context.ids.refund_id() + (1 if is_contract_first else 2))
     path = f"/v2/pix/{e2e}/devolucao/{number}"
     shown: dict[str, Any] = {}
@@ -189,7 +189,7 @@ async def test_a_number_of_the_other_door_takes_no_id_from_a_caller(
             assert (await door.put(path, {"valor": "4.00"})).status == 201
         before = shown
         shown = {each["id"]: each for each in (await door.get(f"/v2/pix/{e2e}")).body["devolucoes"]}
-        # What was shown under a name keeps it.
+        # A refund keeps the name under which it was shown.
         assert before.items() <= shown.items()
         assert len(shown) == len(before) + 1
     again = await door.put(path, {"valor": "4.00"})

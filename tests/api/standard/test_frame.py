@@ -1,4 +1,4 @@
-"""The standard's door: where it is, in which order it refuses, and what its problems look like."""
+"""The central bank's API: its paths, the order of its checks, and its problem documents."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def _answers(standard_use_cases: UseCases) -> None:
 
 
 def kind(answer: Answer) -> str:
-    """The type of a problem, after its form was checked."""
+    """The type of a problem, after a check of its form."""
     problem = answer.body
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-request-id"] == problem["correlationId"]
@@ -149,7 +149,7 @@ def test_a_query_is_read_as_it_is_asked_for() -> None:
 
 
 def test_every_operation_is_told_apart_in_metrics() -> None:
-    # What is not offered is one operation, however many paths lead to it.
+    # All operations that are not offered count as one, however many paths there are.
     assert len({(row.id, row.method, row.path) for row in OPERATIONS}) == len(OPERATIONS)
     for row in OPERATIONS:
         assert row.id == "nao_contratado" or sum(other.id == row.id for other in OPERATIONS) == 1, row.id

@@ -1,4 +1,4 @@
-"""Lists of the standard's door: instants at the precision at which they are shown, pages, and what is wrong with them."""
+"""Lists of the central bank's API: instants in the displayed precision, pages, and errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""``loc``: every rule of the standard on locations, through the door, on a real database."""
+"""``loc``: every rule on locations, through the central bank's API with a real database."""
 
 from typing import Any
 
@@ -77,11 +77,11 @@ async def test_another_location_alone_is_no_revision(door: Api) -> None:
     assert put.body["pixCopiaECola"] != made["pixCopiaECola"]
     for place in (first, made["loc"]):
         assert "txid" not in (await door.get(f"/v2/loc/{place['id']}")).body
-    # With something else it is one, and only one.
+    # With another charge it is one, and only one.
     both = await door.patch(PATH, {"loc": {"id": first["id"]}, "solicitacaoPagador": "?"})
     assert (both.body["revisao"], both.body["loc"]["id"]) == (1, first["id"])
     assert (await door.get(f"{PATH}?revisao=0")).body["loc"]["id"] == first["id"]
-    # A location that was taken away is no part of what it says either.
+    # Neither does it name a location that was taken away.
     await door.call("DELETE", f"/v2/loc/{first['id']}/txid")
     bound = await door.patch(PATH, {"loc": {"id": second["id"]}})
     assert (bound.status, bound.body["revisao"], bound.body["loc"]["id"]) == (200, 1, second["id"])

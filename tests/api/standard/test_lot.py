@@ -1,4 +1,4 @@
-"""``lotecobv``: lots of charges with a due date, through the door and a worker's part, on a real database."""
+"""``lotecobv``: lots of charges with a due date, through the central bank's API and a worker, with a real database."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ async def test_its_charges_are_made_by_a_worker_one_by_one(door: Api, service: S
     asked = await door.put(PATH, a_lot(an_item(1), an_item(2, chave="nobody@example.com"), an_item(3)))
     assert (asked.status, asked.content) == (202, b"")
     assert await statuses(door) == [PROCESSING] * 3
-    # What is under way is the lot's alone.
+    # Requests under way belong to the lot alone.
     body = {name: value for name, value in an_item(1).items() if name != "txid"}
     assert told(await door.put(f"/v2/cobv/{a_txid(1)}", body))[2] == [("txid", a_txid(1))]
     assert (await door.get(f"/v2/cobv/{a_txid(1)}")).status == 404
@@ -80,7 +80,7 @@ async def test_its_charges_are_made_by_a_worker_one_by_one(door: Api, service: S
     assert problem["type"] == f"{TYPE_PREFIX}CobVOperacaoInvalida"
     assert [row["propriedade"] for row in problem["violacoes"]] == ["cobv.chave"]
     assert (await door.get(f"/v2/cobv/{a_txid(3)}")).body["revisao"] == 0
-    # A refused creation stays the lot's, and another request of the lot makes it.
+    # A refused creation stays in the lot, and a later request of the lot creates it.
     assert told(await door.put(f"/v2/cobv/{a_txid(2)}", body))[2] == [("txid", a_txid(2))]
     assert (await door.patch(PATH, {"cobsv": [{"txid": a_txid(2), "chave": KEY}]})).status == 202
     await work(service)
@@ -112,7 +112,7 @@ async def test_a_refused_change_leaves_the_charge(door: Api, service: Service) -
     assert await statuses(door) == [REFUSED, CREATED]
     assert (await door.get(f"/v2/cobv/{a_txid(1)}")).body["valor"]["original"] == "100.00"
     assert (await door.get(f"/v2/cobv/{a_txid(2)}")).body["status"] == REMOVAL["status"]
-    # It is a charge like others, and may be changed alone.
+    # It is an ordinary charge, and can be changed alone.
     assert (await door.patch(f"/v2/cobv/{a_txid(1)}", {"valor": {"original": "2.00"}})).status == 200
 
 
@@ -156,7 +156,7 @@ async def test_a_lot_has_the_charges_of_its_first_request_and_no_others(door: Ap
     # In no other lot either, nor one that is a charge already.
     assert told(await door.put("/v2/lotecobv/8", a_lot(an_item(4), an_item(2))))[2] == refused
     assert (await door.get("/v2/lotecobv/8")).status == 404
-    # Another holder's numbers and txids are its own.
+    # Another holder's numbers and txids are separate.
     assert (await door.get(PATH, token="other")).status == 404
     await work(service)
 
@@ -191,9 +191,9 @@ async def test_a_page_of_lots_is_bounded(door: Api, service: Service, caller: Ca
     with pytest.raises(Violated) as violated:
         await list_lots(service.context, caller, Span(page_size=100), bounds)
     assert [(row.property, row.value) for row in violated.value.rows] == [("paginacao.itensPorPagina", "100")]
-    # One alone is shown whatever it has.
+    # A single one is shown whatever its size.
     assert len((await list_lots(service.context, caller, Span(page_size=1), bounds)).items) == 1
-    # However few are read at one go.
+    # However few are read at once.
     found = await list_lots(service.context, caller, Span(page_size=100), PageBounds(read_at_once=5))
     assert [len(lot.items) for lot in found.items] == [4] * 3
 
@@ -221,7 +221,7 @@ async def test_a_txid_of_a_charge_that_is_there_is_in_no_lot(door: Api, service:
     body = {name: value for name, value in an_item(1).items() if name != "txid"}
     assert (await door.put(f"/v2/cobv/{a_txid(1)}", body)).status == 201
     assert told(await door.put(PATH, a_lot(an_item(1), an_item(2))))[2] == [("loteCobV.cobsV", a_txid(1))]
-    # Nor an immediate charge under a txid that a lot has.
+    # Nor an immediate charge under a txid of a lot.
     assert (await door.put(PATH, a_lot(an_item(2, valor={})))).status == 202
     immediate = {"valor": {"original": "1.00"}, "chave": KEY}
     for _ in range(2):
@@ -339,7 +339,7 @@ async def test_without_codes_no_lot_is_taken(services: Services, door: Api, serv
     context = structs.replace(service.context, policy=cannot)
     other = open_door(services, context, caller)
     assert told(await other.put("/v2/lotecobv/8", a_lot(an_item(3))))[:2] == (400, "LoteCobVOperacaoInvalida")
-    # Nor is what was taken before made.
+    # Nor are earlier accepted ones created.
     await do_due_items(context, SLOTS, 10)
     assert await statuses(door) == [REFUSED] * 2
 
@@ -374,7 +374,7 @@ async def test_of_requests_before_others_a_part_is_looked_at_and_all_done(door: 
             changes = [{"txid": item["txid"], "valor": {"original": f"{reais}.00"}} for item in items]
             assert (await door.patch(f"/v2/lotecobv/{number}", {"cobsv": changes})).status == 202
     taken = [(await do_due_items(service.context, SLOTS, 10))[0] for _ in range(32 + 1)]
-    # Sixteen requests of each slot are looked at, which are those of two charges; as many more as have failed.
+    # Sixteen requests of each slot are read, which belong to two charges; as many more as have failed.
     assert (taken[0], sum(taken) > 100) == (4, True)
     first = {ItemKey(row["holder_id"], 1, 0) for row in await service.fetch("select holder_id from charge_lot")}
     assert (await do_due_items(service.context, SLOTS, 10, first))[0] > 0

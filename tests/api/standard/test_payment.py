@@ -1,4 +1,4 @@
-"""``GET /pix``: every received Pix, its filters and its pages, through the door, on a real database."""
+"""``GET /pix``: every received Pix, its filters and its pages, through the central bank's API with a real database."""
 
 import itertools
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ ALL = "inicio=2026-01-01T00:00:00Z&fim=2027-01-01T00:00:00Z"
 
 
 async def be_paid(service: Service, **changes: Any) -> str:
-    """A Pix from outside, settled; afterwards a second has passed."""
+    """A settled Pix from outside; afterwards a second has passed."""
     report = structs.replace(credit_report(service, txid=changes.pop("txid", None)), **changes)
     await receive_credit(service.context, report)
     service.clock.advance(seconds=1)
@@ -66,14 +66,14 @@ async def test_all_that_settled_is_listed_newest_first(door: Api, service: Servi
         assert (await door.get(f"/v2/pix/{each['endToEndId']}")).body == each
     for other in (refused, under_way.end_to_end_id, sent.transfer.end_to_end_id):
         assert (await door.get(f"/v2/pix/{other}")).status == 404
-    # The payee of a book transfer received it; no key and no code is needed for that.
+    # The payee of a book transfer received it; that needs no key and no code.
     (theirs,) = (await door.get(f"/v2/pix?{ALL}", token="other")).body["pix"]
     assert theirs["endToEndId"] == sent.transfer.end_to_end_id
 
 
 @pytest.fixture
 async def paid(service: Service, caller: Caller) -> dict[str, str]:
-    """Pix by what is special about each, the oldest first."""
+    """A Pix of each special kind, the oldest first."""
     charge = await make_charge(service, caller)
     found = {"key": await be_paid(service), "charge": await be_paid(service, txid=charge.txid), "txid": charge.txid}
     company = structs.replace(outside_party(), tax_id="11444777000161")
@@ -128,7 +128,7 @@ async def test_an_instant_that_was_shown_finds_its_item(door: Api, service: Serv
     horario = (await door.get(f"/v2/pix/{first}")).body["horario"]
     assert horario == "2026-07-01T15:00:00.123Z"
     assert await names(door, f"inicio={horario}&fim={horario}") == [first]
-    # A plus need not be encoded, and may be.
+    # A plus may be encoded or not.
     local = "2026-07-01T17:00:00.123+02:00"
     assert await names(door, f"inicio={local}&fim={quote(local)}") == [first]
     assert await names(door, f"inicio=2026-07-01T15:00:00.123987Z&fim={ALL[-20:]}") == [second]
@@ -165,7 +165,7 @@ async def test_a_search_is_bounded(door: Api, paid: dict[str, str], monkeypatch:
     assert received.SEARCHED_MAX > 3
     answer = await door.get(f"/v2/pix?{ALL}&cpf=12345678909")
     assert [row["propriedade"] for row in answer.body["violacoes"]] == ["inicio"]
-    # By its txid it is found in whatever interval.
+    # By its txid it is found in any period.
     assert await names(door, f"{ALL}&cpf=12345678909&txid={paid['txid']}")
 
 
@@ -180,7 +180,7 @@ async def test_hours_that_are_over_are_counted_once(door: Api, service: Service,
     assert counted == 1
     await be_paid(service)
     assert len(await names(door, ALL)) == 4
-    # Moved back, the clock lets hours be that were over.
+    # Set back, the clock lets counted hours begin again.
     async with service.context.pool.acquire() as connection:
         await received_store.forget_hours(connection)
         assert await connection.fetchval(known) == 0
@@ -194,12 +194,12 @@ async def test_hours_that_are_over_are_counted_once(door: Api, service: Service,
 @pytest.mark.long
 async def test_what_the_network_dated_back_is_listed_when_the_network_says(door: Api, service: Service) -> None:
     hours = [0, 3, 0, 0, 30, 0, -2, 1]
-    """By how many hours each is dated back, one every forty minutes."""
+    """Dated back by how many hours, one every forty minutes."""
     horarios: dict[str, datetime] = {}
     for number, back in enumerate(hours):
         now = service.clock.now()
         report = credit_report(service, txid="PEDIDO1" if number % 2 else None)
-        # A few seconds from ours are no other instant.
+        # A few seconds more or less make another instant.
         networks = now - timedelta(hours=back, seconds=0 if back else 20)
         await receive_credit(service.context, structs.replace(report, settled_at=networks))
         shown = (await door.get(f"/v2/pix/{report.end_to_end_id}")).body["horario"]

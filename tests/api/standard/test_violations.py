@@ -1,4 +1,4 @@
-"""Members and parameters, read one by one: what is right, and the row of what is wrong."""
+"""Members and parameters, one by one: valid values, and the violation of each invalid one."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``webhook``: every rule of the standard on setting, reading, listing and removing one, on a real database."""
+"""``webhook``: every rule on setting, reading, listing and removing webhooks of keys, with a real database."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What Efi's face tells of a code before anybody pays it."""
+"""The simulated Efi's answer about a code before its payment."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What Efi's own test environment does by itself after a send."""
+"""Behaviour of Efi's own test environment after a transfer."""
 
 from typing import cast
 
@@ -21,7 +21,7 @@ from support.webhooks import eventually
 
 
 class Control:
-    """A sandbox in which a send settles at the second look."""
+    """A sandbox in which a transfer settles at the second look."""
 
     def __init__(self) -> None:
         self.asked_count = 0
@@ -71,7 +71,7 @@ async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) ->
 
 
 class Away:
-    """A sandbox that is away when a charge is made, and comes back."""
+    """A sandbox that is away when a charge is created, and comes back."""
 
     def __init__(self) -> None:
         self.paid: list[str] = []

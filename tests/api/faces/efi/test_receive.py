@@ -1,4 +1,4 @@
-"""What Efi's face tells the webhooks of keys again when it is asked to."""
+"""The simulated Efi resends the webhooks of keys on request."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ async def test_what_was_told_of_some_pix_goes_again_by_its_kind(bank: Bank) -> N
         return [json.loads(each.body)["pix"][0] for each in receiver.received[-count:]]
 
     async with running_worker(bank.service):
-        # One after the other, since what is due together is told in one body.
+        # One after the other, because webhooks that are due together share a body.
         paid = await bank.be_paid(TXID)
         await receiver.wait_for(probes_count + 1)
         other = await bank.be_paid("other" * 6)
@@ -55,7 +55,7 @@ async def test_what_was_told_of_some_pix_goes_again_by_its_kind(bank: Bank) -> N
             (again,) = told(1)
             assert (again["endToEndId"], member in again) == (name, True), kind
         assert other not in str(told(3))
-        # In the bytes that it was told in.
+        # With the same bytes as the first time.
         assert receiver.received[-1].body in [each.body for each in receiver.received[:-1]]
         for kind, name in (("PIX_ENVIADO", paid), ("PIX_RECEBIDO", sent), ("DEVOLUCAO_RECEBIDA", sent)):
             assert (await resend(face, kind, name)).status == 202

@@ -1,4 +1,4 @@
-"""What any test may ask for: ``database`` is a fresh, migrated PostgreSQL database of its own, ``service`` a service on it."""
+"""Fixtures for any test: ``database`` is a fresh, migrated PostgreSQL database, ``service`` a service on it."""
 
 import os
 import shutil
@@ -19,8 +19,8 @@ from support.kept_pools import kept_pools
 from support.plain_logs import use_plain_logs
 from support.service import Service, open_holder, open_service
 
-# The same examples in every run, and none is refused for the time it took: what fails is the code, never the machine's day.
-# `HYPOTHESIS_PROFILE=search` looks for examples nobody has seen yet.
+# The same examples in every run, without a time limit, so that a failure is a defect of the code, not a slow machine.
+# `HYPOTHESIS_PROFILE=search` looks for new examples.
 settings.register_profile(
     "tests",
     deadline=None,
@@ -52,8 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Give each run a folder of its own.
 
-    Homes of PostgreSQL lie there, which runs as another user where the tests run as root. By default all runs share a folder,
-    and each run that starts closes it to other users.
+    It holds homes of PostgreSQL, which runs as another user if the tests run as root. By default all runs share a
+    folder, and each start of a run closes it to other users.
     """
     if config.option.basetemp is None and not hasattr(config, "workerinput"):
         config.option.basetemp = config.stash[_own_folder] = tempfile.mkdtemp(prefix="pixconnect-run-")
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: the tests that start processes wait for most of their time."""
+    """One worker more than cores, because tests that start processes mostly wait."""
     return (os.cpu_count() or 1) + 1
 
 
@@ -135,7 +135,7 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[postgres.Address
 
 
 class _Copies:
-    """The databases of one worker: used ones are emptied and used again where they can be."""
+    """The databases of one worker: used ones are emptied and used again if possible."""
 
     def __init__(self, server: postgres.Addresses, worker_id: str) -> None:
         self._server = server
@@ -171,7 +171,7 @@ async def database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
 
 @pytest.fixture
 async def new_database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
-    """The same, never used before: for tests that look at plans, which dead rows and statistics of other tests would change."""
+    """A database that was never used before, because dead rows and statistics of other tests would change plans."""
     copy = await _copies.take(is_new=True)
     yield copy.addresses
     await _copies.give_back(copy)
@@ -192,7 +192,7 @@ async def caller(service: Service) -> Caller:
 
 @pytest.fixture
 def home_folder() -> Iterator[Path]:
-    """An empty folder for a home, which a server's own user can enter; pytest's own folders are closed to it."""
+    """An empty folder for a home, which the server's user can enter, unlike the folders of pytest."""
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
     folder.chmod(0o711)
     yield folder

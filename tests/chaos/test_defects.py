@@ -1,4 +1,4 @@
-"""Defects that chaos must find can be planted: what they change stands in the service, and what comes of it is Python."""
+"""The defects for chaos can be planted: their old texts are in the service, and the result is valid Python."""
 
 import ast
 import subprocess
@@ -19,7 +19,7 @@ def test_each_defect_can_be_planted(tmp_path: Path) -> None:
         planted = defect.apply((ROOT / "src" / "pixconnect" / defect.file).read_text(encoding="utf-8"))
         ast.parse(planted, defect.name)
         (tmp_path / f"{defect.name}.py").write_text(planted, encoding="utf-8")
-    # A name that the file has no more would be an error, and not the defect.
+    # An unknown name would be an error instead of the defect.
     command = (
         sys.executable, "-m", "ruff", "check", "--quiet", "--isolated", "--no-cache", "--select", "F821", tmp_path,
     )  # fmt: skip

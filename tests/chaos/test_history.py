@@ -1,4 +1,4 @@
-"""The judge of histories finds each lie, and none in what can have happened."""
+"""The judge of histories finds each lie, and nothing in possible histories."""
 
 from collections.abc import Callable
 from typing import Any
@@ -79,10 +79,10 @@ def test_what_can_have_happened_is_believed() -> None:
         a_call(18, 1e12, status=NO_ANSWER, kind="payment", amount_cents=6),
         a_call(18, 19, status=422, kind="transfer", name="refused", amount_cents=5),
         a_call(18, 19, status=503),
-        # Of two payments of one charge the second one is refused.
+        # The second of two payments of one charge is refused.
         a_call(10.5, 18, kind="payment", amount_cents=PAYMENT_CENTS, state="ERROR"),
         a_call(10.5, 18, kind="payment", amount_cents=PAYMENT_CENTS, status=422),
-        # During the payment either is right.
+        # During the payment either value is right.
         a_call(10.2, 10.8, cents=AFTER[1]),
         a_call(10.2, 10.8, cents=AFTER[2]),
     ],

@@ -1,4 +1,4 @@
-"""What PostgreSQL's log says is judged by whole messages, and a broken sum by what it says."""
+"""PostgreSQL's log is judged by whole messages, and the sum of the books by its finding."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Two minutes of chaos, and every seed that has found something: nothing is lost, nothing done twice, no read is a lie."""
+"""Two minutes of chaos, and every seed that has ever found something."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +15,10 @@ pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 
 class Seed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One that is run for ever.
+    """A seed that is kept for ever.
 
     Attributes:
-        found: What was found by it, or why it is here.
+        found: Its finding, or the reason for keeping it.
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""The command line beside a database of the test's own, and beside a sandbox that really runs."""
+"""The command line beside a test database, and beside a running sandbox."""
 
 import os
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ def pixconnect(database: postgres.Addresses, tmp_path: Path) -> CommandLine:
 
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
-    """One for all tests that work as one of its holders does: they are the group `integrator`."""
+    """One for all tests of a holder's verbs: they are the group `integrator`."""
     with running_in_new_home() as installation:
         yield installation
 
 
 @pytest.fixture
 def sandbox(installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Installation:
-    """With an environment in which only its home is set, and the user has no other files of ours."""
+    """With only its home in the environment, and without other files of ours."""
     for name in os.environ:
         if name.startswith("PIXCONNECT_"):
             monkeypatch.delenv(name)

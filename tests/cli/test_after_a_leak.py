@@ -1,4 +1,4 @@
-"""What the guide says to do after a leak is done here, where a holder has two clients and one of them leaked."""
+"""The guide after a leak is followed for a holder with two clients, one of which leaked."""
 
 import re
 import shlex
@@ -50,7 +50,7 @@ async def test_what_the_guide_says_to_do_after_a_leak_finds_what_was_done(
             rows = pixconnect.json(*words)["entries"]
             assert ("client leaked", "endpoint add") in {(row["operator"], row["verb"]) for row in rows}
             continue
-        # The client was made by no verb here: as one that is deleted, it is found by its holder.
+        # No verb made the client here; once deleted, it is found by its holder.
         found = pixconnect.json(*words, "--holder-id", str(holder.holder_id))["activity"]
         assert {(row["client_id"], row["token_id"], row["peer"]) for row in found} == {
             ("leaked", "t-leaked", "198.51.100.9")

@@ -1,4 +1,4 @@
-"""The mode cannot be mistaken: every verb refuses what was made in the other one, in one line that says what to do."""
+"""The mode cannot be mistaken: every verb refuses the other mode's installation, in one line with the remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Both clients over real connections to a service that answers what a test has laid out."""
+"""Both clients over real connections to a service with prepared answers."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ EXPIRED = dict(
 
 
 class StubService:
-    """Answers with what a test has laid out, and remembers what it was asked."""
+    """Gives prepared answers, and keeps the requests."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, bytes, dict[str, str]]] = []
@@ -58,7 +58,7 @@ class StubService:
                 self.wfile.write(content)
 
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Say nothing."""
+                """Write no log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
         self.url = f"http://127.0.0.1:{self._server.server_port}"

@@ -1,4 +1,4 @@
-"""The client and the OpenAPI document say the same: every operation, every field of every record, every word."""
+"""The client agrees with the OpenAPI document: every operation, field, record and enumeration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPERATIONS: Mapping[tuple[str, str], Any] = {
     if "operationId" in operation
 }
 SHORTER = {"HolderBalance": "Balance", "WebhookEndpoint": "Endpoint", "WebhookDelivery": "Delivery"}
-"""Records whose names are long in the document, where they stand among many."""
+"""Records with longer names in the document, to distinguish them there."""
 JSON_TYPES = {
     str: "string", int: "integer", float: "number", bool: "boolean", date: "string", datetime: "string",
     msgspec.Raw: "object",
@@ -49,7 +49,7 @@ ENUMS = {name: one for name, one in vars(enums).items() if inspect.isclass(one) 
 
 
 def list_calls() -> Iterator[tuple[str, Call[Any], Call[Any]]]:
-    """Each method, asked for with all that it takes and with as little as it takes. What is given does not matter here."""
+    """Each method, called with all its arguments and with the required ones only. The values do not matter here."""
     for module in (_resources, _sandbox):
         for resource in vars(module).values():
             if not (inspect.isclass(resource) and issubclass(resource, Resource) and resource is not Resource):
@@ -84,7 +84,7 @@ def body_schema(operation: Any) -> Any:
 
 
 def shape_of_schema(schema: Any) -> Any:
-    """What a value is, in words that a Python type can be put into, too."""
+    """The type of a value, in words that also fit a Python type."""
     name = schema["$ref"].rpartition("/")[2] if "$ref" in schema else None
     schema = resolve(schema)
     if schema.get("enum"):
@@ -99,7 +99,7 @@ def shape_of_schema(schema: Any) -> Any:
 
 
 OURS: Final = frozenset(OWN_EVENT_NAMES)
-"""Events beyond the contract's, whose enumeration the document keeps as it is."""
+"""Unknown events pass, although the document's enumeration is closed."""
 
 
 def shape_of_type(annotation: Any) -> Any:
@@ -124,7 +124,7 @@ def is_same(schema: Any, own: Any) -> bool:
         return is_same(schema[0], own[0])
     if not isinstance(schema, frozenset):
         return schema == own
-    # Some fields can have some words of an enumeration only; where there is one, it is not always worth an enumeration.
+    # Some fields only allow part of an enumeration, which rarely deserves an enumeration of its own.
     return schema <= own if isinstance(own, frozenset) else len(schema) == 1 and own == "string"
 
 

@@ -1,4 +1,4 @@
-"""What the client decides, without a connection and without waiting: every step is answered by the test."""
+"""The client's decisions, without connections and waiting: the test answers every step."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def refused(status: int, code: str, **headers: str) -> Answer:
 
 
 class World:
-    """A service that does what was laid out, and a clock that only waiting moves."""
+    """A service with prepared answers, and a clock that only waiting moves."""
 
     def __init__(self, *outcomes: Answer | PixConnectError, lifetime_s: int = 300, retries: int = 4) -> None:
         self.outcomes = list(outcomes)

@@ -1,4 +1,4 @@
-"""What whoever installs the package gets."""
+"""The installed package."""
 
 import subprocess
 import sys

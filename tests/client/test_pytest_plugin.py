@@ -1,4 +1,4 @@
-"""The plugin for pytest, in runs of pytest of its own: the page's example, parallel workers, and runs that are killed."""
+"""The pytest plugin, in separate runs of pytest: the guide's example, parallel workers, and killed runs."""
 
 import fcntl
 import os
@@ -103,7 +103,7 @@ def test_the_clock_is_right_again(pix):
 
 
 def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """A run of pytest on what is in a folder; its service's data are kept for the runs to come."""
+    """A run of pytest on a folder; its service's data are kept for later runs."""
     cache = pages.ROOT / ".pytest_cache" / "plugin"
     command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", "-p", "no:randomly", *arguments]
     # A start of pytest closes the folder of all runs to other users, and with it the data of the tests' own servers.
@@ -125,7 +125,7 @@ def finish(run: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether there is a keeper, which ends after its service."""
+    """Whether a keeper runs, which ends after its service."""
     with (folder / "keeper.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,11 +141,11 @@ def test_the_example_works_and_tests_on_several_workers_see_nothing_of_each_othe
     (tmp_path / "test_marks.py").write_text(TESTS_OF_WRONG_MARKS, encoding="utf-8")
     status, said = finish(start(tmp_path, "-n", "2", "--cache-clear"))
     assert (status, "2 failed, 17 passed, 2 errors" in said) == (1, True), said
-    # What is wrong with a mark is one line.
+    # A wrong mark is reported in one line.
     assert "pixconnect: @pytest.mark.pix: it takes name, tax_id, balance, scopes, and no blance" in said
     assert "pixconnect: @pytest.mark.pix: scopes[0]: must be one of" in said
     assert "pix.inbox needs webhook.read and webhook.write among the scopes" in said
-    # What it was that failed, and what had happened until then.
+    # The failure, and the events until then.
     assert "no qrcode.approved external_id='order-8' came within 0 s" in said
     timeline = said[said.index("what happened to holder", said.index("came within 0 s")) :]
     for told in (

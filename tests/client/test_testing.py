@@ -1,4 +1,4 @@
-"""What the plugin for pytest is made of: who starts and ends the service, whose turn it is, and the inbox."""
+"""The parts of the pytest plugin: starting and ending the service, its lock, and the inbox."""
 
 import fcntl
 import json
@@ -21,7 +21,7 @@ from pixconnect_client.testing.inbox import Inbox
 from pixconnect_client.testing.lock import hold_sandbox
 from pixconnect_client.testing.service import NoService, RunHold, find_service
 
-# It does what the keeper sees of a service: it writes where it is, says that it is ready, and ends when it is told to.
+# It behaves as the keeper expects of a service: it writes its address, reports that it is ready, and ends on request.
 SERVICE = """
 import json, os, pathlib, signal, sys, time
 home = pathlib.Path(os.environ["PIXCONNECT_HOME"])

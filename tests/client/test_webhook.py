@@ -1,4 +1,4 @@
-"""Webhooks as the service signs them, read by the client; ``test_webhook_vectors`` has each refusal."""
+"""Webhooks as the service signs them, verified by the client; for errors see ``test_webhook_vectors``."""
 
 import re
 import time
@@ -105,7 +105,7 @@ def test_what_only_the_receivers_own_program_can_get_wrong_is_its_own_error() ->
 
 
 def sign_jws(kid: str = "one", event_id: int = 1, body: bytes = BODY, **changes: Any) -> dict[str, str]:
-    """As the service sends them to holder 7, but for what is changed of the header."""
+    """As the service sends them to holder 7, with the given changes of the header."""
     says = webhook_signature.jws_header(7, f"evt_{event_id}", SENT_S) | changes
     return {"webhook-id": "evt_1", "X-Webhook-Signature-JWS": KEYS[kid].sign_detached(body, says)}
 
@@ -167,7 +167,7 @@ NOTICE = b'{"pix":[{"endToEndId":"E1","txid":"t1","valor":"10.00","chave":"loja@
 def notice_headers(
     body: bytes = NOTICE, *, holder_id: int = 7, message: str = "pix_9", kid: str = "one"
 ) -> dict[str, str]:
-    """As the service sends it to the webhook of a key."""
+    """A webhook of a key."""
     jws = KEYS[kid].sign_detached(body, webhook_signature.jws_header(holder_id, message, SENT_S))
     return {"X-Webhook-Signature-JWS": jws, "webhook-id": message}
 

@@ -1,4 +1,4 @@
-"""Webhooks that all clients judge alike: the vectors that the TypeScript client's tests read, too."""
+"""Webhooks that all clients must judge alike: vectors shared with the TypeScript client's tests."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ VECTORS: Final[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "vector
 
 
 def judge(case: dict[str, Any]) -> Any:
-    """What the package says: id and name of the event, or each ``endToEndId`` of a notice."""
+    """The package's result: id and name of the event, or each ``endToEndId`` of a notice."""
     usual = VECTORS["notice" if case["form"] == "notice" else "event"]
     body = base64.b64decode(case["body_base64"]) if "body_base64" in case else case.get("body", usual).encode()
     window: Any = dict(now=lambda: case.get("now", VECTORS["now"]), tolerance_s=case.get("tolerance_s", 300))

@@ -1,6 +1,6 @@
-"""One service of real processes and one browser for all tests of the console in a worker.
+"""A service of real processes and a browser for all console tests of a worker.
 
-Another is in live mode and in this process.
+Another service is in live mode and in this process.
 """
 
 import json
@@ -36,7 +36,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 class Played:
-    """What tests do beside the browser, as a program of a holder's would."""
+    """Requests beside the browser, as from a program of a holder."""
 
     def __init__(self, installation: Installation) -> None:
         self.installation = installation
@@ -111,7 +111,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 class Door:
-    """Opens pages for somebody who has signed in; one sign-in serves all tests of a module."""
+    """Opens pages of signed-in visitors; one sign-in serves all tests of a module."""
 
     def __init__(self, browser: Browser, played: Played) -> None:
         self.browser = browser

@@ -1,4 +1,4 @@
-"""What somebody does in the console leaves one row of the audit where it was done, and none where it was refused."""
+"""Each act in the console leaves one row of the audit where it was done, and none where it was refused."""
 
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ class _Receivers(FakeReceivers):
 
 
 class _Control:
-    """A network that takes whatever rules it is given."""
+    """A network that accepts any rules."""
 
     async def call(self, what: Any, asked: Any) -> Any:
         return [] if asked is None else asked
@@ -71,7 +71,7 @@ async def _ask(operator: Operator, name: str, asked: str) -> InquiryAnswer:
 
 
 class _Deed:
-    """What the sandbox is asked for, which it does, refuses, or says nothing about."""
+    """Requests to the sandbox, which does them, refuses them, or gives no answer."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -91,11 +91,11 @@ class Act(Struct, frozen=True, kw_only=True):
     refused_fields: Mapping[str, str] = {}
     leaves: int = 1
     is_operators: bool = False
-    """No holder's visitor may do it."""
+    """Forbidden for a holder's visitor."""
 
 
 async def _wait_for_operators(console: InProcess) -> list[int]:
-    """Make two transfers that wait for an operator's yes, and answer their ids."""
+    """Make two transfers that wait for an operator's approval, and return their ids."""
     payer = await open_holder(console.service, account_number="9009", funds_cents=1000)
     await set_holder(as_operator(console.service.context), payer.holder_id, HolderChanges(approve_new_payees=True))
     request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
@@ -103,7 +103,7 @@ async def _wait_for_operators(console: InProcess) -> list[int]:
 
 
 async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> list[Act]:
-    """Each form of the console, in an order in which all can be done, with one that is refused."""
+    """Each form of the console, in a possible order, with a refused one."""
     added = await browser.post("/endpoints", {"url": "https://shop.example/a"})
     assert added.status == 200
     charge = await make_charge(console.service, caller)
@@ -231,8 +231,8 @@ async def _check_that_all_forms_are_among(console: InProcess, acts: list[Act]) -
     known = {(act.path.split("?")[0]).rstrip("/") for act in acts}
     forms = {row.path for row in pages.ROUTES if row.method == "POST" and not row.is_public}
     missing = {form for form in forms if not any(_fits(form, path) for path in known)}
-    # The first writes a file of what its visitor may read, and changes nothing; the others are about cases of an account, of
-    # which a sandbox has none: test_cases.py.
+    # The first writes a file of what its visitor may read, and changes nothing. The others are about cases of an
+    # account, which a sandbox does not have: test_cases.py.
     assert missing == {"/ledger/saving", *(f"/audit/cases/{{id}}/{act}" for act in ("adjust", "answer", "end"))}
 
 
@@ -272,7 +272,7 @@ async def test_an_unknown_outcome_is_kept_as_that(console: InProcess, caller: Ca
 async def test_what_is_not_recorded_is_not_done(
     console: InProcess, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row is of the same transaction: where the audit cannot be written, nothing changes."""
+    """The row is in the same transaction: if the audit cannot be written, nothing changes."""
     holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
     assert (await holder.post("/endpoints", {"url": "https://shop.example/a"})).status == 200
     [before] = await console.service.fetch("select * from webhook_endpoint")
@@ -309,7 +309,7 @@ async def _do(browser: Browser, act: Act, *, refused: bool = False) -> Answer:
 
 
 def _stub_transfer(monkeypatch: pytest.MonkeyPatch, caller: Caller) -> None:
-    """A transfer 5 that was sent, which no rail of these tests could settle."""
+    """A sent transfer 5, which the fake rail never settles."""
     read = sandbox.timeline.read_timeline
 
     async def read_timeline(context: Any, viewer: Any, kind: Any, resource_id: int) -> Any:

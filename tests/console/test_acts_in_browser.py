@@ -1,4 +1,4 @@
-"""What people do in the console beside each other and against a wrong guess, in a browser."""
+"""Concurrent visitors and wrong guesses in the console, in a browser."""
 
 import json
 import re
@@ -41,7 +41,7 @@ async def test_whoever_acts_second_gets_a_clear_page_and_nothing_is_done_twice(p
     charge = played.charge(own, 500)
     endpoint = dict(url=f"{played.base_url}/livez", secret="s" * 32, event_types=["qrcode.expired"])
     made = played.call(own, "POST", "/v1/webhook/endpoints", endpoint)
-    # Without script the second sees what was there when the page was loaded.
+    # Without a script the second visitor sees the state at loading.
     async with door.operator() as page, door.holder(own, java_script_enabled=False) as other:
         for each in (page, other):
             await each.goto(f"/sandbox/phone/{charge['id']}")
@@ -67,7 +67,7 @@ async def _deposit(page: Page, amount: str) -> None:
 
 
 async def _sign_in(page: Page, password: str, code: str | TOTP) -> str:
-    """Fill in the form, and send it; a code of now is read last, as it is not good for long. Gives the code."""
+    """Fill in the form and send it; the code is read last, because it expires soon. Returns the code."""
     await page.goto("/sign-in?as=operator")
     await page.fill("[name=name]", "maria")
     await page.fill("[name=password]", password)
@@ -87,7 +87,7 @@ async def test_a_long_file_is_written_while_a_page_counts(played: Any, door: Any
         await page.get_by_role("button", name="Save as CSV").click()
         await page.wait_for_url(re.compile("/ledger/saving"))
         await expect(page.locator("progress")).to_have_count(1)
-        # It comes by itself, with a script by events and without one by loading again.
+        # It appears by itself: by events with a script, otherwise by reloading.
         await expect(page.locator(".big-amount")).to_have_text("10,001 of 10,001 lines")
         async with page.expect_download() as downloading:
             await page.get_by_role("link", name="Download the file").click()
@@ -111,7 +111,7 @@ _LONG_LEDGER = """
 
 async def _write_long_ledger(home: Path, holder_id: int, count: int) -> None:
     owner = await asyncpg.connect(EmbeddedPostgres(home).owner_url, server_settings={"search_path": "pixconnect"})
-    # So many deposits would take minutes: they are written past the triggers that would judge each.
+    # So many deposits would take minutes, so they are written without the triggers that check them.
     await owner.execute("set session_replication_role = replica")
     await owner.execute(_LONG_LEDGER, holder_id, count)
     await owner.close()

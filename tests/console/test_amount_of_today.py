@@ -1,4 +1,4 @@
-"""What a charge with a due date asks for today, and why, on its page and on a payer's phone."""
+"""Today's amount of a charge with a due date and its reasons, on the charge's page and on a payer's phone."""
 
 import re
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""What is said when something goes wrong, without a service behind it."""
+"""Error pages, without a service behind them."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,7 @@ def _visit(language: str = "en") -> Any:
         (errors.OutcomeUnknown("nobody knows"), 504, "We do not know yet whether it was done"),
         (errors.NotFound("id: there is no such charge"), 404, "Not found"),
         (errors.InsufficientFunds("amount: is more than the available funds"), 422, "That was refused"),
-        # Shortly, for a page costs a hundred times as much and a stranger may ask for very many.
+        # Shortly, because a page is expensive and a stranger may request very many.
         (errors.RateLimited("too many requests", 42), 429, "too many requests"),
         (errors.PayloadTooLarge("form: must have at most 9 bytes"), 413, "form: must have at most 9 bytes"),
         (HTTPException(400, "too many parts"), 400, "That request is not valid"),

@@ -1,4 +1,4 @@
-"""What an institution says of one Pix, asked for in the console: recorded by the operator's name, and told in words."""
+"""Asking an institution about one Pix in the console: recorded with the operator's name, and answered in words."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,7 +19,7 @@ UNKNOWN = "E99999999202607011500AAAAAAAAAAA"
 
 
 class Desk(Struct, frozen=True, kw_only=True):
-    """An operator's browser before the console of a service that has an account."""
+    """An operator's browser at the console of a service with an account."""
 
     shop: Shop
     console: InProcess

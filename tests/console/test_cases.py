@@ -1,4 +1,4 @@
-"""Open cases in the console, one with who looked at it, and what operators do about it."""
+"""Open cases in the console, with a note of an operator, and acts on them."""
 
 import asyncpg
 import pytest
@@ -103,7 +103,7 @@ async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else
             assert (await ana.post(path, {field: "found", "csrf": "0" * 64})).status == 403
         assert "case" not in {verb.split()[0] for verb, _ in await console.audited()}
         assert "has an id" in (await ana.post(f"{PATH}/{row['id']}/adjust", {"kind": "found"})).content.decode()
-        # Whoever takes the console over may propose to adjust, and neither to close an account nor to let more leave it.
+        # With a stolen console one can propose adjustments, but neither close an account nor raise its allowance.
         for act in ("close", "allow"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await console.operator.pool.execute(

@@ -32,7 +32,7 @@ async def test_what_was_asked_stands_beside_what_was_paid(live: Service) -> None
     assert ("777,00" in page, "Asked for, and paid otherwise" in page, "1.234,56" in page) == (True, True, True)
     listed = await read(payments.list_payments(visit(live, "/charges"), browse.CHARGES))
     assert "asked for" in listed
-    # Who has the payer's receipt knows nothing but the reference.
+    # The receipt of a payer only has the reference.
     every = await search.find_anything(shop.context, Viewer(holder_id=None, scopes=frozenset(SCOPES)), reference)
     assert [one.kind for one in every] == ["charge", "transfer"]
     found = every[0]

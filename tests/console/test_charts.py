@@ -1,4 +1,4 @@
-"""Charts: bars stand where their numbers say."""
+"""The bars of charts match their numbers."""
 
 from datetime import UTC, datetime, timedelta
 

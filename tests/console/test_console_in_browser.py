@@ -1,4 +1,4 @@
-"""The console as a browser shows it, against a whole service: who comes in, what is seen, what is refused."""
+"""The console in a browser, against a whole service: signing in, pages, refusals."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -154,7 +154,7 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
             await expect(page.get_by_role(role)).to_have_count(1)
         await expect(page.get_by_role("navigation", name="Sections")).to_have_count(1)
         await expect(page.get_by_role("link", name="Charges", exact=True)).to_have_attribute("aria-current", "page")
-        # The first key of whoever has no mouse leads past the menu.
+        # The first key of a visitor without a mouse leads past the menu.
         await page.keyboard.press("Tab")
         await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         await page.keyboard.press("Enter")
@@ -165,7 +165,7 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
             await expect(focused).to_be_focused()
         await page.keyboard.press("/")
         await expect(page.locator("#find")).to_be_focused()
-        # What is typed there is no command.
+        # Text in a field is no command.
         await page.keyboard.type("?j")
         await expect(page.locator("#find")).to_have_value("?j")
         await page.keyboard.press("Escape")
@@ -184,7 +184,7 @@ async def test_each_kind_of_page_is_accessible_asks_no_other_host_and_keeps_poli
         asked.add(request.url.partition("?")[0])
 
     def complain(text: str) -> None:
-        # A page that says no is not broken.
+        # A page with an error status is not broken.
         if "Failed to load resource: the server responded with a status of 4" not in text:
             complaints.append(text)
 
@@ -203,7 +203,7 @@ async def test_each_kind_of_page_is_accessible_asks_no_other_host_and_keeps_poli
             for path in await _list_things(page, played, shop):
                 await page.goto(path)
                 await check_every_look(page, WIDTHS)
-            # A secret is shown in the answer to a form alone.
+            # A secret is only shown in the answer to a form.
             await page.goto(f"/endpoints/{shop.failing['id']}")
             await page.get_by_role("button", name="Replace the secret").click()
             await expect(page.get_by_role("link", name="I have saved it")).to_be_visible()
@@ -218,7 +218,7 @@ async def test_each_kind_of_page_is_accessible_asks_no_other_host_and_keeps_poli
 
 
 async def _list_things(page: Page, played: Any, shop: Shop) -> list[str]:
-    """A page of each thing that there is."""
+    """A page of each kind of resource."""
     [refund] = played.call(shop.holder, "GET", "/v1/connect/refund/list")
     waiting = played.charge(shop.holder, 4990)
     due = _ask_with_due_date(played, shop)

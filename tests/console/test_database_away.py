@@ -1,4 +1,4 @@
-"""The console while its database is away: a clear page, with a script and without, and the same session when it is back."""
+"""The console while its database is away: a clear page with and without a script, and the same session afterwards."""
 
 import asyncio
 import base64
@@ -46,7 +46,7 @@ async def test_a_page_says_that_the_database_is_away_and_returns(home_folder: Pa
                     assert answer is not None
                     assert answer.status == 503, path
                     await _expect_clear(page)
-                # Who has not signed in learns no more.
+                # A visitor who has not signed in sees no more than that.
                 async with await browser.new_context(**address | dict(java_script_enabled=False)) as other:
                     door = await other.new_page()
                     await door.goto("/sign-in")
@@ -56,7 +56,7 @@ async def test_a_page_says_that_the_database_is_away_and_returns(home_folder: Pa
                     await _expect_clear(door)
                 await postgres.start()
                 async with asyncio.timeout(TIMEOUT_MS / 1000):
-                    # Whoever comes before the console has seen the database again is refused at once.
+                    # Requests before the console has seen the database again are refused at once.
                     while (answer := await page.goto("/charges")) is None or answer.status == 503:  # noqa: ASYNC110  nobody tells
                         await asyncio.sleep(0.1)
                 assert answer.status == 200

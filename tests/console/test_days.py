@@ -1,7 +1,7 @@
-"""Both days of the guide are lived through as it tells them, word by word, in a browser.
+"""Both days of the console's guide are followed word by word, in a browser.
 
-What is bold in a step leads on by the menu, what is slanted is pressed or chosen, and what stands in code is seen. A step that
-says what the page does not have fails; what a step leaves to whoever reads it is done here.
+Bold text in a step is a menu entry, slanted text is pressed or chosen, and code is seen. A step with words that the
+page lacks fails. What a step leaves to the reader is done here.
 """
 
 import re
@@ -23,7 +23,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "console.md").read_text
 _DAYS_OF_FAILING_S = 4 * 86_400
 
 Doings = dict[tuple[int, str], Callable[[Page], Awaitable[None]]]
-"""What is done at a step before a word of it is followed."""
+"""What is done at a step before its words are followed."""
 
 
 async def test_a_developers_day_is_as_the_guide_tells_it(played: Any, door: Any) -> None:
@@ -119,7 +119,7 @@ async def _press(page: Page, word: str) -> None:
     choice = page.locator(".pick label", has_text=word)
     if await choice.count():
         await choice.click()
-        # What is chosen is asked for at once.
+        # A choice is applied at once.
         await page.wait_for_url(re.compile("status="))
         return
     pressed: Locator = main.get_by_role("button", name=word, exact=True)

@@ -1,4 +1,4 @@
-"""What strangers and visitors send to the console that no page of it would: long, hostile, too much, for ever."""
+"""Requests that no page of the console sends: long, hostile, too many, endless."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ HOSTILE = (
 async def console(service: Service, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[InProcess]:
     monkeypatch.setattr(application, "LIMITED_AFTER_S", LIMITED_AFTER_S)
     async with open_console(service) as opened:
-        # What was spent stays spent, however long a test takes.
+        # A used budget stays used, however long a test takes.
         opened.console._paces._monotonic_s = lambda: 0.0
         yield opened
 
@@ -47,7 +47,7 @@ def _hostile(text: str) -> str:
 
 
 async def _list_targets(console: InProcess, monkeypatch: pytest.MonkeyPatch, session: NewSession) -> list[str]:
-    """Every page with each hostile text in its path, and in each parameter that it reads of its query."""
+    """Every page with each hostile text in its path, and in each parameter of its query."""
     read: set[str] = set()
     monkeypatch.setattr(QueryParams, "get", lambda self, name, default=None: read.add(name) or default)
     monkeypatch.setattr(QueryParams, "getlist", lambda self, name: read.add(name) or [])
@@ -67,7 +67,7 @@ async def _list_targets(console: InProcess, monkeypatch: pytest.MonkeyPatch, ses
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
 async def test_no_address_is_a_defect(console: InProcess, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Every page, with every hostile text at every place, for a reader, an operator and a holder; or a part of them."""
+    """Every page with every hostile text in every place, for a reader, an operator and a holder; or a part of them."""
     caller = await open_holder(console.service, funds_cents=100)
     await make_charge(console.service, caller)
     sessions = [await sign_in(console, "reader"), await sign_in(console, "operator")]
@@ -81,7 +81,7 @@ async def test_no_address_is_a_defect(console: InProcess, monkeypatch: pytest.Mo
                 answer = await console.nobody.of(session).get(target)
                 statuses.add(answer.status)
                 assert answer.status < 500, (target[:80], answer)
-    # Searches have a pace of their own.
+    # Searches have a limit of their own.
     assert statuses <= {200, 303, 307, 400, 403, 404, 414, 429}
     assert [line for line in logs if len(str(line)) > 2_000] == []
 
@@ -101,7 +101,7 @@ async def test_no_form_is_a_defect_whoever_sends_it(console: InProcess) -> None:
                 console.console._paces._buckets._buckets.clear()
                 for session in (reader, holder):
                     answer = await console.nobody.of(session).post(target, fields)
-                    # An act on what is not there, or by who may not; a long one is too large for the door.
+                    # An act on a missing resource, or without the right; a long one is too large to be accepted.
                     assert answer.status < 500 or "/sandbox" in row.path, (row.path, number, answer)
     assert all(len(str(line)) < 2_000 for line in logs)
     assert await console.audited() != []
@@ -151,10 +151,10 @@ async def test_a_stranger_is_slowed_down_and_who_has_a_session_at_the_same_addre
     assert statuses[-1] == 429
     refused = await console.nobody.get("/nothing")
     assert (refused.status, refused.headers["retry-after"], len(refused.content) < 100) == (429, "1", True)
-    # Who signed in where this process has not seen it gets in beside the flood.
+    # Sessions that this process has seen before are served beside the flood.
     newcomer = operator.of(await sign_in(console, "operator", "newcomer"))
     assert (await newcomer.get("/charges")).status == 200
-    # Tokens that nobody has are counted apart, and then the database is not asked.
+    # Unknown tokens are limited separately, and then the database is not asked.
     stranger = operator.of(NewSession(token="x" * 43, visitor=operator.session.visitor))  # type: ignore[union-attr]
     statuses = [(await stranger.get("/charges")).status for _ in range(NEWCOMERS.tokens_max + 5)]
     assert statuses[-1] == 429
@@ -256,7 +256,7 @@ async def test_the_oldest_page_of_a_session_gives_way(console: InProcess, operat
 
 def test_where_all_places_are_taken_who_has_most_gives_one_up() -> None:
     streams, held = Streams(), []
-    # Sixteen sessions of one holder take all there are.
+    # The sessions of one holder use all sixteen places.
     for number in range(STREAMS_MAX):
         held.append(streams.hold(number // OF_SESSION_MAX, 7))
         held[-1].__enter__()

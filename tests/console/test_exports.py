@@ -1,4 +1,4 @@
-"""Long files: how far one is, and whose it is."""
+"""Long exports: their progress, and their owners."""
 
 import asyncio
 import errno
@@ -91,7 +91,7 @@ async def test_a_session_has_one_file_of_its_own_a_holder_two_and_holders_togeth
         with pytest.raises(errors.ServiceUnavailable):
             exports.begin(session_id, lambda: pytest.fail("it was begun"), holder_id)
 
-    # One holder has as many sessions as it likes, and begins anew in each as often as it likes.
+    # One holder has many sessions, and begins many exports in each.
     for session_id in (1, 1, 2, 2):
         exports.begin(session_id, lambda: _export(gate), 7)
     refuse(3, 7)
@@ -169,12 +169,12 @@ async def test_a_console_without_a_temporary_folder_says_so(monkeypatch: pytest.
     assert [(row["event"], row["log_level"]) for row in logs] == [("no temporary file", "error")]
     with pytest.raises(errors.NotFound):
         exports.find(1)
-    # The earlier one has made room all the same, and nothing of it stays open.
+    # The earlier one has made room all the same, and is closed.
     await _until(lambda: earlier._file.closed)
 
 
 class _FullDisk(io.BytesIO):
-    """Has room in its buffer, and none where the buffer is to be emptied to."""
+    """Its buffer has room, and no space to be emptied to."""
 
     def flush(self) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -201,7 +201,7 @@ async def test_a_file_that_was_taken_makes_room_for_another_session() -> None:
     gate.set()
     kept = await _fill(exports, gate)
     await _until(lambda: all(export.is_done for export in kept))
-    # All are whole, and nobody has taken one.
+    # All are complete, and none was downloaded.
     with pytest.raises(errors.ServiceUnavailable):
         exports.begin(99, lambda: pytest.fail("it was begun"), 99)
     assert b"".join([content async for content in kept[0].read()]) == b"abc"
@@ -217,7 +217,7 @@ async def test_a_file_keeps_its_place_as_long_as_somebody_waits_for_it(monkeypat
     kept = await _fill(exports, gate)
     loop = asyncio.get_running_loop()
     began_s, left_s = loop.time(), LEFT_AFTER_S
-    # All but the first have been left, while they are written.
+    # All but the first were left while they were written.
     monkeypatch.setattr(loop, "time", lambda: began_s + left_s + 1)
     exports.find(1)
     monkeypatch.setattr(loop, "time", lambda: began_s + left_s + 2)
@@ -236,7 +236,7 @@ async def test_parts_of_files_take_turns() -> None:
 
 
 async def _fill(exports: Exports, gate: asyncio.Event) -> list[Export]:
-    """As many as holders may have at once, each with something written."""
+    """As many as holders may have at once, each with some content."""
     for session_id in range(1, OF_HOLDERS_MAX + 1):
         exports.begin(session_id, lambda: _export(gate), session_id)
     kept = [exports.find(session_id) for session_id in range(1, OF_HOLDERS_MAX + 1)]

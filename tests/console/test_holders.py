@@ -1,4 +1,4 @@
-"""The page of a holder, the list that one is chosen from, and a holder that does not exist."""
+"""A holder's page, the list for choosing one, and a missing holder."""
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.usecases.money import holder as holder_usecases
@@ -30,7 +30,7 @@ async def test_all_that_is_a_holders_stands_on_its_page_and_is_for_operators(ser
             assert text in said, text
         for path in ("/holders", f"/holders/{holder.id}"):
             assert (await own.get(path)).status == 403
-        # Its key leads there, and a holder's visitor only to what is its own.
+        # Its key leads there, for a holder's visitor only to its own.
         assert (await reader.get(f"/search?q={own_key()}")).headers["location"] == f"/holders/{holder.id}"
         assert f"/holders/{holder.id}" not in (await own.get(f"/search?q={own_key()}")).content.decode()
         assert holder.name in (await own.get("/")).content.decode()

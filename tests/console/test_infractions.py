@@ -1,4 +1,4 @@
-"""What payers contest, on pages: soonest first, answered by a form that keeps what was typed; and blocks, for operators."""
+"""Contested Pix on pages: soonest deadline first, an answer form that keeps the text; and blocks, for operators."""
 
 import re
 from collections.abc import AsyncIterator
@@ -121,13 +121,13 @@ async def test_an_answer_has_its_act_and_no_form(service: Service, caller: Calle
     typed = f"{'x' * 500}\r\n{'y' * 499}"
     assert (await operator.post(f"{path}/defend", {"text": typed})).status == 303
     assert (await console.audited())[len(before) :] == [("infraction defend", f"infraction {infraction_id}")]
-    # The audit is for ever, and what is said of a payer is not.
+    # The audit is kept for ever, and the text about a payer is not.
     kept = await console.operator.pool.fetchval("select string_agg(\"after\"::text, '') from audit")
     assert ('"characters": 1000' in kept, "xxx" in kept) == (True, False)
     page = (await operator.get(path)).content.decode()
     assert "<textarea" not in page
     assert "It is being sent until the institution has it." in page
-    # The same words again are no second answer; others are refused, and stay on the page.
+    # Sending the same words again has no effect; others are refused, and stay on the page.
     assert (await operator.post(f"{path}/defend", {"text": typed})).status == 303
     other = await operator.post(f"{path}/defend", {"text": "I sent them"})
     assert (other.status, "I sent them</pre>" in other.content.decode()) == (422, True)

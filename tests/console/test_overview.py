@@ -1,4 +1,4 @@
-"""The first page: money of the day for who may see it, and what waits for people for operators alone."""
+"""The first page: the day's money for those who may see it, and pending work for operators alone."""
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller

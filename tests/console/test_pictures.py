@@ -1,7 +1,7 @@
-"""The pictures of the guide show the console as it is: each is kept with the words that its page had, and those are compared.
+"""The guide's pictures show the current console: each is kept with the words of its page, and those are compared.
 
-``make pictures`` takes them again. No pixels are compared: they differ with a machine's fonts. What a reader reads by does not:
-headings, states, columns, labels and buttons; numbers in them are left out.
+``make pictures`` takes them again. Pixels depend on a machine's fonts, so words are compared: headings, states,
+columns, labels and buttons, without numbers.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     size: tuple[int, int] = (1280, 800)
     language: str = "en"
     unfolds: bool = False
-    """Whether what can be folded is open, as after a click on it."""
+    """Whether folded parts are open, as after a click."""
 
 
 PHONE = (390, 844)
@@ -86,9 +86,9 @@ async def test_the_pictures_of_the_guide_show_the_pages_as_they_are(played: Any,
 
 
 async def _take(page: Page, picture: Picture) -> tuple[list[str], bytes]:
-    """The words of a page, each once and by the alphabet, and its picture."""
+    """The sorted words of a page, and its picture."""
     width, height = picture.size
-    # A cookie for the address of a page would be sent to what is below that page alone.
+    # A cookie for a page's address would only be sent below that page.
     origin = "/".join(page.url.split("/")[:3])
     await page.context.add_cookies([{"name": "pixconnect_language", "value": picture.language, "url": origin}])
     await page.emulate_media(color_scheme="dark" if picture.scheme == "dark" else "light")
@@ -101,7 +101,7 @@ async def _take(page: Page, picture: Picture) -> tuple[list[str], bytes]:
 
 
 def _live_through_three_days(played: Any, own: Any, url: str) -> tuple[int, int]:
-    """Let there be something of everything to see; the charge and the delivery that the pictures are about."""
+    """Create something of everything; returns the charge and the delivery of the pictures."""
     played.call(own, "POST", "/v1/webhook/endpoints", dict(url=url, secret="s" * 32, event_types=["qrcode.approved"]))
     for number, (day, receiver) in enumerate([(2, "settle"), (4, "reject-ac03"), (3, "settle")]):
         if number:
@@ -154,7 +154,7 @@ def _write(words: dict[str, list[str]], shots: dict[str, bytes]) -> None:
         kept = PngInfo()
         kept.add_text("words", _digest(words[name]))
         with Image.open(io.BytesIO(shot)) as image:
-            # The usual way would give up the few red pixels of what failed for one grey more.
+            # The default would replace the few red pixels of failures by grey.
             few = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
             few.save(PICTURES / f"{name}.png", optimize=True, pnginfo=kept)
     WORDS.write_text(json.dumps(words, indent=2, ensure_ascii=False) + "\n")

@@ -47,7 +47,7 @@ async def test_whoever_signs_out_is_out_and_a_session_is_ended_from_another(play
         await page.goto("/sessions")
         await page.locator("tbody tr", has_not_text="this one").get_by_role("button").first.click()
         await expect(page.get_by_role("status")).to_contain_text("ended")
-        # What was open follows no more, and what is opened leads to the door.
+        # The open page is no longer updated, and a new one leads to the sign-in.
         await expect(other.locator("#live[data-live=off]")).to_have_count(1)
         await other.goto("/charges")
         assert "/sign-in" in other.url

@@ -1,4 +1,4 @@
-"""What ``pixconnect verify`` found, in the console: the runs, and of each finding both sides and what to do."""
+"""Findings of ``pixconnect verify`` in the console: the runs, and both figures and the remedy of each finding."""
 
 import asyncpg
 
@@ -32,7 +32,7 @@ async def test_runs_are_shown_with_what_they_found(live: Service, database: Addr
             "written by hand",
         ):
             assert words in page
-        # A session of the console is one of those that were begun.
+        # A session of the console counts as a started one.
         assert "session_was_begun" not in page
         in_portuguese = await operator.get(PATH, **{"accept-language": "pt-BR"})
         assert "há algo errado" in in_portuguese.content.decode()

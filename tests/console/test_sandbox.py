@@ -1,4 +1,4 @@
-"""What the page of the sandbox offers."""
+"""The page of the sandbox."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What strangers stumbled over on the console's pages, each held by the page that it was."""
+"""Obstacles that new users met on the console's pages, each removed from its page."""
 
 import re
 from pathlib import Path
@@ -41,7 +41,7 @@ async def test_a_filter_that_cannot_be_read_is_said_beside_what_was_typed(servic
 
 
 async def test_a_number_says_on_a_telephone_that_it_is_a_holder(service: Service, caller: Caller) -> None:
-    """Rows stand there without the head of their table, which style alone puts before the number."""
+    """On a telephone rows stand without the table's head, so the style puts the column's name before the number."""
     await make_charge(service, caller, amount_cents=100)
     async with open_console(service) as shown:
         reader = shown.nobody.of(await sign_in(shown, "operator"))
@@ -73,7 +73,7 @@ async def test_an_event_is_listed_with_what_people_know_its_thing_by(service: Se
 
 
 async def test_of_few_holders_the_newest_stands_first(service: Service, caller: Caller, database: Addresses) -> None:
-    """Each process takes ids in blocks of its own, so a later charge may have a lower id."""
+    """Each process takes ids in blocks, so a later charge may have a lower id."""
     request = ChargeRequest(amount_cents=100, key=own_key())
     async with open_service(database) as another:
         made: list[Charge] = []
@@ -97,7 +97,7 @@ async def test_a_charge_shows_its_code_while_it_can_be_paid_and_its_payer(servic
         assert charge.br_code in page
         assert "data:image/png;base64," in page
         assert "Expira em" in page
-        # A card of what belongs together needs something that does.
+        # A card of related resources needs one.
         assert "Do mesmo pagamento" not in page
 
 
@@ -128,5 +128,5 @@ async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service
         assert "falhando" in page
         assert "a enviar" not in page
         assert "a conexão foi recusada" in page
-        # Whose it is leads to the holder, for whoever may see holders.
+        # The holder is a link for visitors who may see holders.
         assert f'href="/holders/{caller.holder_id}"' in page

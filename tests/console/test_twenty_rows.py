@@ -1,7 +1,7 @@
-"""What the console is for, as one table: nineteen rows, each in both languages, with a script and without, in a browser.
+"""The purpose of the console as a table of nineteen rows, each in both languages, with and without a script, in a browser.
 
-A row is a story: a function that goes through pages as a person does, and looks for words in the page's language. Where a row
-has a part that needs a script, it says so; without one the same is seen by loading again.
+A row is a story: a function that visits pages as a person does, and looks for words in the page's language. Parts that
+need a script say so; without one the same is seen by reloading.
 """
 
 import csv
@@ -24,7 +24,7 @@ pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.
 
 
 class Cell(Struct, frozen=True, kw_only=True):
-    """Who goes through a row: an operator with a browser of one language."""
+    """The visitor of a row: an operator with a browser in one language."""
 
     page: Page
     played: Any
@@ -37,7 +37,7 @@ class Cell(Struct, frozen=True, kw_only=True):
         return LANGUAGES["pt" if self.language == "pt" else "en"].text(text, **values)
 
     def say_what_begins(self, text: str) -> str:
-        """The text that begins so in English, as far as its first place for a value."""
+        """The text with this English beginning, up to its first placeholder."""
         whole = next(each for each in LANGUAGES["pt"].texts if each.startswith(text))
         return self.say(whole).partition("%")[0].strip()
 
@@ -100,7 +100,7 @@ async def _nothing_leaves_its_holder(cell: Cell) -> None:
             f"/deliveries?endpoint={cell.shop.failing['id']}",
         ):
             assert (await page.goto(foreign)).status == 404, foreign  # type: ignore[union-attr]
-        # The holder of the address is not looked at: it is the one who has signed in.
+        # The holder in the address is ignored in favour of the signed-in one.
         await page.goto(f"/charges?holder={cell.shop.holder.holder_id}")
         await expect(page.locator("tbody tr")).to_have_count(1)
 
@@ -139,7 +139,8 @@ async def _by_any_id(cell: Cell) -> None:
         await page.fill("#find", str(text))
         async with page.expect_navigation():
             await page.press("#find", "Enter")
-        # What several things have, as a small number, leads to a list of them; a key has no page, and its holder is said.
+        # An id of several resources, such as a small number, leads to a list; a key has no page, so its holder is
+        # shown.
         if not page.url.endswith(path):
             lead = page.locator(f"a.row-link[href='{path}']")
             await expect(lead if text != shop.holder.key else page.locator("td", has_text=str(text))).not_to_have_count(
@@ -155,14 +156,14 @@ async def _failed_only(cell: Cell) -> None:
         await cell.open(path)
         assert await cell.rows.count() > 1
         await cell.page.get_by_role("checkbox", name=cell.say(word)).check()
-        # With a script, what is chosen is asked for at once.
+        # With a script, a choice is applied at once.
         if not cell.has_script:
             await cell.filter()
         await cell.page.wait_for_url(re.compile("status="))
         await expect(cell.rows).to_have_count(1)
         await expect(cell.rows).to_contain_text(str(thing))
         await expect(cell.rows.locator(".state.bad, .state .shape.bad").first).to_be_visible()
-    # A failed attempt's own page leads to the same of its endpoint.
+    # The page of a failed attempt leads to the other failures of its endpoint.
     await cell.open(f"/endpoints/{cell.shop.failing['id']}")
     await cell.page.get_by_role("link", name=cell.say("Failed only")).click()
     await expect(cell.rows).to_have_count(1)
@@ -240,7 +241,7 @@ async def _an_endpoints_state_in_words(cell: Cell) -> None:
     await cell.open("/endpoints")
     row = cell.page.locator("tbody tr", has_text="/livez")
     await expect(row).to_contain_text(re.compile(cell.say("failing since %(at)s", at="../../....")))
-    # At the instant itself it says so, and a page without a script goes on saying it.
+    # At that time the page shows it; without a script it shows it until it is reloaded.
     soon, now = cell.say("next try in %(in)s", **{"in": r"\d+"}), cell.say("next try at any moment")
     await expect(row).to_contain_text(re.compile(f"{soon}|{now}"))
     await expect(cell.page.locator("tbody tr", has_text="/webhooks")).to_contain_text(cell.say("fine"))
@@ -258,7 +259,7 @@ async def _figures(cell: Cell) -> None:
     for title in ("Charges", "Transfers", "Webhooks", "Time to settle", "From event to receiver"):
         await expect(cell.page.get_by_role("img", name=cell.say(title), exact=True)).to_be_visible()
     await expect(cell.page.locator("section", has_text=cell.say("Why transfers failed"))).to_contain_text("AC03")
-    # What no total knows says that it is a sample.
+    # A figure without a total is marked as a sample.
     for text in ("A sample of the newest %(count)s over the rail", "A sample of the newest %(count)s that arrived"):
         await expect(cell.page.locator("main")).to_contain_text(cell.say_what_begins(text))
     await cell.page.get_by_text(cell.say("As a table")).first.click()
@@ -315,7 +316,7 @@ async def _copying(cell: Cell) -> None:
     await expect(sources.nth(0)).to_contain_text(f"/v1/connect/charge/{cell.shop.paid['id']}")
     await expect(sources.nth(1)).to_contain_text(f"pixconnect charge show {cell.shop.paid['id']}")
     await expect(sources.nth(2)).to_contain_text('"amount_cents": 12345')
-    # Needs a script: a button that copies. Without one the text is there to be marked.
+    # Needs a script: a button that copies. Without one the text can be selected.
     button = sources.nth(1).get_by_role("button")
     await expect(button).to_have_count(1 if cell.has_script else 0)
     if cell.has_script:
@@ -334,7 +335,7 @@ async def _the_ledger(cell: Cell) -> None:
     async with page.expect_download() as downloading:
         await page.get_by_role("link", name=cell.say("Save as CSV")).click()
     saved = (await (await downloading.value).path()).read_text().splitlines()
-    # As spreadsheets of the country read it, where the page is in its language.
+    # In the format of the country's spreadsheets, if the page is in Portuguese.
     separator, point = (";", ",") if cell.language == "pt" else (",", ".")
     balances = [row[-1] for row in csv.reader(saved, delimiter=separator)]
     assert balances[1:] == [f"10000{point}00", f"10123{point}45"]
@@ -342,7 +343,7 @@ async def _the_ledger(cell: Cell) -> None:
         await page.get_by_role("link", name=cell.say("Save as JSON")).click()
     lines = json.loads((await (await downloading.value).path()).read_text())
     assert [line["running_balance_cents"] for line in lines] == [1_000_000, 1_012_345]
-    # The balance at an instant: nothing had happened by then.
+    # The balance at an instant before everything.
     await page.fill("[name=when]", "2020-01-01..2020-01-31")
     await cell.filter()
     await expect(page.get_by_role("heading", name=cell.say("No entries"))).to_be_visible()
@@ -413,7 +414,7 @@ async def test_the_row_holds(
 
 
 async def _until(cell: Cell, part: Locator, words: str) -> None:
-    """With a script the page shows it by itself; without one whoever looks loads it again."""
+    """With a script the page shows it by itself; without one it is reloaded."""
     if cell.has_script:
         await expect(part).to_contain_text(words)
         return

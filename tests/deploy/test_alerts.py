@@ -1,4 +1,4 @@
-"""Each alert fires by the metrics that it is about, and stops when they are well again, by promtool."""
+"""Each alert fires by the metrics of its cause, and ends when they are good again, by promtool."""
 
 import json
 import re
@@ -19,7 +19,7 @@ WEEK = 7 * 24 * 60
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """Series of one value a minute, in promtool's notation, and what becomes of an alert by them."""
+    """Series with a value each minute, in promtool's notation, and the resulting alert."""
 
     series: Mapping[str, str]
     fires_at: str
@@ -31,7 +31,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 def gauge(name: str, bad: str, well: str = "0", **labels: str) -> Case:
-    """Well for ten minutes, bad for three hours, and well again."""
+    """Good for ten minutes, bad for three hours, and good again."""
     return Case(
         series={f"{name}{{{_write(labels)}}}": f"{well}x9 {bad}x180 {well}x60"},
         fires_at="185m",
@@ -48,7 +48,7 @@ def check(name: str, *kept: str) -> Case:
 
 
 def counter(name: str, per_minute: int, **labels: str) -> Case:
-    """Stands still, counts for an hour, and stands still again."""
+    """Constant, counting for an hour, and constant again."""
     return Case(
         series={f"{name}{{{_write(labels)}}}": f"0x9 0+{per_minute}x60 {60 * per_minute}x120"},
         fires_at="60m",
@@ -132,7 +132,7 @@ CASES: dict[str, Case] = {
     "DiskFull": check("disk"),
     "ClockWrong": check("clock", "instance"),
     "SigningKeyUnusable": check("signing_key", "instance"),
-    # One alone: a process counts nothing of what it has never answered, and no increase is seen of what begins with 1.
+    # A series that begins with 1 shows no increase, and a process has no series of answers that it never gave.
     "ErrorsAnswered": Case(
         series={'pixconnect_requests_total{operation="create_charge",status="500"}': "_x9 1x100"},
         fires_at="15m",
@@ -215,7 +215,7 @@ def test_it_fires_by_its_metric_and_stops(name: str, tmp_path: Path) -> None:
 
 
 def test_a_new_installation_is_not_told_that_it_receives_nothing(tmp_path: Path) -> None:
-    """Where no week is remembered nothing is usual."""
+    """Without earlier weeks nothing is usual."""
     series = {'pixconnect_institution_received_last_hour{institution="loja"}': "12x300 0x200"}
     asked = [dict(expr='ALERTS{alertname="NothingReceived"}', eval_time="7000m", exp_samples=[])]
     _evaluate(tmp_path, "NothingReceived", series, asked, "15m")
@@ -223,7 +223,7 @@ def test_a_new_installation_is_not_told_that_it_receives_nothing(tmp_path: Path)
 
 @pytest.mark.long
 def test_a_quiet_hour_of_each_week_is_not_unusual(tmp_path: Path) -> None:
-    """A shop that is closed on this day of the week, as in the weeks before."""
+    """A shop that is closed on this day of the week, as in earlier weeks."""
     week = "12x575 0x95"
     series = {'pixconnect_institution_received_last_hour{institution="loja"}': " ".join([week] * 4)}
     asked = [dict(expr='ALERTS{alertname="NothingReceived"}', eval_time=f"{4 * WEEK - 15}m", exp_samples=[])]
@@ -257,7 +257,7 @@ def test_what_the_rules_ask_of_us_is_measured() -> None:
 def _evaluate(
     folder: Path, name: str, series: Mapping[str, str], asked: list[dict[str, Any]], every: str = "1m"
 ) -> None:
-    """Let promtool evaluate the group of an alert as it is, and no other one: weeks of all of them take long."""
+    """Let promtool evaluate the group of one alert only, because weeks of all groups take long."""
     groups = [group for group in read_groups() if any(rule.get("alert") == name for rule in group["rules"])]
     rules, file = folder / "rules.yml", folder / "test.yml"
     test = dict(

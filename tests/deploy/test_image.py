@@ -1,4 +1,4 @@
-"""Both images are built from a Debian made here, and run with a root that nobody can write, by a user that is not root."""
+"""Both images are built from a Debian made here, and run with a read-only root by a user that is not root."""
 
 import json
 import os
@@ -25,7 +25,7 @@ SECRET = "a-secret-of-the-tests-that-is-long-enough-to-be-one"
 
 
 class Images:
-    """Built ones, each with the folder of its root."""
+    """The built images, each with the folder of its root."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class Images:
         self.buildah("bud", "--quiet", "--tag=localhost/base", f"--file={self._folder}/Base", str(self._folder))
 
     def build(self, target: str) -> Path:
-        # The authorities of this machine, in case it stands behind one that looks into TLS.
+        # The authorities of this machine, in case its proxy inspects TLS.
         words = ["bud", "--layers", "--network=host", "--volume=/etc/ssl/certs:/etc/ssl/certs:ro"]
         words += ["--build-arg=BASE=localhost/base", f"--target={target}", f"--tag=localhost/{target}"]
         words += [f"--ignorefile={IMAGE}/Dockerfile.dockerignore", f"--file={IMAGE}/Dockerfile", "."]
@@ -75,7 +75,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
 
 
 def _command(root: Path, home: Path, *words: str, **settings: str) -> list[str]:
-    """What a runtime does of the image's settings: its user, a read-only root, /tmp in memory, one volume."""
+    """The settings that a runtime takes from the image: its user, a read-only root, /tmp in memory, one volume."""
     given = {
         "PATH": "/opt/pixconnect/.venv/bin:/usr/bin:/bin",
         "PIXCONNECT_HOME": "/var/lib/pixconnect",
@@ -129,7 +129,7 @@ def test_everything_is_ready_with_known_credentials(images: Images, volume: Path
                 running.terminate()
                 running.communicate(timeout=60)
 
-    # Without its volume it has nowhere to keep anything, and begins nothing.
+    # Without its volume it cannot keep anything, so it does not start.
     words = [word for word in _command(root, volume, "pixconnect", "run") if not word.startswith("--bind=")]
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     (said,) = [line for line in (ended.stdout + ended.stderr).splitlines() if "pixconnect:" in line or "Trace" in line]
@@ -151,7 +151,7 @@ def test_the_service_has_no_database_of_its_own_and_says_what_it_lacks(images: I
     for part in ("serve", "work", "console", "migrate"):
         words = _command(root, volume, "pixconnect", part)
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        # systemd-nspawn has words of its own.
+        # systemd-nspawn has messages of its own.
         said = [line for line in (ended.stdout + ended.stderr).splitlines() if "pixconnect:" in line or "Trace" in line]
         assert (ended.returncode, len(said)) == (1, 1), said
         assert "set DATABASE_URL" in said[0] or "set PIXCONNECT_SECRET_KEY" in said[0]

@@ -1,4 +1,4 @@
-"""Compose file and manifests keep their schemas, and say of each part what the units say of it."""
+"""Compose file and manifests match their schemas, and run each part as its systemd unit does."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def test_they_keep_their_schemas(words: list[str]) -> None:
 
 
 def _pods() -> dict[str, dict[str, Any]]:
-    """What each part's pod is, by its name."""
+    """Each part's pod, by name."""
     found = dict[str, dict[str, Any]]()
     for manifest in MANIFESTS:
         outer = manifest.get("spec", {})
@@ -66,7 +66,7 @@ def test_nothing_runs_as_root_or_writes_where_it_is_installed() -> None:
         assert pod["securityContext"]["runAsNonRoot"]
         assert container["securityContext"]["readOnlyRootFilesystem"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        # Its secrets are for what it does: owner's and operators' logins are for `migrate` alone.
+        # It has the secrets of its work: the owner's and the operators' logins are for `migrate` alone.
         secrets = {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
         assert ("pixconnect-operators" in secrets) == (container["args"] == ["migrate"])
     for name, service in COMPOSE["services"].items():
@@ -96,7 +96,7 @@ def test_passwords_are_new_each_time_and_every_one_that_is_asked_for() -> None:
     asked = {*re.findall(r"\$\{([A-Z]+_(?:PASSWORD|KEY))\b", (DEPLOY / "compose.yaml").read_text(encoding="utf-8"))}
     assert asked == {*first}
     assert environment.read_settings({"PIXCONNECT_SECRET_KEY": first["SECRET_KEY"]}).secret_key
-    # What fills them in knows each of the logins, as the addresses here do.
+    # The template's fields include each login, as in the addresses here.
     script = (DEPLOY / "image" / "logins.sh").read_text(encoding="utf-8")
     for login in re.findall(r"password '(\w+)-password'", LOGINS):
         assert f"s/{login}-password/${login.upper()}_PASSWORD/" in script

@@ -1,4 +1,4 @@
-"""Each alert leads to its page, and each page is an alert's; what a page tells people to type is there."""
+"""Each alert has a runbook, each runbook an alert, and the commands of runbooks exist."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_an_alert_says_what_where_and_how_bad() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
         address = rule["annotations"]["runbook_url"].removeprefix("https://pix.example/")
-        # The site has each page at its path below docs, without its suffix.
+        # The site has each page at its path in docs, without its suffix.
         assert _read_title(ROOT / f"{address}.md") == alert
 
 
@@ -41,7 +41,7 @@ def test_a_verb_that_a_page_names_exists() -> None:
             longest = max(
                 (" ".join(words[:length]) for length in (2, 3, 4)), key=lambda verb: (verb in VERBS, len(verb))
             )
-            # A group alone does nothing.
+            # A group alone is not a command.
             assert not any(verb.startswith(f"{longest} ") for verb in VERBS) or longest == "pixconnect verify", named
 
 

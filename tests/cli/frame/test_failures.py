@@ -125,7 +125,7 @@ def test_a_socket_that_is_closed_to_us_is_one_line(tmp_path: Path) -> None:
         (tmp_path / ".s.PGSQL.5432").chmod(0)
         was = os.geteuid()
         try:
-            # To root nothing is closed.
+            # Root can read everything.
             if was == 0:
                 os.seteuid(65534)
             said = asyncio.run(connect())

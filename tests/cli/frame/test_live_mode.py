@@ -1,4 +1,4 @@
-"""What live mode refuses and warns of, from settings alone; what the verbs say of it is in ``test_mode.py``."""
+"""Refusals and warnings of live mode from settings alone; for those of verbs see ``test_mode.py``."""
 
 from pathlib import Path
 from typing import Literal
@@ -79,7 +79,7 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live
     assert [*live_mode.list_refusals(sandbox), *live_mode.list_risks(sandbox)] == []
     good = read_settings(NAMED | {"PIXCONNECT_HOME": str(tmp_path)})
     assert [*live_mode.list_refusals(good)] == []
-    # There is no adapter to a network yet, so this one is always said.
+    # There is no rail yet, so this warning always comes.
     (risk,) = live_mode.list_risks(good)
     assert risk.startswith("accounts: ")
 

@@ -1,4 +1,4 @@
-"""What people at a terminal are shown, what a pipe gets, and what scripts read."""
+"""Output for terminals, pipes and scripts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A code in a terminal is read back by the library that reads pictures."""
+"""A QR code in a terminal is read back by a library."""
 
 import pytest
 import zxingcpp

@@ -1,4 +1,4 @@
-"""What one holder's verbs have in common."""
+"""What all verbs of a holder share."""
 
 from datetime import UTC, datetime
 

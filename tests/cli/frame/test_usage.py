@@ -1,4 +1,4 @@
-"""Words that a verb does not take, told in the words that were typed."""
+"""Wrong arguments are reported as they were typed."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -102,7 +102,7 @@ def list_verbs(group: App) -> Iterator[App]:
 
 
 def test_every_number_is_read_as_it_is_written() -> None:
-    """The parser itself takes 10.50 for 10 and 0x10 for 16."""
+    """The parser alone would take 10.50 for 10 and 0x10 for 16."""
     numbers = [
         argument
         for verb in list_verbs(app)

@@ -1,4 +1,4 @@
-"""Running verbs of one holder."""
+"""Run verbs of one holder."""
 
 import json
 from collections.abc import Callable
@@ -14,11 +14,11 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a verb that must succeed: what it prints with ``--json``."""
+    """Run a verb with ``--json`` that must succeed, and return its output."""
 
     def run(*words: str) -> Any:
         assert main([*words, "--json"]) == 0, capsys.readouterr().err
-        # What is watched has a line for each status.
+        # A watched resource has a line for each status.
         return json.loads(capsys.readouterr().out.splitlines()[-1])
 
     return run

@@ -1,4 +1,4 @@
-"""Whose account a verb works on, and what is said where nobody's can be found."""
+"""The account of a verb, and the errors if it cannot be determined."""
 
 import io
 import json
@@ -44,7 +44,7 @@ def test_the_environment_says_it_where_no_home_does(
     environment = _environment(sandbox)
     _set(monkeypatch, environment)
     assert main(["balance", "--json"]) == 0
-    # A sandbox is asked whether it is one, and nobody knows a key of this holder.
+    # A sandbox is recognised first, and this holder has no known key.
     assert main(["deposit", "1"]) == 0
     capsys.readouterr()
     assert main(["receive", "1"]) == ExitStatus.REFUSED
@@ -87,7 +87,7 @@ def test_a_profile_is_kept_once_the_service_takes_it(
 def test_a_verb_of_the_sandbox_sends_nothing_to_a_live_service(
     words: str, sandbox: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Nothing answers there: what was sent would be told.
+    # Nothing listens there, so a request would be noticed.
     credentials.write_profile(
         "live",
         Profile(

@@ -1,4 +1,4 @@
-"""How people write fine, interest, rebate and discount on the command line."""
+"""Fine, interest, rebate and discount on the command line."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Events, wherever they go: every one of them is made to happen, listed, posted to an endpoint and sent again."""
+"""Every event is caused, listed, posted to an endpoint and sent again."""
 
 from collections.abc import Callable
 from typing import Any

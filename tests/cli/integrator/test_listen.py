@@ -1,4 +1,4 @@
-"""``pixconnect listen``: whoever dies, nothing is left out and nothing comes in another order."""
+"""``pixconnect listen`` omits and reorders nothing, whichever process dies."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ Run = Callable[..., Any]
 
 @contextmanager
 def listening(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A ``listen`` that has begun, killed afterwards."""
+    """A running ``listen``, killed afterwards."""
     command = [*PIXCONNECT, "listen", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -53,17 +53,17 @@ def test_events_are_posted_in_order_whoever_fails_or_is_killed(run: Run, sandbox
             program.wait_for(1)
             headers, body = program.posts[0]
             Webhook(secret).verify(body, headers)
-            # It refuses one, so those behind it wait.
+            # It refuses one, so later ones wait.
             program.statuses = [500]
             made += [run("trigger", "qrcode.pending")["id"] for _ in range(2)]
             assert "500" in _wait_for(process, "again in 1 s")
             program.wait_for(4)
-        # Killed as by kill -9; what happens meanwhile waits in the feed.
+        # Killed as by kill -9; meanwhile events wait in the feed.
         run("trigger", "transfer.in.confirmed")
         made.append(run("trigger", "qrcode.pending")["id"])
         with listening(*words):
             made.append(run("trigger", "qrcode.pending")["id"])
-            # By its id: what was posted and not kept before the kill comes again, so that their number says nothing.
+            # By its id: an event that was posted and not recorded before the kill comes again, so counts prove nothing.
             wait_until(lambda: made[-1] in [event["id"] for event in program.events], "the last was posted")
             assert main(["listen", *words]) == ExitStatus.REFUSED
             again = run("events", "resend", str(made[0]))["sent"]
@@ -71,7 +71,7 @@ def test_events_are_posted_in_order_whoever_fails_or_is_killed(run: Run, sandbox
             assert again[0]["answer"].startswith("204")
         came = [event["id"] for event in program.events]
         assert came[-1] == made[0]
-        # A post may come twice, where the first was not answered or not kept; never out of order.
+        # An event may come twice if its answer was not recorded; never out of order.
         assert list(dict.fromkeys(came)) == made
 
 
@@ -84,7 +84,7 @@ def test_without_a_program_events_are_printed_for_one(run: Run, sandbox: Install
             if event["id"] == made["id"]:
                 break
         assert (event["payload"], event["answer"]) == (made["payload"], None)
-        # Whoever reads goes away.
+        # The reader of its output goes away.
         process.stdout.close()
         run("trigger", "transfer.in.confirmed")
         assert process.wait(60) == ExitStatus.READER_GONE

@@ -1,4 +1,4 @@
-"""One holder's verbs, each against a sandbox that really runs, which all of these tests share."""
+"""A holder's verbs, each against a running sandbox that these tests share."""
 
 import csv
 import io
@@ -68,7 +68,7 @@ def test_a_charge_with_a_due_date_asks_for_less_early(run: Run) -> None:
         charge["transaction_identification"],
     )
     assert run("charge", "show", DUE_NAME) == charge
-    # The discounts of 400 days are more than it asks for: a cent is left.
+    # The discounts of 400 days exceed the amount: a cent is left.
     assert run("pay", DUE_NAME)["amount"] == 1
     assert run("charge", "show", DUE_NAME)["amount"] == 1
 
@@ -111,7 +111,7 @@ def test_entries_that_are_dated_ahead_are_told_of(
 ) -> None:
     demo = sandbox.sandbox
     with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
-        # One of its own: its entries stay ahead.
+        # A key of its own, so its entries stay first.
         made = client.sandbox.open_holder()
     for name, value in (
         ("API_URL", demo["base_url"]),
@@ -157,7 +157,7 @@ def test_money_goes_out_and_comes_back(run: Run) -> None:
 
 
 def test_a_transfer_goes_to_what_a_qr_code_names(run: Run) -> None:
-    # Any code of another institution's; what the sandbox makes, `transfer create` pays.
+    # A code of another institution; `transfer create` pays codes of the sandbox.
     own = run("charge", "create", "300")
     assert main(["transfer", "create", "300", own["emvqrcps"]]) == ExitStatus.REFUSED
 

@@ -1,4 +1,4 @@
-"""What operators do is kept: each verb that changes something leaves one row, and none that only looks leaves any."""
+"""The audit of operators: each changing verb leaves one row, and reading verbs leave none."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ from support.postgres import Addresses, as_owner
 from support.service import FakeClock, open_holder, open_service, send_out
 from support.verifier import chain_deposit
 
-# Verbs that run a part, make the tables, or look at the machine: they are not an operator's acts on what is in the tables.
+# Verbs that run a part, make the tables, or examine the machine do not change what is in the tables.
 _PARTS = {"run", "serve", "work", "sandbox", "console", "migrate", "completion", "doctor", "systemd install"}
 _LOOKS = {
     "audit list": (),
@@ -83,7 +83,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "person export": ("--tax-id", "52998224725", "--file", "{file}"),
     "person erase": ("--tax-id", "12345678909", "--note", "{file}-of-notes", "--yes"),
 }
-# Live mode alone has these; the tests of each look at the row that it leaves.
+# Verbs of live mode alone; their own tests check the rows.
 _LIVE = {
     f"institution {verb}"
     for verb in (
@@ -108,7 +108,7 @@ _LOSS = """
 
 
 async def _wait_for_operators(database: Addresses) -> list[int]:
-    """Make two transfers that wait for an operator's yes, and answer their ids."""
+    """Make two transfers that wait for an operator's approval, and return their ids."""
     async with open_service(database, clock=FakeClock(datetime.now(UTC))) as service:
         payer = await open_holder(service, account_number="9009", funds_cents=1000)
         await service.set_holder(payer, approve_above_cents=0)
@@ -116,7 +116,7 @@ async def _wait_for_operators(database: Addresses) -> list[int]:
 
 
 def test_every_verb_is_known_to_these_tests() -> None:
-    """A new verb goes into one of the tables above: whoever adds one decides here whether it leaves a row."""
+    """A new verb must be added to one of the tables above, which decides whether it leaves a row."""
     for_one_holder = {verb for verb in _verbs(app) if verb.split()[0] in {name for name, _, _ in FOR_ONE_HOLDER}}
     assert set(_verbs(app)) - _PARTS - for_one_holder == {*_LOOKS, *_CHANGES, *_LIVE}
 
@@ -258,7 +258,7 @@ def test_a_login_without_the_role_is_told_so(pixconnect: CommandLine, database: 
 
 @pytest.fixture
 def stranger(database: Addresses) -> Iterator[str]:
-    """The address of a login that may be the service and nothing else."""
+    """The address of a login that only has the service's role."""
     postgres.execute(database.owner_url, "create role service_only login noinherit password 'only'; ")
     postgres.execute(database.owner_url, "grant pixconnect_service to service_only")
     yield f"postgresql://service_only:only@{database.service_url.partition('@')[2]}"
@@ -276,6 +276,6 @@ def _verbs(of: App, *above: str) -> Iterator[str]:
         verb = of[name]
         below = list(_verbs(verb, *above, name))
         yield from below
-        # What has others below it may be a verb itself.
+        # A verb with verbs below it may be a verb itself.
         if not below or verb.default_command is not None:
             yield " ".join((*above, name))

@@ -1,4 +1,4 @@
-"""``pixconnect operator endpoint``: an operator sees what does not work, and lets it go on."""
+"""``pixconnect operator endpoint``: an operator sees failing endpoints, and enables them again."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_disabled_endpoint_is_listed_and_resumed(pixconnect: CommandLine) -> N
     resumed = pixconnect.json("operator", "endpoint", "resume", "5")
     assert (resumed["status"], "status_reason" in resumed, "first_failure_at" in resumed) == ("active", False, False)
     assert pixconnect.run("operator", "endpoint", "list", "--status", "disabled").stdout == "there is none\n"
-    # Done twice, it is done once.
+    # A repetition has no effect.
     pixconnect.json("operator", "endpoint", "resume", "5")
     verbs = [entry["verb"] for entry in pixconnect.json("audit", "list")["entries"]]
     assert verbs == ["operator endpoint resume", "holder create"]

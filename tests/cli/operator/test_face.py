@@ -1,4 +1,4 @@
-"""``pixconnect face``: what it prints, and what it refuses."""
+"""``pixconnect face``: its output and its errors."""
 
 import base64
 
@@ -16,7 +16,7 @@ def test_a_face_says_where_it_is_and_how_libraries_are_told(pixconnect: CommandL
     assert "from efipay import EfiPay" in shown
     assert "efi.above_limit" in shown
     assert pixconnect.json("face", "log", "efi") == {"exchanges": []}
-    # Where nobody asks for a token, the credentials are one text.
+    # Without a token request, the credentials are one text.
     woovi = pixconnect.json("face", "add", "woovi", "--holder-id", holder_id)
     told = base64.b64decode(woovi["app_id"]).decode()
     assert told == f"{woovi['client_id']}:{woovi['client_secret']}"

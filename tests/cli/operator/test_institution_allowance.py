@@ -21,9 +21,9 @@ NOTHING = dict(refunds_day_cents=0, transfer_cents=0, transfers_day_cents=0, to=
 
 
 async def open_account(database: Addresses) -> str:
-    """Add an account on which something came in that pays no charge; the name of that Pix."""
+    """Add an account with a received Pix that pays no charge; returns its id."""
     await make_live(database)
-    # The verbs go by the machine's own clock.
+    # The verbs use the machine's clock.
     clock = FakeClock(SystemClock().now())
     async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
         shop = await open_shop(service, FakeInstitution(clock))
@@ -34,7 +34,7 @@ async def open_account(database: Addresses) -> str:
 
 
 async def propose(database: Addresses, hours_ago: int) -> None:
-    """Have ana propose to allow 500 cents, on an account at which money can be lost."""
+    """The operator ana proposes to allow 500 cents, on an account at which money can be lost."""
     await execute_as_owner(database, "update institution_account set environment = 'production'")
     clock = FakeClock(SystemClock().now())
     clock.advance(hours=-hours_ago)

@@ -44,7 +44,7 @@ def test_a_report_is_listed_shown_and_closed(database: Addresses, pixconnect: Co
 
 
 async def hand_over_a_refund(database: Addresses) -> str:
-    # The command line asks for the real time.
+    # The command line uses the real time.
     async with open_service(database, clock=FakeClock(STARTED_AT - timedelta(days=1))) as service:
         caller = await open_holder(service)
         report = credit_report(service)

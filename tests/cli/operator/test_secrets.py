@@ -1,4 +1,4 @@
-"""``pixconnect secrets`` as an operator uses it, from the leak of the secret key to its end."""
+"""``pixconnect secrets`` as an operator uses it, from the leak of the secret key to its replacement."""
 
 import base64
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_another_key_does_nothing_without_its_own(database: Addresses, tmp_path:
             "set PIXCONNECT_SECRET_KEY to the key it was sealed with"
         )
     assert pixconnect.json("client", "list", "--holder-id", holder_id) == {"clients": []}
-    # Whoever has lost the old one for good begins with this.
+    # The steps for an operator who has lost the old key.
     stranger.json("signing-key", "renew-authority")
     assert stranger.json(*create)["client_id"]
 

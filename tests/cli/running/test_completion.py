@@ -1,4 +1,4 @@
-"""What a shell completes: its own parser reads the script."""
+"""Completion in a shell: the shell itself reads the script."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""``pixconnect doctor``: what is wrong is found, with what to do; what is well is said."""
+"""``pixconnect doctor`` reports problems with their remedies, and confirms what is right."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
 
 
 def _look(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, Any]:
-    """The findings, by what was looked at."""
+    """The findings, by subject."""
     assert main(["doctor", "--json"]) == status
     return {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
 
@@ -97,7 +97,7 @@ def test_parts_that_are_started_one_by_one_are_asked_at_the_services_address(
     monkeypatch.setenv("PIXCONNECT_BASE_URL", sandbox.base_url)
     looked = _look(capsys, 0)
     assert looked["service"]["text"] == f"{sandbox.base_url} is healthy"
-    # No word of `make run`, nor of a port that is another machine's.
+    # Nothing about `make run`, or about a port of another machine.
     assert {"home", "port"}.isdisjoint(looked)
     monkeypatch.setenv("PIXCONNECT_BASE_URL", "http://127.0.0.1:9")
     looked = _look(capsys, ExitStatus.FOUND)

@@ -1,4 +1,4 @@
-"""A process of an installation imports nothing that it does not need."""
+"""A process of an installation only imports what it needs."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ print(*sys.modules)
 
 
 def test_what_parts_need_is_imported_before_they_are_forked() -> None:
-    """Where it is not, they start one by one as programs of their own, and share no memory."""
+    """Otherwise parts start one by one as separate programs, and share no memory."""
     done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {"pixconnect.cli.running.prepare", "pixconnect.api.application", "pixconnect.worker.run"} <= set(

@@ -1,4 +1,4 @@
-"""``pixconnect systemd install``: once, again, after a change, and where something is wrong."""
+"""``pixconnect systemd install``: once, again, after a change, and with errors."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def test_everything_is_there_with_passwords_of_its_own(tmp_path: Path, capsys: p
     url = read_file(folder / "service.env")["PIXCONNECT_DATABASE_URL"]
     password = url.partition("pix_app:")[2].partition("@")[0]
     assert f"create role pix_app login password '{password}';" in (folder / "logins.sql").read_text()
-    # Everything of the templates, and the program where it is.
+    # The whole templates, with the path of the program.
     installed = {path.name for path in (tmp_path / HERE).rglob("*") if path.is_file()}
     assert installed == {
         path.name for path in UNITS.rglob("*") if path.suffix in {".service", ".socket", ".timer", ".target"}
@@ -83,7 +83,7 @@ def test_a_changed_unit_is_kept_and_ours_stands_beside_it(tmp_path: Path, capsys
     )
     assert "MemoryMax=4G" in unit.read_text()
     assert unit.with_name(f"{unit.name}.new").read_text() == ours
-    # One of an older version that nobody has changed is replaced.
+    # An unchanged unit of an older version is replaced.
     other = tmp_path / HERE / "pixconnect.target"
     body = "# of before\n"
     other.write_text(f"{body}{systemd._STAMP}{systemd._digest(body)}\n")

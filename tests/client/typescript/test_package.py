@@ -83,7 +83,7 @@ def test_the_guides_programs_have_the_right_types_and_run(package: Path, pix: Pi
     blocks = [block for page in (GUIDE, package / "README.md") for block in pages.read_blocks(page)]
     programs = [block.text for block in blocks if block.language == "typescript"]
     assert len(programs) > 4
-    # As a program's own folder is, with the package among its packages.
+    # As a program's own folder, with the package among its packages.
     folder = package / "programs"
     (folder / "node_modules").mkdir(parents=True)
     (folder / "package.json").write_text('{ "type": "module" }')
@@ -92,7 +92,7 @@ def test_the_guides_programs_have_the_right_types_and_run(package: Path, pix: Pi
     names = [f"program{number}.ts" for number in range(len(programs))]
     for name, text in zip(names, programs, strict=True):
         (folder / name).write_text(text)
-    # What loads it by `require` has its types and runs, too.
+    # Loaded by `require` it has its types and runs, too.
     (folder / "required.cts").write_text(REQUIRED)
     toolchains.run(folder, "../node_modules/.bin/tsc", *AS_PROGRAMS_DO, *names, "required.cts")
     assert toolchains.run(folder, "node", "required.cjs") == "NotFound\n"

@@ -1,4 +1,4 @@
-"""``pixconnect case`` in live mode: what two operators adjust, undo and close, each by their own word."""
+"""``pixconnect case`` in live mode: two operators adjust, undo and close."""
 
 import asyncio
 from datetime import timedelta
@@ -30,7 +30,7 @@ _CASES = """
 
 
 async def _open_cases(database: Addresses) -> None:
-    """An account on which something is different: a day, two fees of one table, and a wire."""
+    """An account with differences: a day, two fees of one price list, and a wire transfer."""
     await make_live(database)
     clock = FakeClock(SystemClock().now())
     async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
@@ -56,7 +56,7 @@ def _adjust(live: CommandLine, *words: str) -> dict[str, Any]:
 
 
 def _read_code(live: CommandLine) -> str:
-    """As who confirms reads it."""
+    """As the confirming operator reads it."""
     return _show(live)["waiting"].rpartition(" ")[2]
 
 
@@ -78,7 +78,7 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
     (made,) = shown["adjustments"]
     assert (shown["ended_as"], shown["ended_by"], shown.get("waiting")) == ("adjusted", "bia", None)
     assert (made["proposed_by"], made["confirmed_by"], made["amount_cents"]) == ("ana", "bia", 300)
-    # The account is not the holder's to leave, nor the operators' to forget, while it stands.
+    # While it is open, the holder cannot leave the account, and operators cannot forget it.
     assert "cannot be removed" in live.refusal("institution", "remove", "loja")
     told = live.run("verify", "--rule", "difference_is_nothing", "--again-after-s", "0", "--json")
     assert (told.returncode, '"found":"300"' in told.stdout) == (7, True), told.stderr
@@ -112,7 +112,7 @@ def test_what_comes_from_one_cause_ends_by_one_decision(live: CommandLine) -> No
 
 
 def _prove(live: CommandLine) -> None:
-    """What was decided is found in the audit, each by its own way of ending."""
+    """The decisions are found in the audit, each by its own verb."""
     rules = ("what_was_decided_is_audited", "approval_is_audited", "difference_is_nothing")
     asked = [word for rule in rules for word in ("--rule", rule)]
     told = live.json("verify", *asked, "--again-after-s", "0")

@@ -38,9 +38,9 @@ async def take_a_cent(database: Addresses) -> None:
 def test_books_that_are_right_break_no_rule(database: Addresses, pixconnect: CommandLine) -> None:
     asyncio.run(fund(database))
     told = json.loads(pixconnect.run("verify", "--whole", "--again-after-s", "0", "--json").stdout)
-    # Servers of tests are forgetful on purpose.
+    # Test servers are not durable on purpose.
     assert {each["rule"] for each in told["findings"]} == {"server_keeps_what_it_wrote"}
-    # It has neither a rail that tells nor accounts at institutions, nor heads that somebody has kept.
+    # It has no rail, no accounts at institutions, and no kept heads.
     asked = [rule for rule in RULES if rule.of not in ("rail", "accounts", "heads")]
     assert (told["rules"], told["broken"], told["holders"], told["unchained"]) == (len(asked), 1, 1, 1)
     assert told["unchained_audit"] == 2
@@ -100,7 +100,7 @@ def test_no_name_in_a_finding_looks_like_a_line_of_ours(database: Addresses, pix
 
 def test_a_run_without_its_database_says_that_it_did_not_look(database: Addresses, pixconnect: CommandLine) -> None:
     asyncio.run(fund(database))
-    asyncio.run(take_a_cent(database))  # so that it waits to look again
+    asyncio.run(take_a_cent(database))  # so that its next look waits
     with ThreadPoolExecutor(1) as beside:
         running = beside.submit(pixconnect.run, "verify", "--rule", "balance_is_sum", "--again-after-s", "3")
         wait_until(lambda: asyncio.run(end_readers(database)) > 0, "a reader was there", every_s=0.1)
@@ -129,7 +129,7 @@ def test_heads_and_entries_are_held_against_it(database: Addresses, pixconnect: 
     assert pixconnect.json("verify", "heads", "write", str(kept)) == {"file": str(kept), "holders": 1}
     assert "is there already" in pixconnect.refusal("verify", "heads", "write", str(kept))
     printed = pixconnect.run("verify", "heads", "write")
-    # All but the last, which tells when it was asked for.
+    # All but the last, which has the time of the request.
     assert printed.stdout.splitlines()[:-1] == kept.read_text().splitlines()[:-1], printed.stderr
     look = ("verify", "--rule", "heads_are_as_kept", "--again-after-s", "0", "--heads")
     assert pixconnect.json(*look, str(kept))["rules"] == 1

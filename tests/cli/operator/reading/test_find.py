@@ -1,4 +1,4 @@
-"""``pixconnect find``: any id leads to what has it, whoever it belongs to."""
+"""``pixconnect find``: any id leads to its resource, of any holder."""
 
 import asyncpg
 import pytest
@@ -14,7 +14,7 @@ from support.service import open_holder, open_service
 
 @pytest.fixture
 async def charge(database: Addresses) -> Charge:
-    """A charge of a holder, the second one's of the same external_id, an endpoint; nothing else is there."""
+    """A charge of a holder, the second holder's with the same external_id, an endpoint, and nothing else."""
     async with open_service(database) as service:
         caller, other = (
             await open_holder(service),
@@ -54,7 +54,7 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
     for asked in (("--amount", "1234", "--day", day), ("12,34",), ("--part", charge.txid[4:12].swapcase())):
         (found,) = pixconnect.json("find", *asked)["found"]
         assert (found["kind"], found["id"]) == ("charge", str(charge.id))
-    # Whoever is not told by an institution has a CPF of zeros, which is nobody's.
+    # Parties without a tax id have a CPF of zeros, which is nobody's.
     assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
     assert "--day: must be" in pixconnect.refusal("find", "--day", "20-11-2026")
 

@@ -1,4 +1,4 @@
-"""``pixconnect person``, as its guide says: each command of the guide is run here."""
+"""``pixconnect person``: each command of its guide is run."""
 
 import re
 import shlex
@@ -39,7 +39,7 @@ async def paid_long_ago(database: Addresses) -> None:
 
 
 def test_what_the_guide_says_is_done_here(paid_long_ago: None, pixconnect: CommandLine, tmp_path: Path) -> None:
-    """Looking, erasing and what a restore needs; then verify finds nothing."""
+    """Searching, erasing and restoring; then verify finds nothing."""
     export, audit, erase, again = commands_of_guide(tmp_path)
     written = pixconnect.json(*export)
     file = tmp_path / "person.jsonl"
@@ -74,7 +74,7 @@ def test_a_refusal_says_what_to_name(paid_long_ago: None, pixconnect: CommandLin
     assert "--tax-id: must be a CPF of 11 digits" in hidden
     file = tmp_path / "person"
     assert "--tax-id: must be a CPF" in pixconnect.refusal("person", "export", "--tax-id", "1", "--file", str(file))
-    # Nothing is left that would be handed over, or stand in the way of the same command with the right digits.
+    # Nothing is left that would be exported, or prevent the same command with the right digits.
     assert not file.exists()
     nowhere = str(tmp_path / "none" / "note")
     assert "nothing was erased" in pixconnect.refusal("person", "erase", "--tax-id", PERSON, "--note", nowhere, "--yes")

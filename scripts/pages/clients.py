@@ -26,14 +26,13 @@ def write_page() -> str:
     lines = [
         "# Methods of the clients",
         "",
-        "Which method of the [Python client](../guides/python-client.md) and of the",
-        "[TypeScript client](../guides/typescript-client.md) asks for which [operation](api.md). Written by `make docs` from",
+        "Methods of the [Python client](../guides/python-client.md) and the",
+        "[TypeScript client](../guides/typescript-client.md), with their [operations](api.md). Written by `make docs` from",
         "both clients and the OpenAPI document.",
         "",
-        "*Again* says what both do when no answer comes, and on 429, 503 and `OUTCOME_UNKNOWN`: a *read* is asked for again;",
-        "what is *named* carries an `external_id`, which is made before the first try where you give none, and is sent again",
-        "under it; anything else is sent *once*. A list is asked for page by page. `*` stands for any token of the holder, of",
-        "whatever scopes.",
+        "*Again* is the behaviour without an answer, and on 429, 503 and `OUTCOME_UNKNOWN`: a *read* is repeated; a *named*",
+        "request is repeated under its `external_id`, which the client makes before the first try if you give none; any other",
+        "is sent *once*. A list is fetched page by page. `*` stands for any token of the holder, with any scopes.",
         "",
     ]
     rows = list(_list_rows())
@@ -45,8 +44,8 @@ def write_page() -> str:
     lines += [f"| `{name}` | {why} |" for name, why in typescript.WITHOUT_METHOD.items()]
     lines += [
         "",
-        "`request` of either client asks for anything else, such as the [central bank's Pix API](pix-api.md): a `GET` is asked",
-        "for again, and so is what has an `external_id` in its body.",
+        "Use `request` of either client for anything else, such as the [central bank's Pix API](pix-api.md): it repeats a",
+        "`GET`, and a request with an `external_id` in its body.",
         "",
     ]
     return "\n".join(lines)

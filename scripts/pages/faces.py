@@ -16,13 +16,12 @@ RECORDINGS: Final = Path(__file__).parent.parent.parent / "tests" / "vectors" / 
 _HEAD = """\
 # Faces
 
-What is spoken of each institution's interface in the sandbox, and how it is known. Written by `make docs` from
-`src/pixconnect/api/faces` and the profiles in `src/pixconnect/domain/profiles`. We are affiliated with none of these
-institutions, and nobody here has reached their environments.
+The supported operations of each institution's interface in the sandbox, and their sources. Written by `make docs` from
+`src/pixconnect/api/faces` and the profiles in `src/pixconnect/domain/profiles`. We are not affiliated with these
+institutions, and have not reached their environments. Faces exist only in sandbox mode.
 
-How an operation is known: *seen on* a day is a recording of the institution's own test environment, which `pixconnect
-institution rehearse` made (there is none yet); *read* an official source; *one source* something else, once; *inferred* our own
-conclusion. Nothing is called faithful that no source says. Faces are in sandbox mode only.
+*Known* is the source: *seen on* a day is a recording of the institution's test environment by `pixconnect institution
+rehearse` (none yet); *read* is an official source; *one source* is a single other source; *inferred* is our conclusion.
 """
 
 
@@ -70,14 +69,14 @@ def _write_face(
     *,
     has_rules: bool,
 ) -> str:
-    rules = "with the rules of its own test environment" if has_rules else "without rules of its test environment also"
+    rules = "with the rules of its test environment" if has_rules else "without test rules"
     lines = [
         f"## {profile.title}",
         "",
         f"Below `/faces/{profile.name}`; {rules} below `/faces/{profile.name}+homologation`. On a",
-        f"listener of its own (`PIXCONNECT_FACES`), usually on the ports {profile.ports.production} and "
+        f"separate listener (`PIXCONNECT_FACES`), by default on the ports {profile.ports.production} and "
         f"{profile.ports.homologation}, a client certificate is "
-        + ("required" if profile.client_certificate == "required" else "not asked for")
+        + ("required" if profile.client_certificate == "required" else "not requested")
         + ".",
         f"Checked by {profile.checked_by}, unmodified."
         if profile.checked_by
@@ -101,7 +100,7 @@ def _write_face(
         ),
         *(
             (
-                "Where its official document slips, and what is answered:",
+                "Errors in its official document, and the face's answers:",
                 "",
                 *(f"- {slip}" for slip in profile.slips),
                 "",
@@ -118,9 +117,9 @@ def _write_face(
 
 def _write_scopes(profile: InstitutionProfile) -> Sequence[str]:
     return (
-        "Scopes, in its words and in ours:",
+        "Its scopes and ours:",
         "",
-        "| There | Here |",
+        "| Its scope | Ours |",
         "|---|---|",
         *(f"| `{theirs}` | `{ours}` |" for theirs, ours in profile.scopes.items()),
         "",
@@ -129,10 +128,10 @@ def _write_scopes(profile: InstitutionProfile) -> Sequence[str]:
 
 def _write_accounts(rules: HomologationTraits) -> Sequence[str]:
     return (
-        "Its own test environment goes by the number of the account that is paid: with these the send is taken, and rejected",
-        "later. In brackets is the network's code, which for accounts with a name of their own is inferred.",
+        "Its test environment decides by the payee's account number: sends to these are accepted and later rejected. The",
+        "network's code in brackets is inferred.",
         "",
-        "| Account | Told as |",
+        "| Account | Reported as |",
         "|---|---|",
         *(
             f"| {number} | {f'`{names[0]}` (`{code}`)' if names else f'`{code}`'} |"
@@ -144,7 +143,7 @@ def _write_accounts(rules: HomologationTraits) -> Sequence[str]:
 
 def _write_choices(profile: InstitutionProfile) -> Sequence[str]:
     return (
-        "Where no source says what it answers, `PIXCONNECT_FACE_ANSWERS` chooses; the first is taken otherwise:",
+        "If no source has its answer, `PIXCONNECT_FACE_ANSWERS` selects one; the first is the default:",
         "",
         "| Choice | Answers | About |",
         "|---|---|---|",
@@ -158,20 +157,20 @@ def _write_choices(profile: InstitutionProfile) -> Sequence[str]:
 
 def _write_amounts(rules: HomologationTraits) -> Sequence[str]:
     return (
-        "Its own test environment goes by amount, in cents:",
+        "Its test environment decides by the amount, in cents:",
         "",
-        "| Amount | What happens |",
+        "| Amount | Result |",
         "|---|---|",
-        f"| a charge of at most {rules.paid_cents_max} | is paid by itself |",
-        f"| a send of at most {rules.sent_cents_max} | is done |",
-        f"| a send of at most {rules.rejected_cents_max} | is taken, and rejected later |",
+        f"| a charge of at most {rules.paid_cents_max} | is paid automatically |",
+        f"| a send of at most {rules.sent_cents_max} | settles |",
+        f"| a send of at most {rules.rejected_cents_max} | is accepted, and rejected later |",
         "| a send of more | is refused at once |",
-        f"| a refund of {rules.refund_rejected_cents} | is taken, and rejected later |",
+        f"| a refund of {rules.refund_rejected_cents} | is accepted, and rejected later |",
         *(
-            f"| a send of {amount} | is done, and {' and '.join(map(str, parts))} come back |"
+            f"| a send of {amount} | settles, and {' and '.join(map(str, parts))} come back |"
             for amount, parts in rules.returned_cents.items()
         ),
         "",
-        f"There only the key `{rules.test_key}` can be paid.",
+        f"Only the key `{rules.test_key}` can be paid.",
         "",
     )

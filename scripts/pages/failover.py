@@ -14,8 +14,8 @@ RESULTS: Final = Path(__file__).resolve().parents[2] / "support" / "failover" / 
 
 _HEAD: Final = """# Failovers
 
-What callers were told while the database of [the guide](../guides/high-availability.md) failed: three machines, one after the
-other, while callers pay. `make docs` writes this page from `support/failover/results.json`, which a run has left.
+Effects on callers while the database of [high availability](../guides/high-availability.md) fails, on three machines one after
+the other. `make docs` writes this page from the results of a run, `support/failover/results.json`.
 
 ```sh
 make failover PIXCONNECT_FAILOVER_SEED={seed} PIXCONNECT_FAILOVER_ROUNDS={count} PIXCONNECT_FAILOVER_WRITE=1
@@ -23,26 +23,24 @@ make failover PIXCONNECT_FAILOVER_SEED={seed} PIXCONNECT_FAILOVER_ROUNDS={count}
 
 ## What runs
 
-One installation with the simulated network, and a live one whose account lies at [Efi's face](faces.md) of a third, which
-never fails. Both have their tables in the cluster, by HAProxy. Callers of {holders} holders and of the account ask for
-transfers by key, by account and between holders, charges and their payments, refunds, balances and looks; who gets no
-answer asks again under the same name until there is one. Each answer stands in a book outside of the database before the
-next is asked for.
-Each machine is pinned to a core, in turn. A failure begins when everything has been whole for {calm:.0f} s: one machine
-writes, two follow it, all three etcd answer.
+One installation with the simulated network, and a live one with its account at [Efi's face](faces.md) of a third, which
+never fails. Both use the cluster through HAProxy. Callers of {holders} holders and of the account request transfers by key,
+by account and between holders, charges and their payments, refunds, balances and reads. Without an answer they repeat the
+request under the same name. Each answer is stored outside of the database before the next request. Each machine is pinned
+to a core, in turn. A failure begins after {calm:.0f} s with one primary, two standbys and three answering etcd.
 
 | What failed | How |
 |---|---|
 {kinds}
 
-## Who judges
+## Checks
 
-As after [chaos](chaos.md): everything comes to rest, then the history of all answers, both sides of the rail, the books of
-the live installation against its bank's, webhooks, and `pixconnect verify --whole`. No process of the service may have been
-started again. "Seconds without writes" is the longest time between two writes that were acknowledged, of all callers of the
-first installation together.
+As after [chaos](chaos.md): everything comes to rest, then the history of all answers, both sides of the rail, the live
+installation's books and its bank's, webhooks, and `pixconnect verify --whole` are checked. No process of the service may have
+restarted. "Seconds without writes" is the longest time between two acknowledged writes of all callers of the first
+installation.
 
-## What ran
+## Results
 """
 
 
@@ -59,9 +57,9 @@ def write_page() -> str:
         kinds="\n".join(f"| {kind} | {said} |" for kind, said in SAYS.items()),
     )
     return f"""{head}
-{outcome.when}, {outcome.cores_count} cores that others used too (load {outcome.load[0]:.0f} at the beginning,
+{outcome.when}, {outcome.cores_count} shared cores (load {outcome.load[0]:.0f} at the beginning,
 {outcome.load[1]:.0f} at the end), {outcome.lasted_s / 60:.0f} minutes. {outcome.payments_a_second:.0f} payments a second were
-acknowledged while all was well.
+acknowledged without failures.
 
 | | |
 |---|---|
@@ -69,15 +67,14 @@ acknowledged while all was well.
 | writes acknowledged | {outcome.payments_count}, and {outcome.payments_there_count} at the account |
 | found | {_say_found(outcome)} |
 | seconds without writes | p50 {median(silent):.1f}, max {max(silent):.1f}; above {WITHOUT_WRITES_MAX_S:.0f}: {len(late)} |
-| of these while etcd's log says that it lacked CPU, or its disk was slow | {_say_starved(starved)} |
+| of these while etcd logged a lack of CPU or a slow disk | {_say_starved(starved)} |
 | not made | {", ".join(outcome.not_made) or "none"} |
 
 {write_table(outcome.rounds)}
-The last two columns are of what was asked for from {NOTICED_WITHIN_S:.0f} s after the last write that was acknowledged on,
-until one was again ([effects on callers before that](../guides/high-availability.md#what-callers-see)).
-Refusals that come faster than 50 a second of one
-holder are [paced](../explanations/flow-control.md). 422 is left out: an amount above what was left, a refund of what was
-returned.
+The last two columns cover requests from {NOTICED_WITHIN_S:.0f} s after the last acknowledged write until the next
+([effects on callers before that](../guides/high-availability.md#what-callers-see)). Refusals above 50 a second of one holder
+are [delayed](../explanations/flow-control.md). 422 is left out: an amount above the balance, a refund of a returned
+payment.
 """
 
 

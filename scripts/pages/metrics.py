@@ -14,10 +14,10 @@ def write_page() -> str:
         "",
         "With `PIXCONNECT_METRICS_PORT` set, `serve` and `work` answer `GET /metrics` on that port of 127.0.0.1, in the text",
         "format of Prometheus, without a token. Under `pixconnect run` the worker has that port and the API processes the ones",
-        "after it. Each process tells of itself and counts from its start: add over processes, except where it says *of all",
-        "workers*. While the database is away those are missing, and the others still there.",
+        "after it. Each process reports its own figures since its start: add them up, except those *of all workers*, which are",
+        "missing while the database is unreachable.",
         "",
-        "What is measured is read when somebody asks. Nothing else is done for it but to count.",
+        "Code only counts; other figures are read at each request.",
     ]
     for title, families in (("An API process", api_metrics.FAMILIES), ("A worker", worker_metrics.FAMILIES)):
         lines += ["", f"## {title}", "", "| Name | Kind | Labels | Meaning |", "|---|---|---|---|"]

@@ -8,8 +8,8 @@ from pixconnect.domain.rules.register import NOT_PERSONAL, RETENTIONS, TEXT_COLU
 _ENDS = {
     RetentionEnd.WORKER: "a worker empties it",
     RetentionEnd.PARTITION: "a worker drops its partition",
-    RetentionEnd.VERB: "a verb or the API takes it out",
-    RetentionEnd.NEVER: "nothing yet: it stays with the database",
+    RetentionEnd.VERB: "a verb or the API deletes it",
+    RetentionEnd.NEVER: "nothing yet: it stays as long as the database",
 }
 
 
@@ -18,21 +18,21 @@ def write_page() -> str:
     lines = [
         "# People's data",
         "",
-        "What is kept of whom, why, and for how long. Written by `make docs` from `retention.csv` and `text_columns.csv` in",
-        "`src/pixconnect/domain/rules`; a test holds that each column of the database that can hold texts stands there.",
-        "[The guide](../guides/answer-a-persons-request.md) says how to answer a person who asks.",
+        "Stored personal data, their purposes and periods. Written by `make docs` from `retention.csv` and `text_columns.csv`",
+        "in `src/pixconnect/domain/rules`; a test checks that they list each text column of the database.",
+        "[Answer a data request](../guides/answer-a-persons-request.md) has the steps for a request.",
         "",
-        "- *At least* is what no request ends earlier; *at most* is when the program takes it out unasked. Both run from what",
-        "  *runs from* says, and never by the clock of a sandbox.",
+        "- *At least*: no request erases the data earlier. *At most*: the program erases them then. Both start at *runs from*,",
+        "  in real time and not by a sandbox's clock.",
         "- *Standing* is as in [the rules of the arrangement](rules.md): *cited* names the law, *ours* is our own choice.",
-        "  This is what a program does by itself, and no advice: who is an institution, or is sued, has duties beside it.",
-        "- An operator sets the period of `event` alone, by `PIXCONNECT_EVENT_RETENTION_DAYS`.",
+        "  This page describes the program and is no advice: institutions and parties of a lawsuit have further duties.",
+        "- An operator can only set the period of `event`, by `PIXCONNECT_EVENT_RETENTION_DAYS`.",
         "",
         "| Data | Of whom | Why | At least | At most | Runs from | At its end | Standing | Source |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [_write_row(kept) for rows in RETENTIONS.rows.values() for kept in rows]
-    lines += ["", "## Where it stands", "", "| Data | Columns |", "|---|---|"]
+    lines += ["", "## Columns", "", "| Data | Columns |", "|---|---|"]
     columns: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for (table, column), data in TEXT_COLUMNS.items():
         columns[data][table].append(column)
@@ -42,7 +42,7 @@ def write_page() -> str:
     others = len([None for data in TEXT_COLUMNS.values() if data == NOT_PERSONAL])
     lines += [
         "",
-        f"The other {others} columns that can hold texts are about nobody: states, digests, names of programs.",
+        f"The other {others} text columns hold no personal data: states, digests, names of programs.",
     ]
     return "\n".join(lines) + "\n"
 

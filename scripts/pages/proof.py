@@ -8,11 +8,11 @@ from support.damage import read_catalogue
 
 _TITLES: Mapping[Subject, str] = {
     "holders": "The books of holders",
-    "installation": "The installation: people, reports, totals, and what guards the tables",
+    "installation": "The installation: people, reports, totals, and the guards of the tables",
     "server": "The server",
     "rail": "The rail",
     "accounts": "Accounts at institutions",
-    "heads": "Heads of the chain that were kept elsewhere",
+    "heads": "Stored heads of the chain",
 }
 
 
@@ -21,11 +21,11 @@ def write_page() -> str:
     lines = [
         "# Proof of the books",
         "",
-        "Every rule that `pixconnect verify` asks, and every kind of damage that our tests plant. Written by `make docs`.",
+        "Every rule of `pixconnect verify`, and every kind of damage that our tests plant. Written by `make docs`.",
         "",
-        "A rule compares both sides item by item, so that two mistakes that cancel out are two findings. Rules marked *",
-        "read everything whatever has changed: `verify --whole` asks them, and `verify --rule NAME`. What is found is",
-        "looked at again after `--again-after-s`, and counts if it is still there.",
+        "A rule compares both sides item by item, so that two errors that cancel out are two findings. Rules marked * always",
+        "read everything: `verify --whole` checks them, and `verify --rule NAME`. A difference is checked again after",
+        "`--again-after-s`, and is a finding if it remains.",
     ]
     for subject, title in _TITLES.items():
         rules = [rule for rule in RULES if rule.of == subject]
@@ -34,13 +34,12 @@ def write_page() -> str:
     catalogue = read_catalogue()
     lines += [
         "",
-        "## Damage that is found",
+        "## Planted damage",
         "",
-        "Each kind is written into books with a bit of everything by somebody who may do everything, with every trigger",
-        "off, and is found by exactly the rules beside it: in `make test` among few holders, in `make damage` among a",
-        "million entries. The statements are in `tests/vectors/damage.toml`. More changes of tables, triggers, functions",
-        "and grants are in `tests/store/proof/test_guards.py`, and what the rail may say otherwise in",
-        "`tests/usecases/proof/test_rail.py`.",
+        "A superuser writes each kind into books with all kinds of rows, with every trigger off; exactly the rules beside it",
+        "find it: in `make test` among few holders, in `make damage` among a million entries. The statements are in",
+        "`tests/vectors/damage.toml`. `tests/store/proof/test_guards.py` changes tables, triggers, functions and grants, and",
+        "`tests/usecases/proof/test_rail.py` the rail's reports.",
         "",
         "| Kind | Found by |",
         "|---|---|",
@@ -51,13 +50,12 @@ def write_page() -> str:
     lines += [f"| {name} | {', '.join(f'`{rule}`' for rule in sorted(rules))} |" for name, rules in found.items()]
     lines += [
         "",
-        "The entries of these books are not chained: what their chain finds beside all of this is in",
-        "`tests/usecases/proof/test_chain.py`, twenty-one kinds. What only heads find that were kept elsewhere is there too,",
-        "and of the audit in `test_chained_audit.py` beside it",
-        "([how to keep heads](../guides/prove-the-books.md)).",
+        "The entries of these books are not chained. `tests/usecases/proof/test_chain.py` has twenty-one kinds of damage that",
+        "the chain or stored heads find, `test_chained_audit.py` beside it those of the audit",
+        "([how to store heads](../guides/prove-the-books.md)).",
         "",
-        "What is not found: history that somebody rewrote whole before it was chained, of entries within a minute or two, of",
-        "the audit within half a minute; or later where no head was kept.",
+        "Not found: history that was rewritten before it was chained (entries within a minute or two, the audit within half a",
+        "minute), or later without a stored head.",
     ]
     return "\n".join(lines) + "\n"
 

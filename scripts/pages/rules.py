@@ -6,10 +6,10 @@ from pixconnect.domain.frame.money import show_reais
 from pixconnect.domain.rules.register import ARRANGEMENT, ArrangementRule, RuleChange, RuleParty, Unit
 
 _HEADINGS = {
-    RuleParty.HOLDER: "Kept here, since they bind holders",
-    RuleParty.PAYERS_INSTITUTION: "The payer's institution keeps them",
-    RuleParty.RECEIVERS_INSTITUTION: "The receiver's institution keeps them",
-    RuleParty.NOBODY_HERE: "They concern nobody here yet",
+    RuleParty.HOLDER: "Rules for holders, which the service applies",
+    RuleParty.PAYERS_INSTITUTION: "Rules for the payer's institution",
+    RuleParty.RECEIVERS_INSTITUTION: "Rules for the receiver's institution",
+    RuleParty.NOBODY_HERE: "Rules without effect here yet",
 }
 _STRICTER = {RuleChange.LESS: "to less", RuleChange.MORE: "to more", RuleChange.NONE: "no"}
 
@@ -19,14 +19,14 @@ def write_page() -> str:
     lines = [
         "# Rules of the arrangement",
         "",
-        "The central bank changes its rules several times a year. This is what the service knows of those that have times,",
-        "amounts and counts. Written by `make docs` from `src/pixconnect/domain/rules/arrangement.csv`.",
+        "The central bank changes its rules several times a year. This page lists the rules with times, amounts and counts",
+        "that the service uses. Written by `make docs` from `src/pixconnect/domain/rules/arrangement.csv`.",
         "",
-        "- *From* is the day in Sao Paulo from which a row counts. What began under an older row ends under it: *runs",
-        "  from* says which instant decides. Where no day is given, none is known, and the rule was always so here.",
-        "- *Standing* says how sure we are: *cited* has sources that agree; *one source* has one, and should be looked up",
-        "  before anybody relies on it: such a rule warns, and never refuses anything by itself; *ours* is our own choice.",
-        "- An operator may make a rule stricter only in the direction that *may be changed* names.",
+        "- *From* is the first day of a row, in Sao Paulo; without a day the rule has always applied here. The instant in",
+        "  *runs from* selects the row, which then applies to the end.",
+        "- *Standing* is our certainty: *cited* has agreeing sources; *one source* has one, so check it before you rely on it:",
+        "  such a rule only warns; *ours* is our own choice.",
+        "- *May be changed* is the direction in which an operator may make a rule stricter.",
     ]
     for binds, heading in _HEADINGS.items():
         rows = [rule for rows in ARRANGEMENT.rows.values() for rule in rows if rule.binds == binds]

@@ -10,29 +10,27 @@ DRAWINGS = "schema"
 """The folder of the drawings, beside the page."""
 
 _TITLES = {
-    "identity": "Who asks: holders, keys, clients, people",
+    "identity": "Identity: holders, keys, clients, people",
     "money": "Money: ledger, charges, transfers, refunds",
     "institutions": "Accounts at institutions",
-    "standard": "What only the central bank's API has",
-    "webhooks": "Events, and who is told of them",
+    "standard": "The central bank's API",
+    "webhooks": "Events and webhooks",
     "running": "The installation itself",
-    "proof": "What has proved the books, in the schema verify",
+    "proof": "Proof of the books, in the schema verify",
     "sandbox": "The simulated network, in the schema sandbox",
 }
 _OF_SCHEMAS = dict(sandbox="sandbox", verify="proof")
 _HEAD = """\
 # Tables
 
-The database as it is: each table, and what each of its columns means, as the database itself says it (`comment on`). Written
-by `make docs`.
-Constraints, indexes, triggers, functions and grants are in the [schema](../../src/pixconnect/store/schema), and those of the
-simulated network in [its own](../../src/pixconnect/sandbox/schema), as those of `verify` are in
-[another](../../src/pixconnect/store/proof/schema).
+Each table with its columns and their meaning, from the database's own comments (`comment on`). Written by `make docs`.
+Constraints, indexes, triggers, functions and grants are in the [schema](../../src/pixconnect/store/schema), those of the
+simulated network in [another](../../src/pixconnect/sandbox/schema), and those of `verify` in
+[a third](../../src/pixconnect/store/proof/schema).
 
-Money is in cents. *Service time* is the instant that callers see, which a sandbox may move; *real time* is the server's clock.
-In the drawings a `?` says that a value may be null, bold names are the primary key, and an arrow names the table that a column
-refers to. Where both tables stand side by side a line joins them: a solid one is a foreign key, a dashed one is held by
-triggers or by the program."""
+Money is in cents. *Service time* is the time that callers see, which a sandbox may move; *real time* is the server's clock. In
+the drawings `?` marks nullable values and bold names the primary key; an arrow names the referenced table. A solid line between
+adjacent tables is a foreign key, a dashed one is enforced by triggers or the program."""
 
 
 def write_page(schemas: Sequence[Schema]) -> str:

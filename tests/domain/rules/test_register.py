@@ -57,8 +57,8 @@ def test_of_a_lifted_rule_nothing_is_left() -> None:
     [
         (OLD.replace("days", "fortnights"), "row 2: 'fortnights' is not a valid Unit"),
         (OLD.replace("90", "ninety"), "row 2: invalid literal"),
-        (OLD.replace(",90,", ",,"), "row 2: window: a value belongs to each unit"),
-        (OLD.replace("days", "duty"), "row 2: window: a value belongs to each unit"),
+        (OLD.replace(",90,", ",,"), "row 2: window: each unit needs a value"),
+        (OLD.replace("days", "duty"), "row 2: window: each unit needs a value"),
         (OLD.replace(",,the", ",31/12/2026,the"), "row 2: Invalid isoformat string"),
         (OLD.replace("holder", "everybody"), "row 2: 'everybody' is not a valid RuleParty"),
     ],

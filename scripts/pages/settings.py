@@ -35,7 +35,7 @@ def write_page() -> str:
         "The service warns at its start about a file or a home that others can read.",
         "",
         "The operator's verbs (`pixconnect holder create` and its like) take the database and the secret key of a running",
-        "`pixconnect run` from its home: they only need `PIXCONNECT_HOME`. Secrets given to `run` are not written anywhere: the",
+        "`pixconnect run` from its home: they only need `PIXCONNECT_HOME`. Secrets given to `run` are not written: the",
         "verbs read their file, or on Linux the memory of the running process.",
         "",
     ]

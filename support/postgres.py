@@ -85,7 +85,7 @@ async def make_template(owner_url: str) -> None:
         await connection.execute(f"create role {SECOND_LOGIN_ROLE} login password '{hashed}'")
         await connection.execute(f"grant pixconnect_operator to {SECOND_LOGIN_ROLE}")
         await connection.execute(f"grant {privileges.VERIFIER_ROLE} to {LOGIN_ROLE}")
-        await privileges.let_verify(connection, "pixconnect")
+        await privileges.grant_reading(connection, "pixconnect")
         await privileges.allow_play(connection, "pixconnect", LOGIN_ROLE)
         await privileges.narrow(connection, "pixconnect", LOGIN_ROLE, "pixconnect_service")
     finally:

@@ -29,7 +29,7 @@ from pixconnect.domain.money.rail import RailUnavailable, Rejected, ReturnReport
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
-from pixconnect.domain.proof.case import Evidence, SaidEnd
+from pixconnect.domain.proof.case import EndingClaim, Evidence
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
@@ -313,7 +313,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
         context, said = self.here.live.context, Counter[str]()
         await case_usecases.look_for_cases(context)
         for shown in await case_usecases.list_cases(context, kind="order"):
-            end: SaidEnd = "settled" if await self._is_there(shown.case.name) else "never"
+            end: EndingClaim = "settled" if await self._is_there(shown.case.name) else "never"
             said[f"ended by people: {end}"] += 1
             wanted = WantedEnding(case_id=shown.case.id, said=end, evidence=_LETTER)
             proposal = await propose_ending(as_operator(context, "ana"), wanted)

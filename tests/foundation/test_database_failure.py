@@ -89,5 +89,5 @@ def _raised(state: str) -> asyncpg.PostgresError:
     ],
 )
 def test_what_is_full_or_used_up_is_said_as_it_is(state: str, words: str) -> None:
-    assert database_failure.say_why(_raised(state)) == words
-    assert database_failure.say_undone(_raised(state)) == f"{words}; nothing was done"
+    assert database_failure.explain_failure(_raised(state)) == words
+    assert database_failure.explain_undone(_raised(state)) == f"{words}; nothing was done"

@@ -86,7 +86,7 @@ async def test_nothing_is_told_where_the_only_worker_is_here(pool: FakePool, not
         heard.put_nowait(news)
         return is_alone
 
-    notifier.tell_here = hear
+    notifier.wake_local = hear
     async with asyncio.timeout(60):
         notifier.notify(1)
         assert await heard.get() == "orders"

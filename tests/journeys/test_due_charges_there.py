@@ -81,7 +81,7 @@ class Charges:
     def read_there(self, txid: str) -> dict[str, Any]:
         return run(self._two.bank, "charge", "show", txid, "--json")
 
-    def list_told(self) -> list[dict[str, Any]]:
+    def list_receivers(self) -> list[dict[str, Any]]:
         path, told, cursor = "/v1/webhook/feed?event_types=charge.diverged", list[dict[str, Any]](), ""
         while True:
             page = self._caller.insist("GET", path + cursor)
@@ -155,8 +155,8 @@ def test_both_sides_say_the_same_and_what_was_paid_is_told_whole(both: tuple[str
     other = charges.read_here(by_hand)
     assert (other["status"], other["valor"]["original"], other["pix"][0]["valor"]) == ("CONCLUIDA", ASKED, "28.50")
     assert other["pix"][0]["componentesValor"] == {"original": {"valor": "28.50"}}
-    wait_until(charges.list_told, "what differs is told")
-    (told,) = charges.list_told()
+    wait_until(charges.list_receivers, "what differs is told")
+    (told,) = charges.list_receivers()
     assert (told["divergences"], told["amount"], told["asked_amount"]) == (
         ["OTHER_AMOUNT"],
         2850,

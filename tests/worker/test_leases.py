@@ -232,7 +232,7 @@ async def test_a_worker_hears_whether_orders_or_deliveries_are_all_that_is_new(s
             notifier.notify(orders_count, only_deliveries=only_deliveries)
             assert await listener.heard.get() == (orders_count == 1, only_deliveries)
         # What it tells itself needs no statement, for no other worker has slots.
-        assert held.hear_own("")
+        assert held.on_local_wakeup("")
         assert await listener.heard.get() == (False, False)
         held.stop()
         await running

@@ -36,9 +36,9 @@ from pixconnect.foundation.database_failure import (
     DATABASE_AWAY,
     DATABASE_BUSY,
     DATABASE_REFUSES,
+    explain_undone,
     is_of_own_file,
     lacks_memory,
-    say_undone,
 )
 from pixconnect.foundation.logging import AccessLog, current_request, has_written
 from pixconnect.foundation.metrics import Histogram
@@ -349,11 +349,11 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     """The error that the caller gets."""
     if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
-        error = errors.ServiceUnavailable(say_undone(error))
+        error = errors.ServiceUnavailable(explain_undone(error))
     elif isinstance(error, DATABASE_REFUSES):
         # Its own words name the table, for the operator who can restore the right.
         _log.critical("the database refuses the service a right: run `pixconnect migrate`", said=str(error))
-        error = errors.ServiceUnavailable(say_undone(error))
+        error = errors.ServiceUnavailable(explain_undone(error))
     elif not isinstance(error, errors.PixConnectError) and lacks_memory(error):
         _log.error("no memory is left", operation=progress.operation.id if progress.operation else None)
         if progress.scope["method"] not in _READING:

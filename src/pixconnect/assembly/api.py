@@ -30,7 +30,7 @@ from pixconnect.assembly.base import (
     SERVICE_SCHEMA,
     Base,
     connect_as_service,
-    keep_up,
+    list_background_tasks,
     listen_for_metrics,
     open_base,
     open_standby,
@@ -123,7 +123,9 @@ async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
         verifier = TokenVerifier(base.context, base.keyring, access_pool)
         base.context.server.on_start(verifier.forget_all)
         feed_waits = FeedWaits(connect_as_service(base.settings, "pixconnect feed"))
-        async with running_beside(verifier.keep_fresh, feed_waits.listen, *keep_up(base, for_others=False)):
+        async with running_beside(
+            verifier.keep_fresh, feed_waits.listen, *list_background_tasks(base, for_others=False)
+        ):
             yield ApiParts(
                 context=base.context,
                 keyring=base.keyring,

@@ -154,7 +154,7 @@ async def _check_database(connections: pool.Pool, settings: Settings, server: Se
         await installation_store.note_location_prefix(connection, policy.location_prefix)
 
 
-def keep_up(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[None]]]:
+def list_background_tasks(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[None]]]:
     """What runs beside everything that a process does."""
     context = base.context
     noting = partial(context.server.keep_noting, context.pool, for_others=for_others)

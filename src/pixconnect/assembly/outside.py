@@ -218,10 +218,10 @@ def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
         return trust_bundle(read_named_file(settings.location_ca_file))
 
     # Without a bundle, foreign dynamic codes cannot be paid; everything else works.
-    async def trust_nobody() -> Sequence[x509.Certificate]:
+    async def trust_none() -> Sequence[x509.Certificate]:
         return ()
 
-    return trust_nobody
+    return trust_none
 
 
 def rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:

@@ -13,7 +13,7 @@ from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.assembly.base import (
     Base,
     connect_as_service,
-    keep_up,
+    list_background_tasks,
     listen_for_metrics,
     open_base,
     open_tracer,
@@ -41,7 +41,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
     async with (
         # It runs no lists, whose best plan depends on their filters.
         open_base(settings, "pixconnect worker", plans_once=True) as base,
-        running_beside(*keep_up(base, for_others=True)),
+        running_beside(*list_background_tasks(base, for_others=True)),
         open_tracer(settings, "pixconnect-worker") as tracer,
     ):
         parts = _make_parts(base, partial(serve_metrics, listen_for_metrics(settings)))

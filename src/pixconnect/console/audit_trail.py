@@ -13,7 +13,7 @@ from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.institutions.outcome import ANSWERS
 from pixconnect.domain.money.adjustment import KINDS, parse_kind
-from pixconnect.domain.proof.case import Evidence, parse_said
+from pixconnect.domain.proof.case import Evidence, parse_ending_claim
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.money import approval as approval_usecases
@@ -106,7 +106,7 @@ async def propose_ending(visit: Visit) -> Response:
     operator = _begin_act(visit)
     wished = WantedEnding(
         case_id=visit.path_id(),
-        said=parse_said(read_field(visit.sent, "said")),
+        said=parse_ending_claim(read_field(visit.sent, "said")),
         evidence=Evidence(
             name=read_field(visit.sent, "evidence_name"),
             # A text that is no number is refused as an empty file is.

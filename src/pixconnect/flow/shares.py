@@ -61,7 +61,7 @@ class RecentParties:
 
 
 @contextmanager
-def for_everybody() -> Generator[None]:
+def on_behalf_of_all() -> Generator[None]:
     """Do something on behalf of all, so that it does not wait in the queue of the party that asked first."""
     before = current_party.set(_SERVICE)
     try:

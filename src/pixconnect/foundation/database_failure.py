@@ -124,7 +124,7 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
 
 
-def say_why(error: BaseException) -> str:
+def explain_failure(error: BaseException) -> str:
     """Why the database cannot do it now: a database that is full or out of connections can be reached."""
     match error:
         case asyncpg.InsufficientPrivilegeError():
@@ -141,6 +141,6 @@ def say_why(error: BaseException) -> str:
             return "the database cannot be reached"
 
 
-def say_undone(error: BaseException) -> str:
+def explain_undone(error: BaseException) -> str:
     """The same for a caller whose request was not executed: a 503, in whichever process the failure occurred."""
-    return f"{say_why(error)}; nothing was done"
+    return f"{explain_failure(error)}; nothing was done"

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import asyncpg
 import structlog
 
-from pixconnect.flow.shares import for_everybody
+from pixconnect.flow.shares import on_behalf_of_all
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 
@@ -44,7 +44,7 @@ class WakeWorkers(Protocol):
         """
 
 
-def _nobody_is_here(_news: str) -> bool:
+def _no_local_worker(_news: str) -> bool:
     return False
 
 
@@ -56,7 +56,7 @@ class Notifier:
         self._orders_count = 0
         self._is_all_new = False
         self._has_other_news = asyncio.Event()
-        self.tell_here: Callable[[str], bool] = _nobody_is_here
+        self.wake_local: Callable[[str], bool] = _no_local_worker
         """Wakes the worker in this process, and returns whether it is the only one."""
 
     def notify(self, orders_count: int = 0, *, only_deliveries: bool = False) -> None:
@@ -72,11 +72,11 @@ class Notifier:
         while self._orders_count or self._has_other_news.is_set():
             is_busy = self._orders_count >= BUSY_FROM
             news = self._take_news()
-            if not self.tell_here(news):
+            if not self.wake_local(news):
                 payload = f", '{news}'" if news else ""
                 try:
                     # It acts for all callers, or it would wait for a connection in the share of the first one.
-                    with for_everybody():
+                    with on_behalf_of_all():
                         await self._pool.execute(f"notify {CHANNEL}{payload}")
                 # The others will find the work when they poll.
                 except DATABASE_FAILED:
@@ -126,7 +126,7 @@ class EventNotifier:
         while self._has_news:
             self._has_news = False
             try:
-                with for_everybody():
+                with on_behalf_of_all():
                     await self._pool.execute("select pg_notify($1, $2)", self._channel, self._payload)
             # Listeners find it when they poll.
             except DATABASE_FAILED:

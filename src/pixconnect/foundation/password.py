@@ -33,7 +33,7 @@ async def is_password(password_hash: str | None, password: str) -> bool:
 
 def _verify(password_hash: str | None, password: str) -> bool:
     try:
-        is_right = _hasher.verify(password_hash or _hash_of_nobody(), password)
+        is_right = _hasher.verify(password_hash or _dummy_hash(), password)
     # A lone surrogate, which no form can send honestly, has no octets.
     except (VerificationError, InvalidHashError, UnicodeEncodeError):
         return False
@@ -41,7 +41,7 @@ def _verify(password_hash: str | None, password: str) -> bool:
 
 
 @cache
-def _hash_of_nobody() -> str:
+def _dummy_hash() -> str:
     return _hasher.hash("of nobody")
 
 

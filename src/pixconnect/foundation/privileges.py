@@ -44,7 +44,7 @@ async def make_roles(connection: Connection, *, with_sandbox: bool) -> None:
             await _execute(connection, "grant %I to %I", role, member)
 
 
-async def let_take(connection: Connection, login: str, role: str) -> None:
+async def grant_role(connection: Connection, login: str, role: str) -> None:
     if not await connection.fetchval("select pg_has_role($1, $2, 'SET')", login, role):
         await _execute(connection, "grant %I to %I", role, login)
 
@@ -53,7 +53,7 @@ async def allow_play(connection: Connection, schema: str, login: str) -> None:
     """Let a sandbox's login put play money into accounts, and make holders for tests."""
     await _execute(connection, "grant insert on %I.deposit to %I", schema, FUNDING_ROLE)
     await _execute(connection, "grant execute on function %I.open_sandbox_holder to %I", schema, FUNDING_ROLE)
-    await let_take(connection, login, FUNDING_ROLE)
+    await grant_role(connection, login, FUNDING_ROLE)
 
 
 async def forbid_play(connection: Connection, schema: str) -> None:
@@ -72,7 +72,7 @@ _NAME_READABLE: Final = """
 """
 
 
-async def let_verify(connection: Connection, schema: str) -> None:
+async def grant_reading(connection: Connection, schema: str) -> None:
     """Let the role that verifies the books read all columns of tables but secrets."""
     await _execute(connection, "grant usage on schema %I to %I", schema, VERIFIER_ROLE)
     await _execute(connection, "grant execute on function %I.refuse_old_session to %I", schema, VERIFIER_ROLE)

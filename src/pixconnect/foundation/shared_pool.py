@@ -21,7 +21,7 @@ import asyncpg
 import structlog
 
 from pixconnect.domain.frame import errors
-from pixconnect.flow.shares import FairSemaphore, current_party, for_everybody
+from pixconnect.flow.shares import FairSemaphore, current_party, on_behalf_of_all
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 
 if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
@@ -139,7 +139,7 @@ class SharedPool(_AnyPool):
 
     async def _keep_looking(self) -> None:
         # On behalf of all: a party that has to wait its turn must not delay all others.
-        with for_everybody():
+        with on_behalf_of_all():
             while self._away_since_s is not None:
                 try:
                     async with self.acquire(timeout=_LOOK_TIMEOUT_S, insists=True) as connection:

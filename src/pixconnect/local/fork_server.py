@@ -64,7 +64,7 @@ class ForkServer:
         """Have it import what parts need, while something else is done."""
         if sys.platform != "linux":
             return
-        _keep_statuses()
+        _restore_child_statuses()
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             ours.settimeout(0)
@@ -167,7 +167,7 @@ def _adopt_orphans(*, yes: bool) -> None:
 def wait_for_part(control_fd: int) -> list[str]:
     """Fork at each request; returns only in a forked part, with the words after ``-m <module>``."""
     process_death.die_with_parent(signal.SIGKILL)
-    _keep_statuses()
+    _restore_child_statuses()
     control = socket.socket(fileno=control_fd)
     while True:
         # The first octet is the same in every message. The rest must not come into this memory.
@@ -191,7 +191,7 @@ def wait_for_part(control_fd: int) -> list[str]:
         control.send(pid)
 
 
-def _keep_statuses() -> None:
+def _restore_child_statuses() -> None:
     # Our own parent may have ignored SIGCHLD, and child programs inherit that: the kernel then keeps no status of a
     # child that has ended, and waiting for one fails.
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:

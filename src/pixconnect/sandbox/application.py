@@ -355,7 +355,7 @@ _ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
     ("POST", "/rail/refund-orders"): _decoding(
         _refund_orders, lambda world, orders: world.network.submit_refunds(orders)
     ),
-    ("POST", "/rail/defences"): _decoding(_defences, contesting.hear_defences),
+    ("POST", "/rail/defences"): _decoding(_defences, contesting.receive_defences),
     ("POST", "/rail/query"): _decoding(_ids, lambda world, ids: world.network.query(ids)),
     ("POST", "/rail/acknowledgements"): _acknowledge,
     ("GET", "/rail/waiting"): _waiting_since,

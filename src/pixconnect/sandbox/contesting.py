@@ -26,7 +26,7 @@ async def contest_credit(outside: Outside, asked: OutsideInfraction) -> Infracti
                 infraction.find_free_of(asked.end_to_end_id, paid, others, now),
             )
             contest = infraction.open_contest(asked, paid, left_cents, free_cents, number, name, return_id, now)
-            acknowledgement = await _put_and_tell(outside, told, contest, None)
+            acknowledgement = await _store_and_report(outside, told, contest, None)
         await find_end(acknowledgement)
     return contest.report
 
@@ -42,12 +42,12 @@ async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionR
             left_cents = await infraction.find_left(outside.pool, before.report.end_to_end_id, before)
             free_cents = await _find_free(outside, before)
             contest = infraction.decide(before, asked, left_cents, free_cents, return_id, next_id, outside.clock.now())
-            acknowledgement = await _put_and_tell(outside, told, contest, before)
+            acknowledgement = await _store_and_report(outside, told, contest, before)
         await find_end(acknowledgement)
     return contest.report
 
 
-async def hear_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:
     """Take what holders answer; each once."""
     said: list[DefenceAnswer] = []
     for defence in defences:
@@ -72,7 +72,7 @@ async def _find_free(outside: Outside, contest: infraction.Contest) -> int:
     return 0 if paid is None else infraction.find_free_of(name, paid, contests, now)
 
 
-async def _put_and_tell(
+async def _store_and_report(
     outside: Outside, told: AsyncExitStack, contest: infraction.Contest, before: infraction.Contest | None
 ) -> Awaitable[str | None]:
     """Store it; returns the awaitable of the report's acknowledgement."""

@@ -161,8 +161,8 @@ class Network:
             for step in steps:
                 if step.is_open:
                     self._schedule.add(step.due_at, [answers.make_pending(step.report, step.due_at)])
-        self._tell_payers((step.id, step.code) for step in steps if not step.is_open or step.is_held)
-        self._tell_payers((name, None) for name in contested)
+        self._report_to_payers((step.id, step.code) for step in steps if not step.is_open or step.is_held)
+        self._report_to_payers((name, None) for name in contested)
         if any(step.is_open for step in steps):
             self._sweep()
 
@@ -198,7 +198,7 @@ class Network:
         self._waiting_fees -= ended.keys()
         return steps
 
-    def _tell_payers(self, ended: Iterable[tuple[str, str | None]]) -> None:
+    def _report_to_payers(self, ended: Iterable[tuple[str, str | None]]) -> None:
         for name, code in ended:
             waiting = self._waiting.pop(name, None)
             if waiting is not None and not waiting.done():
@@ -343,7 +343,7 @@ class Network:
             return _TAKEN
         if how.reports_count > 1:
             # A rule for duplicates sends the outcome twice: by this answer and by a report.
-            self.outbox.put([Pending(_tell_end(order))])
+            self.outbox.put([Pending(_make_end_report(order))])
         return answers.final_answer(order)
 
     async def _refresh(self) -> None:
@@ -361,7 +361,7 @@ class Network:
         now = self._clock.now()
         for order in orders:
             # A settled order stays settled, even if the clock was moved back behind its deadline.
-            self._schedule.add(now if order.is_due else order.due_at, [Pending(_tell_end(order))])
+            self._schedule.add(now if order.is_due else order.due_at, [Pending(_make_end_report(order))])
         self._waiting_fees = {waits_for for *_, waits_for in arrivals if waits_for is not None}
         for _, due_at, report, is_due, waits_for in arrivals:
             if waits_for is None:
@@ -383,5 +383,5 @@ class Network:
             self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)
 
 
-def _tell_end(order: KnownOrder | DueOrder) -> Report:
+def _make_end_report(order: KnownOrder | DueOrder) -> Report:
     return answers.outcome_report(order.id, order.due_at, order.code)

@@ -71,7 +71,7 @@ async def serve(
         # Calls fail at once while the database is away, and not at their timeout.
         hanging_up = None if is_first else await asyncio.start_server(_hang_up, sock=listener.dup())
 
-        def tell_ready(hanging_up: asyncio.Server | None = hanging_up) -> None:
+        def signal_ready(hanging_up: asyncio.Server | None = hanging_up) -> None:
             nonlocal is_first
             if hanging_up is not None:
                 hanging_up.close()
@@ -81,7 +81,7 @@ async def serve(
 
         try:
             with listener.dup() as own:  # what serves closes it
-                await _serve_while_connected(settings, own, clock, stop, tell_ready)
+                await _serve_while_connected(settings, own, clock, stop, signal_ready)
         except DATABASE_FAILED as error:
             if is_first:
                 raise

@@ -64,7 +64,7 @@ class AccountBalances:
         """By the account's name."""
         self._next_s: dict[int, float] = {}
 
-    def keep_only(self, names: Collection[str]) -> None:
+    def drop_others(self, names: Collection[str]) -> None:
         """Forget the balances of all other accounts."""
         for name in self.cents.keys() - set(names):
             del self.cents[name]
@@ -215,7 +215,7 @@ class AccountReaders:
                 name = f"account {account_id}: {do.__name__}"
                 self._tasks[account_id, do] = asyncio.create_task(self._keep(account_id, do), name=name)
         # Who has an account no more says nothing of it.
-        self._balances.keep_only({account.name for account in accounts if account.state == "active"})
+        self._balances.drop_others({account.name for account in accounts if account.state == "active"})
         for account in accounts:
             if account.state != "active":
                 context = at_account(self._context, account, self._context.rail)

@@ -93,7 +93,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
                 ("chain", partial(_chain, context, chain_usecases.chain_entries, CHAINED_MAX), CHAIN_EVERY_S),
                 ("audit", partial(_chain, context, chain_usecases.chain_audit, AUDIT_CHAINED_MAX), CHAIN_EVERY_S),
                 # Also when a worker starts: one that is started each night would never log them otherwise.
-                ("heads", partial(_tell_heads, context), HEADS_EVERY_S),
+                ("heads", partial(_log_heads, context), HEADS_EVERY_S),
                 ("alarms", partial(alarm_usecases.look_for_alarms, context), ALARMS_EVERY_S),
                 ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
                 ("limits", partial(holder_usecases.act_on_waiting_limits, context), LIMITS_EVERY_S),
@@ -125,10 +125,10 @@ async def _sweep(context: Context) -> float | None:
     return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
 
 
-async def _tell_heads(context: Context) -> None:
+async def _log_heads(context: Context) -> None:
     # A sandbox's history proves nothing to others, and its terminal is for people.
     if context.sandbox_control is None:
-        await chain_usecases.tell_heads(context)
+        await chain_usecases.log_heads(context)
 
 
 async def _repeat(

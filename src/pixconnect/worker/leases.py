@@ -268,7 +268,7 @@ class SlotLeases:
     def _heard(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
         self._wake(payload)
 
-    def hear_own(self, news: str) -> bool:
+    def on_local_wakeup(self, news: str) -> bool:
         """Receive this process's own wake-up of all workers; return whether no other worker has work to find."""
         self._wake(news)
         # A worker that gets slots looks for all that there is in them.

@@ -80,7 +80,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
     leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
     # What this worker does wakes itself without a round trip, where it holds all slots.
-    parts.notifier.tell_here = leases.hear_own
+    parts.notifier.wake_local = leases.on_local_wakeup
     orders = OrderMover(context, leases)
     deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log, parts.attempt)
     sequencer = Sequencer(context, leases)

@@ -176,14 +176,14 @@ class Expiry:
         if not slots or not await charge_store.find_expired(self._context.pool, slots, now, 1):
             self._waits_since_s = None
             return EXPIRY_EVERY_S
-        until = await self._heard_until(now)
+        until = await self._recorded_until(now)
         expired_count = await expire_charges(self._context, slots, until, EXPIRED_MAX)
         if until < now:
             return ASK_AGAIN_AFTER_S
         self._waits_since_s = None
         return 0 if expired_count >= EXPIRED_MAX else EXPIRY_EVERY_S
 
-    async def _heard_until(self, now: datetime) -> datetime:
+    async def _recorded_until(self, now: datetime) -> datetime:
         """Return the instant up to which every report of the rail is recorded."""
         monotonic_s = self._context.clock.monotonic_s()
         self._waits_since_s = self._waits_since_s or monotonic_s

@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 _log = structlog.get_logger(__name__)
 
 
-def _wake_nobody(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
+def _wake_none(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
     """For who has no connection to wake others by: they also look by themselves."""
     del orders_count, only_deliveries
 
@@ -37,8 +37,8 @@ class Batch(list[Item]):
         requests: Iterable[Item],
         connection: Connection,
         clock: Clock,
-        wake_workers: WakeWorkers = _wake_nobody,
-        wake_sequencer: Callable[[], None] = _wake_nobody,
+        wake_workers: WakeWorkers = _wake_none,
+        wake_sequencer: Callable[[], None] = _wake_none,
         find_latecomers: Callable[[Callable[[Item], bool]], Iterable[Item]] = lambda _: (),
     ) -> None:
         super().__init__(requests)
@@ -57,7 +57,7 @@ class Batch(list[Item]):
         """Register a call for after the commit; it is never made if the batch does not commit."""
         self._commit_hooks.append(hook)
 
-    def tell_committed(self) -> None:
+    def run_commit_hooks(self) -> None:
         for hook in self._commit_hooks:
             try:
                 hook()

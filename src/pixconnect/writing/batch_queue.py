@@ -46,7 +46,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.flow.overload import Overload
 from pixconnect.flow.shares import FairQueue
 from pixconnect.flow.stalled_holders import BusyHolder, StalledHolders
-from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, say_undone
+from pixconnect.foundation.database_failure import DATABASE_AWAY, explain_undone, lacks_memory
 from pixconnect.foundation.logging import has_written
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
@@ -292,7 +292,7 @@ class BatchQueue(Generic[Request, Answer]):
         # People make room, and requests do not wait for people.
         away_for_s = float("inf") if isinstance(error, asyncpg.DiskFullError) else self._pool.away_for_s
         if batch_attempt.has_ended(waiters, now_s, away_for_s):
-            raise errors.ServiceUnavailable(say_undone(error)) from error
+            raise errors.ServiceUnavailable(explain_undone(error)) from error
         await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: list[PendingRequest[Request, Answer]]) -> bool:
@@ -328,7 +328,7 @@ class BatchQueue(Generic[Request, Answer]):
             self.commits_by_size[len(batch)] += 1
             if self._overload is not None:
                 self._overload.note(len(batch), is_busy=waiters[0].request.holder_id == self._busy.holder_id)
-            batch.tell_committed()
+            batch.run_commit_hooks()
             return outcomes
 
     def _find_latecomers(

@@ -102,7 +102,7 @@ def _statement(parts: tuple[tuple[Part[Any], LiteralString, int], ...]) -> Liter
     return "with " + ", ".join(expressions) + " select " + ", ".join(answers)
 
 
-def tell_events(events: Iterable[Event]) -> None:
+def log_events(events: Iterable[Event]) -> None:
     for event in events:
         level = logging.WARNING if event.name.endswith(".error") else logging.INFO
         our_logging.tell(f"event  {describe_event(event.body)}", level=level)

@@ -29,7 +29,7 @@ from pixconnect.store.money.ledger import LockedBalances
 from pixconnect.store.money.order import ORDERS
 from pixconnect.store.webhooks.delivery import EVENTS, KEY_WEBHOOK_EVENTS
 from pixconnect.writing.batch import Batch, OfHolder, Request
-from pixconnect.writing.changes import Changes, tell_events
+from pixconnect.writing.changes import Changes, log_events
 from pixconnect.writing.service_time import take_time
 
 About = TypeVarTuple("About")
@@ -135,12 +135,12 @@ class UnitOfWork(Changes):
 
     def announce_transfer(self, transfer: Transfer) -> None:
         event = self.announce(announce_transfer, transfer)
-        if endpoint.is_told_of(transfer):
+        if endpoint.notifies_key(transfer):
             self._tell_key(event, transfer.id, transfer)
 
     def announce_refund(self, refund: Refund) -> None:
         event = self.announce(announce_refund, refund)
-        if endpoint.is_told_of(refund):
+        if endpoint.notifies_key(refund):
             self._tell_key(event, refund.transfer_id, None)
 
     def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
@@ -161,7 +161,7 @@ class UnitOfWork(Changes):
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
         if events := self.list_new(EVENTS):
             if logging.is_shown():
-                self._batch.on_commit(partial(tell_events, events))
+                self._batch.on_commit(partial(log_events, events))
             self._batch.on_commit(self._batch.wake_sequencer)
 
     async def take_ids_for(self, claimed_count: int) -> None:

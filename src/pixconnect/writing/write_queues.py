@@ -14,7 +14,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.flow import stalled_holders
 from pixconnect.flow.overload import Overload
-from pixconnect.foundation.database_failure import DATABASE_FAILED, say_undone
+from pixconnect.foundation.database_failure import DATABASE_FAILED, explain_undone
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import order as order_store
@@ -77,7 +77,7 @@ class WriteQueues:
             async with connection.transaction():
                 yield batch
             # After the COMMIT: who is woken before it finds nothing.
-            batch.tell_committed()
+            batch.run_commit_hooks()
 
     def read_figures(self) -> list[QueueFigures]:
         return [
@@ -94,7 +94,7 @@ class WriteQueues:
         try:
             return await order_store.find_oldest(self._pool)
         except DATABASE_FAILED as error:
-            raise errors.ServiceUnavailable(say_undone(error)) from error
+            raise errors.ServiceUnavailable(explain_undone(error)) from error
 
     def _queue_of(self, operation: WriteOperation[Request, Answer]) -> BatchQueue[Request, Answer]:
         # Nothing is awaited between the look and the making, so two first requests get one queue.

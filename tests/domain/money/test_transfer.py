@@ -71,8 +71,8 @@ def test_a_part_under_way_is_returned_or_kept() -> None:
     assert under_way.returning_cents == 500
     returned = transfers.return_part(under_way, 300, LATER, returning_cents=300)
     assert (returned.returned_cents, returned.returning_cents) == (300, 200)
-    assert transfers.keep_part(returned, 200).returning_cents == 0
+    assert transfers.release_part(returned, 200).returning_cents == 0
     with pytest.raises(AssertionError):
-        transfers.keep_part(returned, 201)
+        transfers.release_part(returned, 201)
     with pytest.raises(AssertionError):
         transfers.begin_return(a_transfer(), 1)

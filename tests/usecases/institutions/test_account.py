@@ -15,7 +15,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.account_file import read_account_file
-from pixconnect.domain.institutions.certificate import AccountCertificate, say_end
+from pixconnect.domain.institutions.certificate import AccountCertificate, describe_end
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import secret_key
@@ -384,8 +384,8 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
 
 def test_the_first_that_ends_counts() -> None:
     now = SystemClock().now()
-    assert say_end(now + timedelta(days=30, seconds=1), now) is None
-    assert say_end(now + timedelta(days=7, seconds=1), now) == "ends within 30 days"
+    assert describe_end(now + timedelta(days=30, seconds=1), now) is None
+    assert describe_end(now + timedelta(days=7, seconds=1), now) == "ends within 30 days"
 
 
 async def test_an_account_knows_when_its_own_certificates_end() -> None:

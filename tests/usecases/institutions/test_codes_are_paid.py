@@ -106,7 +106,7 @@ async def test_a_code_that_fixes_no_amount_is_paid_only_where_the_amount_can_be_
     for code in (static(amount_cents=None), dynamic(shop, None)):
         with pytest.raises(errors.InvalidQrCode, match="fixes no amount"):
             await pay(shop, code, 250)
-    shop.there.traits = structs.replace(CODES, says_amount_of_code=True)
+    shop.there.traits = structs.replace(CODES, states_amount_of_code=True)
     await pay(shop, static(amount_cents=None), 250)
     with pytest.raises(errors.AmountMismatch):
         await pay(shop, static(), 250)

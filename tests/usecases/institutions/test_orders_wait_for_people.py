@@ -38,7 +38,7 @@ async def ask(shop: Shop, times: int = 3) -> None:
         shop.live.clock.advance(seconds=60)
 
 
-async def list_told(shop: Shop) -> list[str]:
+async def list_receivers(shop: Shop) -> list[str]:
     rows = await shop.live.fetch(
         "select name from event where resource = 'transfer' and name like '%.out.%' order by id"
     )
@@ -48,7 +48,7 @@ async def list_told(shop: Shop) -> list[str]:
 async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     sent = await send(shop)
     await ask(shop)
-    assert await list_told(shop) == ["transfer.out.processing", "transfer.out.waiting"]
+    assert await list_receivers(shop) == ["transfer.out.processing", "transfer.out.waiting"]
     seen = await read_parties(shop.context, shop.house, sent.id)
     assert seen.waiting is not None
     assert (seen.waiting.waits_for, seen.view.transfer.status) == ("approval", "PROCESSING")
@@ -65,7 +65,7 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     await ask(shop, 12)
     seen = await read_parties(shop.context, shop.house, sent.id)
     assert (seen.waiting, seen.view.transfer.status) == (None, "CONFIRMED")
-    assert await list_told(shop) == ["transfer.out.processing", "transfer.out.waiting", "transfer.out.confirmed"]
+    assert await list_receivers(shop) == ["transfer.out.processing", "transfer.out.waiting", "transfer.out.confirmed"]
     assert await order_store.list_waiting_since(shop.live.context.pool, 10) == []
     await check_books(shop.live)
 
@@ -75,13 +75,13 @@ async def test_two_who_see_it_at_once_tell_it_once(shop: Shop) -> None:
     await shop.move_orders()
     shop.live.clock.advance(seconds=60)
     await asyncio.gather(shop.move_orders(), shop.move_orders())
-    assert (await list_told(shop)).count("transfer.out.waiting") == 1
+    assert (await list_receivers(shop)).count("transfer.out.waiting") == 1
 
 
 async def test_what_nobody_has_to_see_to_is_not_told(shop: Shop) -> None:
     shop.there.waits_for = None
     sent = await send(shop)
     await ask(shop)
-    assert await list_told(shop) == ["transfer.out.processing"]
+    assert await list_receivers(shop) == ["transfer.out.processing"]
     assert (await read_parties(shop.context, shop.house, sent.id)).waiting is None
     assert shop.live.clock.now() - sent.created_at < timedelta(hours=1)

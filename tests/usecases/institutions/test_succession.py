@@ -336,7 +336,7 @@ async def test_the_webhook_of_a_key_lists_and_sends_again_what_came_to_either(sh
         assert again.end_to_end_id == each.end_to_end_id
     names = [first.end_to_end_id, second.end_to_end_id]
     since = shop.live.clock.now() - timedelta(days=1)
-    assert await key_webhook.redeliver_told(shop.context, heir, names, "IN", ["transfer.in.confirmed"], since) == 2
+    assert await key_webhook.redeliver_notices(shop.context, heir, names, "IN", ["transfer.in.confirmed"], since) == 2
     await check_books(shop.live)
 
 

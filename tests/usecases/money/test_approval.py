@@ -53,7 +53,7 @@ async def read(service: Service, caller: Caller, transfer: Transfer) -> Transfer
     return (await transfer_usecases.read_transfer_by_id(service.context, caller, transfer.id)).transfer
 
 
-async def list_told(service: Service, transfer: Transfer) -> list[str]:
+async def list_receivers(service: Service, transfer: Transfer) -> list[str]:
     rows = await service.fetch(
         "select name from event where resource = 'transfer' and resource_id = $1 order by id", transfer.id
     )
@@ -74,7 +74,7 @@ async def test_what_is_above_the_amount_waits_and_leaves_with_a_yes(service: Ser
     small, large = await send(service, payer, 300), await send(service, payer, 301)
     await service.work()
     assert [order.end_to_end_id for order in service.rail.orders] == [small.end_to_end_id]
-    assert await list_told(service, large) == ["transfer.out.processing", "transfer.out.waiting"]
+    assert await list_receivers(service, large) == ["transfer.out.processing", "transfer.out.waiting"]
     seen = await read_parties(service.context, payer, large.id)
     assert seen.awaited is not None
     assert (seen.awaited.is_above, seen.awaited.is_new_payee, seen.view.transfer.status) == (True, False, "PROCESSING")

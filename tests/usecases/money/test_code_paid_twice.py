@@ -78,7 +78,7 @@ async def read_status(shop: Shop, charge: Charge) -> str:
     return (await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)).status
 
 
-async def list_told(shop: Shop) -> list[tuple[str, list[str] | None]]:
+async def list_receivers(shop: Shop) -> list[tuple[str, list[str] | None]]:
     rows = await shop.live.fetch(
         "select name, body from event where name in ('qrcode.approved', 'charge.diverged') order by id"
     )
@@ -92,9 +92,9 @@ APPROVED = ("qrcode.approved", None)
 async def test_a_second_payment_of_a_static_code_diverges(shop: Shop, payer: Caller, roads: tuple[Road, Road]) -> None:
     charge = await open_code(shop, is_static=True)
     await pay(shop, payer, roads[0], charge)
-    assert (await read_status(shop, charge), await list_told(shop)) == ("APPROVED", [APPROVED])
+    assert (await read_status(shop, charge), await list_receivers(shop)) == ("APPROVED", [APPROVED])
     await pay(shop, payer, roads[1], charge)
-    assert await list_told(shop) == [APPROVED, ("charge.diverged", ["PAID_BEFORE"])]
+    assert await list_receivers(shop) == [APPROVED, ("charge.diverged", ["PAID_BEFORE"])]
     assert await read_funds(shop.live, shop.house) == (2000, 0)
     found = await find_anything(shop.context, Viewer(holder_id=None, scopes=READING_SCOPES), name_of(charge))
     assert [one.kind for one in found] == ["charge", "transfer", "transfer"]
@@ -114,7 +114,7 @@ async def test_a_paid_dynamic_code_diverges_from_outside(shop: Shop, payer: Call
     with pytest.raises(errors.QrCodeAlreadyPaid):
         await pay_by_book(shop, payer, charge.br_code)
     await pay(shop, payer, "outside", charge)
-    assert await list_told(shop) == [APPROVED, ("charge.diverged", ["PAID_BEFORE"])]
+    assert await list_receivers(shop) == [APPROVED, ("charge.diverged", ["PAID_BEFORE"])]
     assert await read_funds(shop.live, shop.house) == (2000, 0)
     await check_books(shop.live)
 
@@ -126,7 +126,7 @@ async def test_of_many_at_once_one_pays_the_charge(shop: Shop, payer: Caller, *,
     paid = asyncio.gather(*(pay_by_book(shop, payer, charge.br_code) for _ in range(5)), return_exceptions=True)
     outcomes, _ = await asyncio.gather(paid, shop.read())
     by_book = [one.status if isinstance(one, Transfer) else type(one).__name__ for one in outcomes]
-    told = await list_told(shop)
+    told = await list_receivers(shop)
     assert told.count(APPROVED) == 1
     confirmed_count = by_book.count("CONFIRMED")
     assert told.count(("charge.diverged", ["PAID_BEFORE"])) == confirmed_count
@@ -140,7 +140,7 @@ async def test_a_static_code_with_another_amount_pays_and_diverges(shop: Shop, p
     charge = await open_code(shop, is_static=True)
     other = format_static_br_code(charge.key, "Loja", "Recife", amount_cents=900, txid=name_of(charge))
     await pay(shop, payer, road, structs.replace(charge, br_code=other), 900)
-    assert await list_told(shop) == [APPROVED, ("charge.diverged", ["OTHER_AMOUNT"])]
+    assert await list_receivers(shop) == [APPROVED, ("charge.diverged", ["OTHER_AMOUNT"])]
     assert await read_status(shop, charge) == "APPROVED"
     await check_books(shop.live)
 
@@ -150,7 +150,7 @@ async def test_a_static_code_of_an_expired_charge_pays_and_diverges(shop: Shop, 
     charge = await open_code(shop, is_static=True)
     shop.live.clock.advance(days=2)
     await pay(shop, payer, road, charge)
-    assert await list_told(shop) == [APPROVED, ("charge.diverged", ["EXPIRED"])]
+    assert await list_receivers(shop) == [APPROVED, ("charge.diverged", ["EXPIRED"])]
     await check_books(shop.live)
 
 

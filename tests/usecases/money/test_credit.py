@@ -17,7 +17,7 @@ from support.service import Service
 NEVER_OPENED = "never0opened0anywhere0at0all"
 
 
-async def list_told(shop: Shop) -> list[dict[str, Any]]:
+async def list_receivers(shop: Shop) -> list[dict[str, Any]]:
     rows = await shop.live.fetch("select body from event where name = 'charge.diverged' order by id")
     return [json.loads(row["body"])["payload"] for row in rows]
 
@@ -45,7 +45,7 @@ async def test_each_payment_that_is_not_what_its_charge_asked_for_is_told_once(s
     shop.pay(5, txid="counter")
     for _ in range(2):
         await shop.read()
-    events = await list_told(shop)
+    events = await list_receivers(shop)
     told = {one.get("external_id"): one for one in events}
     assert len(told) == len(events)
     assert {name: one["divergences"] for name, one in told.items()} == {
@@ -75,7 +75,7 @@ async def test_a_second_payment_of_a_static_code_names_its_charge(live: Service,
     for _ in range(2):
         shop.pay(txid=reference)
     await shop.read()
-    (told,) = await list_told(shop)
+    (told,) = await list_receivers(shop)
     assert (told["divergences"], told["charge_id"]) == (["PAID_BEFORE"], charge.id)
     assert told["transaction_identification"] == charge.txid
     await check_books(shop.live)

@@ -16,7 +16,7 @@ from pixconnect.store.proof import look
 from pixconnect.store.proof.chain import AUDIT_CHAIN, count_unchained_audit
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import write_alone
-from pixconnect.usecases.proof.chain import chain_audit, list_heads, tell_heads
+from pixconnect.usecases.proof.chain import chain_audit, list_heads, log_heads
 from support.books import chain_all
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -109,7 +109,7 @@ def _name(ids: Sequence[str]) -> str:
 
 async def test_the_log_tells_heads_that_are_true_for_ever(written: Service, owner: asyncpg.Connection) -> None:
     with capture_logs() as logs:
-        await tell_heads(written.context)
+        await log_heads(written.context)
     (told_line,) = logs
     assert told_line["event"] == HEADS_TOLD
     told = parse_heads(json.dumps(line).encode() for line in ({"event": "health changed", "level": "info"}, told_line))

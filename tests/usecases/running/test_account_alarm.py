@@ -12,7 +12,7 @@ from pixconnect.domain.institutions.institution import InstitutionItem, Institut
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
-from pixconnect.usecases.running.account_alarm import DRAIN_MIN_CENTS, look_for_alarms, tell_alarm
+from pixconnect.usecases.running.account_alarm import DRAIN_MIN_CENTS, describe_alarm, look_for_alarms
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import Shop, open_shop
 from support.books import check_books
@@ -64,14 +64,17 @@ async def test_the_third_that_nobody_ordered_in_an_hour_pauses_the_account(watch
     assert await read_state(watched) == "active"
     await steal(watched, 3)
     assert await read_state(watched) == "paused"
-    said = await tell_alarm(watched.live.context, watched.account.id)
+    said = await describe_alarm(watched.live.context, watched.account.id)
     assert said == "strays: 3 Pix left within an hour without an order here"
     with pytest.raises(errors.ServiceUnavailable, match="1 account at an institution is paused by an alarm"):
         await check_accounts(watched.context)
     # Somebody who may must look; what they have seen pauses it no more, and the next three do.
     await resume(watched)
     await look_for_alarms(watched.live.context)
-    assert (await read_state(watched), await tell_alarm(watched.live.context, watched.account.id)) == ("active", None)
+    assert (await read_state(watched), await describe_alarm(watched.live.context, watched.account.id)) == (
+        "active",
+        None,
+    )
     for number in (4, 5):
         await steal(watched, number)
     assert await read_state(watched) == "active"

@@ -173,7 +173,7 @@ class Calls:
         status = sent.answer.status_code
         if status in self._traits.token_ended:
             self._tokens.forget(sent.authorization)
-        if not _is_said(status):
+        if not _is_conclusive(status):
             return UnknownOutcome(reason=f"the institution answered {status}")
         try:
             return self._read_answer(sent.answer)
@@ -234,7 +234,7 @@ class Calls:
                     has_renewed = True
                     self._tokens.forget(sent.authorization)
                     continue
-                if _is_said(answer.status_code):
+                if _is_conclusive(answer.status_code):
                     taken = take(answer)
                     self._paces.note_success(route)
                     return taken
@@ -352,7 +352,7 @@ def _name_outcome(status: int) -> str:
     return "failed" if status >= 500 else "answered"
 
 
-def _is_said(status: int) -> bool:
+def _is_conclusive(status: int) -> bool:
     """Whether it is the institution's word on this call: what else there is says only that there is none."""
     return 200 <= status <= 299 or (400 <= status <= 499 and status not in (401, 408, 425, 429))
 

@@ -102,7 +102,7 @@ def read_returns(row: object) -> Sequence[SentReturn | MalformedItem]:
         try:
             found.append(_decode_return(wire.take_end_to_end_id(members, "endToEndId"), as_members(returned) or {}))
         except wire.Malformed as error:
-            found.append(wire.keep_malformed({**members, "devolucoes": returned}, f"devolucoes: {error.reason}"))
+            found.append(wire.as_malformed({**members, "devolucoes": returned}, f"devolucoes: {error.reason}"))
     return found
 
 

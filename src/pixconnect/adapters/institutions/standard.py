@@ -87,7 +87,7 @@ class StandardInstitution:
     @property
     def traits(self) -> InstitutionTraits:
         return InstitutionTraits(
-            tells_payer=self._known.tells_payer,
+            shows_payer=self._known.shows_payer,
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,

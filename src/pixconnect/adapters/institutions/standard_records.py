@@ -274,7 +274,7 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
         try:
             refunds.append(decode_refund(as_members(row) or {}))
         except wire.Malformed as error:
-            kept = wire.keep_malformed({"endToEndId": end_to_end_id, "devolucao": row}, f"devolucoes: {error.reason}")
+            kept = wire.as_malformed({"endToEndId": end_to_end_id, "devolucao": row}, f"devolucoes: {error.reason}")
             unreadable.append(kept)
     pix = ReceivedPix(
         end_to_end_id=end_to_end_id,

@@ -74,7 +74,7 @@ def find_text(members: Mapping[str, object], name: str, length_max: int) -> str 
         return None
     if not isinstance(value, str) or len(value) > length_max:
         raise Malformed(f"{name} is no text of at most {length_max} characters")
-    return keep_storable(value)
+    return to_storable(value)
 
 
 def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType | None = None) -> str | None:
@@ -91,10 +91,10 @@ def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType |
 def find_free_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
     """A text for display only: cut to the length, and ``None`` for anything but text."""
     value = members.get(name)
-    return (keep_storable(value)[:length_max] or None) if isinstance(value, str) else None
+    return (to_storable(value)[:length_max] or None) if isinstance(value, str) else None
 
 
-def keep_storable(text: str) -> str:
+def to_storable(text: str) -> str:
     """Without what no database keeps."""
     return "".join(each for each in text if each != "\x00" and not "\ud800" <= each <= "\udfff")
 
@@ -208,7 +208,7 @@ def read_each(rows: Sequence[object], read: Callable[[Mapping[str, object]], Rea
             broken_count += 1
             # Of a list that is broken as a whole, 100,000 rows must not take a second to be shown.
             if broken_count <= MALFORMED_MAX:
-                items.append(keep_malformed(row, error.reason))
+                items.append(as_malformed(row, error.reason))
     return bound_malformed(items, broken_count)
 
 
@@ -223,7 +223,7 @@ def bound_malformed(items: list[ReadT | MalformedItem], broken_count: int = 0) -
     return [*(item for item in items if not isinstance(item, MalformedItem)), told]
 
 
-def keep_malformed(item: object, reason: str) -> MalformedItem:
+def as_malformed(item: object, reason: str) -> MalformedItem:
     """An item of a list that could not be read, for people."""
     try:
         content = msgspec.json.encode(item).decode()
@@ -231,7 +231,7 @@ def keep_malformed(item: object, reason: str) -> MalformedItem:
         content = repr(item)[:_CONTENT_MAX]
     named = (as_members(item) or {}).get("endToEndId")
     end_to_end_id = named if isinstance(named, str) and identifiers.is_end_to_end_id(named) else None
-    content = cut_text(keep_storable(content[: 2 * _CONTENT_MAX]), _CONTENT_MAX)
+    content = cut_text(to_storable(content[: 2 * _CONTENT_MAX]), _CONTENT_MAX)
     return MalformedItem(reason=reason, end_to_end_id=end_to_end_id, content=content)
 
 

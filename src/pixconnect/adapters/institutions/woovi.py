@@ -85,13 +85,13 @@ class WooviInstitution:
         return InstitutionTraits(
             takes_our_txid=False,
             has_webhook_per_key=False,
-            tells_payer=self._known.tells_payer,
+            shows_payer=self._known.shows_payer,
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
             lifetime_max_s=self._known.lifetime_max_s,
             sends=("KEY", "MANUAL", "QRCODE"),
-            says_amount_of_code=True,
+            states_amount_of_code=True,
             # A second payment under a name is refused. The effect of a second approval is unknown, so nothing is begun twice.
             resend_for=timedelta(0) if self._has_two_steps else RESENT_FOR,
             sends_at_once=self._account.sends_at_once,
@@ -324,7 +324,7 @@ class WooviInstitution:
         try:
             pix = read_cents_pix(as_members(row) or {})
         except wire.Malformed as error:
-            return [wire.keep_malformed(row, error.reason)]
+            return [wire.as_malformed(row, error.reason)]
         if pix is None:
             return []
         name = find_charge_name(row)
@@ -337,7 +337,7 @@ class WooviInstitution:
             try:
                 refunds.append(read_cents_refund(as_members(found) or {}))
             except wire.Malformed as error:
-                items.append(wire.keep_malformed(found, f"refunds: {error.reason}"))
+                items.append(wire.as_malformed(found, f"refunds: {error.reason}"))
         return [structs.replace(pix, refunds=refunds), *items]
 
     async def _read_webhooks(self) -> Sequence[object]:

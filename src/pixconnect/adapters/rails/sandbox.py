@@ -110,7 +110,7 @@ class _NothingSentError(Exception):
     """The sandbox was not reached, or reports that it has done nothing."""
 
 
-class _NobodyKnowsError(Exception):
+class _UnknownOutcomeError(Exception):
     """The outcome is unknown."""
 
 
@@ -150,20 +150,20 @@ class SandboxConnection:
         except ConnectionFailed as error:
             # A kept connection may have been cut with our request in it, so not even an empty answer proves that it was not
             # read.
-            raise _NobodyKnowsError(error.reason) from error
+            raise _UnknownOutcomeError(error.reason) from error
         except TimeoutError as error:
-            raise _NobodyKnowsError(f"no answer within {total_s:g} s") from error
+            raise _UnknownOutcomeError(f"no answer within {total_s:g} s") from error
         if self._is_closed:
             connection.close()
         elif connection.is_reusable:
             self._idle.append((asyncio.get_running_loop().time(), connection))
         # The sandbox always sends a length: an answer without all of its body must not be read as a shorter one.
         if answer.status_code != 204 and answer.headers.get("content-length") != str(len(answer.body)):
-            raise _NobodyKnowsError(answer.error or "the answer has no content-length, or is too long")
+            raise _UnknownOutcomeError(answer.error or "the answer has no content-length, or is too long")
         if answer.status_code in (401, 503):
             raise _NothingSentError(f"the sandbox answered {answer.status_code}")
         if answer.status_code >= 500:
-            raise _NobodyKnowsError(f"the sandbox answered {answer.status_code}")
+            raise _UnknownOutcomeError(f"the sandbox answered {answer.status_code}")
         return answer.status_code, answer.body
 
     async def _connection(self) -> HttpConnection:
@@ -234,8 +234,8 @@ class SandboxRail:
             status, body = await self._connection.ask(
                 "POST", "/rail/defences", _encode(defences), total_s=SUBMIT_TIMEOUT_S
             )
-            answers = _read(_defence_answers, status, body, _NobodyKnowsError)
-        except (_NothingSentError, _NobodyKnowsError):
+            answers = _read(_defence_answers, status, body, _UnknownOutcomeError)
+        except (_NothingSentError, _UnknownOutcomeError):
             answers = []
         return answers if len(answers) == len(defences) else [DefenceUnknown() for _ in defences]
 
@@ -282,10 +282,10 @@ class SandboxRail:
     async def _submit(self, path: str, orders: Sequence[Order] | Sequence[RefundOrder]) -> list[SubmitAnswer]:
         try:
             status, body = await self._connection.ask("POST", path, _encode(orders), total_s=SUBMIT_TIMEOUT_S)
-            answers = _read(_submit_answers, status, body, _NobodyKnowsError)
+            answers = _read(_submit_answers, status, body, _UnknownOutcomeError)
         except _NothingSentError:
             return [_NOT_TAKEN for _ in orders]
-        except _NobodyKnowsError:
+        except _UnknownOutcomeError:
             return [_UNKNOWN for _ in orders]
         if len(answers) != len(orders):
             return [_UNKNOWN for _ in orders]
@@ -296,7 +296,7 @@ class SandboxRail:
     ) -> tuple[int, bytes]:
         try:
             return await self._connection.ask(method, path, b"" if asked is None else _encode(asked), total_s=total_s)
-        except (_NothingSentError, _NobodyKnowsError) as error:
+        except (_NothingSentError, _UnknownOutcomeError) as error:
             raise RailUnavailable(str(error)) from error
 
 
@@ -313,7 +313,7 @@ class HttpSandboxControl:
             )
         except _NothingSentError as error:
             raise SandboxUnavailable(str(error)) from error
-        except _NobodyKnowsError as error:
+        except _UnknownOutcomeError as error:
             raise SandboxSilent(str(error)) from error
         if status in (400, 422):
             refused = _read(_failure, 200, body, SandboxUnavailable)

@@ -227,7 +227,7 @@ async def open_infraction(services: Services, request: Request[None, Nothing, In
         words=body.words,
         judged=body.judged or "by_answer",
     )
-    return _show_told(told)
+    return _show_report(told)
 
 
 async def decide_infraction(services: Services, request: Request[str, Nothing, DecisionRequest]) -> SandboxInfraction:
@@ -240,10 +240,10 @@ async def decide_infraction(services: Services, request: Request[str, Nothing, D
     told = await sandbox_usecases.decide_infraction(
         services.context, request.caller, request.parameter, body.decision, amount_cents
     )
-    return _show_told(told)
+    return _show_report(told)
 
 
-def _show_told(told: InfractionReport) -> SandboxInfraction:
+def _show_report(told: InfractionReport) -> SandboxInfraction:
     return SandboxInfraction(
         infraction_id=told.name,
         end_to_end_id=told.end_to_end_id,

@@ -159,7 +159,7 @@ async def put_lot(services: Services, request: Asked) -> Reply:
     await _refuse_repeated(request.body)
     items: list[NewItem] = []
     for each in sent:
-        await _let_others(items)
+        await _yield_loop(items)
         items.append(NewItem(txid=each.txid, asked=_read_put(each.members), wanted=_write(each.txid, each.members)))
     await lot_usecases.put_lot(services.context, request.caller, int(text), description or "", items)
     return Reply(status=202)
@@ -257,14 +257,14 @@ async def _read_patches(found: FoundLot, sent: Sequence[_Sent]) -> Sequence[NewI
     wanted = {item.txid: item.wanted for item in found.items}
     items: list[NewItem] = []
     for each in sent:
-        await _let_others(items)
+        await _yield_loop(items)
         before = wanted.get(each.txid)
         merged = each.members if before is None else _merge(_read_wanted(each.txid, before), each.members)
         items.append(NewItem(txid=each.txid, asked=_read_patch(each.members, merged), wanted=_write(each.txid, merged)))
     return items
 
 
-async def _let_others(done: Sequence[object]) -> None:
+async def _yield_loop(done: Sequence[object]) -> None:
     if done and len(done) % _YIELD_AFTER == 0:
         await asyncio.sleep(0)
 
@@ -339,7 +339,7 @@ def _refuse_depth(txid: str) -> Violated:
 async def _show(shown: ShownLot) -> LoteCobVConsultado:
     items: list[ItemDoLote] = []
     for each in shown.items:
-        await _let_others(items)
+        await _yield_loop(items)
         items.append(_show_item(each))
     return LoteCobVConsultado(
         numero=shown.lot.number,

@@ -61,10 +61,10 @@ def statement(
         else:
             _write_file(session, (first, last), wanted, Path(out))
         if until is None:
-            _tell_of_later(session, now)
+            _warn_of_later(session, now)
 
 
-def _tell_of_later(session: Session, now: datetime) -> None:
+def _warn_of_later(session: Session, now: datetime) -> None:
     """Say that entries are dated after now, which only a sandbox has: its clock was moved, and a holder's go forward only."""
     later = session.client.statement(now, now + _AHEAD_MAX).lines if session.credentials.mode != "live" else []
     if later:

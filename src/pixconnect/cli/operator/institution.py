@@ -209,7 +209,7 @@ def show(name: AccountName, *, json: Json = False) -> None:
         shown = await account_usecases.read_account(context, name)
         there = await read_balance_there(context, opener, shown.account)
         days = await day_usecases.read_how(context, opener, shown.account)
-        alarm: Shown = dict(alarm=await alarm_usecases.tell_alarm(context, shown.account.id))
+        alarm: Shown = dict(alarm=await alarm_usecases.describe_alarm(context, shown.account.id))
         try:
             webhooks = await webhook_usecases.read_webhooks(context, opener, name)
         except errors.ServiceUnavailable:

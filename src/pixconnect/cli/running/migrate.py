@@ -82,14 +82,14 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
         login = await _login_of(connection, settings.database_url or url)
         await privileges.make_roles(connection, with_sandbox=settings.mode == "sandbox")
         applied = await _make_tables(connection, settings, login)
-        await privileges.let_verify(connection, _SCHEMA)
+        await privileges.grant_reading(connection, _SCHEMA)
         await connection.execute(f"set search_path = {_SCHEMA}")
         await partition_store.set_retention(connection, timedelta(days=settings.event_retention_days))
         # The owner and the operators' login may both use operators' verbs.
         for login_url in (url, settings.operators_url):
-            await privileges.let_take(connection, await _login_of(connection, login_url), privileges.OPERATOR_ROLE)
+            await privileges.grant_role(connection, await _login_of(connection, login_url), privileges.OPERATOR_ROLE)
         console_login = await _login_of(connection, settings.console_login_url)
-        await privileges.let_take(connection, console_login, privileges.CONSOLE_ROLE)
+        await privileges.grant_role(connection, console_login, privileges.CONSOLE_ROLE)
         # Only in a sandbox may the service make money, and holders, out of nothing.
         if settings.mode == "sandbox":
             await privileges.allow_play(connection, _SCHEMA, login)
@@ -119,7 +119,7 @@ async def _make_tables(connection: asyncpg.Connection, settings: Settings, login
             if schema == "verify"
             else login
         )
-        await privileges.let_take(connection, user, role)
+        await privileges.grant_role(connection, user, role)
     return applied
 
 

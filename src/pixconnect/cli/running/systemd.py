@@ -162,7 +162,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
     refuse_wrong(folder)
     for line in (*_write_settings(templates, folder), *_write_units(templates, root, program)):
         terminal.say(line)
-    _tell_systemd(root)
+    _reload_systemd(root)
     for line in _next_steps(folder, is_here=root == Path("/")):
         terminal.say(line)
 
@@ -268,7 +268,7 @@ def _write_whole(path: Path, text: str, mode: int) -> None:
     draft.rename(path)
 
 
-def _tell_systemd(root: Path) -> None:
+def _reload_systemd(root: Path) -> None:
     _run("systemd-sysusers", f"--root={root}", str(root / _PLACES["sysusers.conf"]))
     _run("systemd-tmpfiles", "--create", f"--root={root}", str(root / _PLACES["tmpfiles.conf"]))
     # In an image, or in a container without it, no systemd runs that could be notified.

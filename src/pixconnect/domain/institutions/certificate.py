@@ -18,7 +18,7 @@ class AccountCertificate(Struct, frozen=True, kw_only=True):
     ends_at: datetime
 
 
-def say_end(ends_at: datetime, now: datetime) -> str | None:
+def describe_end(ends_at: datetime, now: datetime) -> str | None:
     """How soon it ends, for people; ``None`` while that is far."""
     left = ends_at - now
     if left <= timedelta(0):
@@ -40,6 +40,6 @@ def find_ending(listed: Sequence[tuple[str, AccountCertificate]], now: datetime)
     ending = [
         EndingCertificate(institution=name, used=used, said=said)
         for name, used in listed
-        if (said := say_end(used.ends_at, now)) is not None
+        if (said := describe_end(used.ends_at, now)) is not None
     ]
     return sorted(ending, key=lambda one: one.used.ends_at)

@@ -87,7 +87,7 @@ def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> C
     return CertainRefusal(code="lifetime", reason=reason, member="calendario.expiracao")
 
 
-def keep_caller(caller: Caller) -> Caller:
+def strip_rights(caller: Caller) -> Caller:
     """The caller's identity alone, without its rights."""
     return msgspec.structs.replace(caller, scopes=frozenset[str](), certificate=None)
 

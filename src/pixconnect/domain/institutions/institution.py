@@ -47,7 +47,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """The writer of a charge's QR code: we make it from its location, the institution's answer has it, or there is none."""
     takes_our_txid: bool = True
     """Otherwise the institution makes the txid that payments carry, and has ours as a reference (Woovi's correlationID)."""
-    tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
+    shows_payer: Literal["whole", "masked", "nothing"] = "nothing"
     list_lag: timedelta = timedelta(minutes=1)
     """So long after its instant a payment may be missing from the list of received Pix."""
     lifetime_min_s: int = 1
@@ -68,7 +68,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Otherwise only the process that made the first call makes another."""
     compares_owner: bool = False
     """A key may be sent with its owner's CPF or CNPJ, and the order is refused if the key belongs to another owner."""
-    says_amount_of_code: bool = False
+    states_amount_of_code: bool = False
     """A code is paid with our stated amount; otherwise with its own, so that a code without a fixed amount cannot be paid."""
     names_first: bool = False
     """It sends in two steps (``FirstStep``), is queried by the first one's name alone, and has no name of ours."""

@@ -260,7 +260,7 @@ def asked_amount_cents(charge: Charge, at: datetime) -> int:
     return charge.amount_cents if amount is None else amount.total_cents
 
 
-def tells_payer(charge: Charge, now: datetime) -> bool:
+def shows_payer(charge: Charge, now: datetime) -> bool:
     """Whether its location may serve the payer's name and the texts for the payer: while it can be paid.
 
     And for a time after: its expiry may still be put off, and payers ask why they came too late.

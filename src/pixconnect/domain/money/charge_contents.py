@@ -121,7 +121,7 @@ def find_expiry(contents: ChargeContents, counts_from: datetime) -> datetime:
     return counts_from + timedelta(seconds=contents.lifetime_s)
 
 
-def say_the_same(one: ChargeContents, other: ChargeContents) -> bool:
+def are_equivalent(one: ChargeContents, other: ChargeContents) -> bool:
     """True if equal after defaults are applied."""
     return _complete(one) == _complete(other)
 

@@ -346,7 +346,7 @@ def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returni
     )
 
 
-def keep_part(transfer: Transfer, amount_cents: int) -> Transfer:
+def release_part(transfer: Transfer, amount_cents: int) -> Transfer:
     """A part is no longer pending: its refund failed."""
     errors.ensure(transfer.returning_cents >= amount_cents, "only a pending refund can fail")
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)

@@ -102,7 +102,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """A key without a webhook cannot pay."""
     absent: Sequence[str] = ()
     """Names of errors with 400 that mean "not found"; 404 does everywhere."""
-    tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
+    shows_payer: Literal["whole", "masked", "nothing"] = "nothing"
     balance: BalanceMeaning = "ledger"
     """The meaning of its balances, in its API and in its files; an account's option of this name overrides it."""
     list_lag_s: int = 60

@@ -79,7 +79,7 @@ class OpenCases(Struct, frozen=True, kw_only=True):
     oldest_at: datetime
 
 
-SaidEnd = Literal["settled", "never"]
+EndingClaim = Literal["settled", "never"]
 """The Pix reached its payee; or it never left, and never will."""
 EVIDENCE_SIZE_MAX: Final = 1024 * 1024
 """Octets."""
@@ -144,7 +144,7 @@ class CaseEnding(SilentOrder, frozen=True, kw_only=True):
     """The decision of two operators on an order."""
 
     case_id: int
-    said: SaidEnd
+    said: EndingClaim
     evidence_name: str
     evidence_size: int
     evidence_digest: str
@@ -156,8 +156,8 @@ class CaseEnding(SilentOrder, frozen=True, kw_only=True):
     """The later statement line that contradicts it."""
 
 
-def parse_said(text: str) -> SaidEnd:
+def parse_ending_claim(text: str) -> EndingClaim:
     try:
-        return msgspec.convert(text, SaidEnd)
+        return msgspec.convert(text, EndingClaim)
     except msgspec.ValidationError:
-        raise errors.BadRequest(f"said: must be one of {', '.join(get_args(SaidEnd))}") from None
+        raise errors.BadRequest(f"said: must be one of {', '.join(get_args(EndingClaim))}") from None

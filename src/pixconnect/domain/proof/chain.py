@@ -128,14 +128,14 @@ class _LogLine(Struct, frozen=True):
     event: str
 
 
-class _ToldHeads(_LogLine, frozen=True):
+class _LoggedHeads(_LogLine, frozen=True):
     heads: Sequence[ChainHead]
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ChainHead).decode
 _decode_log = msgspec.json.Decoder(_LogLine).decode
-_decode_told = msgspec.json.Decoder(_ToldHeads).decode
+_decode_told = msgspec.json.Decoder(_LoggedHeads).decode
 
 
 def format_heads(heads: Sequence[ChainHead]) -> bytes:

@@ -232,7 +232,7 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
         )
 
 
-def is_told_of(happened: Transfer | Refund) -> bool:
+def notifies_key(happened: Transfer | Refund) -> bool:
     """Whether a key webhook announces the new state of a transfer or refund."""
     if isinstance(happened, Transfer):
         ends = ("CONFIRMED",) if happened.direction == "IN" else ("CONFIRMED", "ERROR", "CANCELLED")

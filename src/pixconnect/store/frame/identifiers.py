@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, LiteralString
 
-from pixconnect.flow.shares import for_everybody
+from pixconnect.flow.shares import on_behalf_of_all
 from pixconnect.foundation.pool import COMMIT_TIMEOUT_S, Connection, Pool
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
 from pixconnect.store.frame.table import fetch_row
@@ -59,7 +59,7 @@ class IdBlocks:
                 return
             forgotten_count = self._forgotten_count
             # A block serves every later caller, so it does not wait in one holder's queue.
-            with for_everybody():
+            with on_behalf_of_all():
                 # It is a separate commit, which may wait for a standby.
                 take: LiteralString = f"select nextval('{name}') where refuse_old_session()"
                 first = await self._pool.fetchval(take, timeout=COMMIT_TIMEOUT_S)

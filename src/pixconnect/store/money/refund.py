@@ -83,7 +83,7 @@ _TELL_NAME: Final[LiteralString] = """
 """
 
 
-async def tell_name(connection: Connection | Pool, refund: Refund, network_id: str) -> None:
+async def record_network_name(connection: Connection | Pool, refund: Refund, network_id: str) -> None:
     """Record the network's name of a refund that was recorded without it."""
     await connection.execute(_TELL_NAME, refund.id, refund.holder_id, network_id)
 

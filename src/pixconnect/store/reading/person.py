@@ -212,7 +212,7 @@ _TOLD: Final[LiteralString] = """
 """
 
 
-async def list_told(connection: Connection, rows: Sequence[PersonRow]) -> list[PersonEndpoint]:
+async def list_receivers(connection: Connection, rows: Sequence[PersonRow]) -> list[PersonEndpoint]:
     """The endpoints that received these rows, as far back as events are kept."""
     kinds, ids, holder_ids = ([row.kind for row in rows], [row.id for row in rows], [row.holder_id for row in rows])
     async with connection.transaction():
@@ -231,7 +231,7 @@ _EVENTS: Final[LiteralString] = """
 async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> list[str]:
     """The bodies of events of these rows that are still kept."""
     async with connection.transaction():
-        # As in ``list_told``: the holders' events are read once, however long that takes.
+        # As in ``list_receivers``: the holders' events are read once, however long that takes.
         await connection.execute("set local statement_timeout = 0")
         found = await connection.fetch(
             _EVENTS, [row.kind for row in rows], [row.id for row in rows], [row.holder_id for row in rows]

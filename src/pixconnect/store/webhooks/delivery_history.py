@@ -257,7 +257,7 @@ _FIND_TOLD: Final[LiteralString] = """
 """
 
 
-async def find_told(
+async def find_notices(
     pool: Pool, holder_id: int, since: datetime, transfer_ids: Sequence[int], event_types: Sequence[str]
 ) -> list[int]:
     """The deliveries whose bodies announced such events of these Pix to a holder's webhooks."""

@@ -82,7 +82,7 @@ async def sweep_positions(pool: Pool, count_max: int) -> Sequence[int]:
     return await pool.fetchval("select sweep_event_positions($1) where refuse_old_session()", count_max) or ()
 
 
-async def tell_given(pool: Pool, holder_ids: Sequence[int]) -> None:
+async def notify_positions(pool: Pool, holder_ids: Sequence[int]) -> None:
     notice = ",".join(map(str, holder_ids)) if len(holder_ids) <= _TOLD_MAX else ""
     await pool.execute("select pg_notify($1, $2)", FEED_CHANNEL, notice)
 

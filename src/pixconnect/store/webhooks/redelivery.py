@@ -29,7 +29,7 @@ _FIND_TOLD_TOGETHER: Final[LiteralString] = """
 """
 
 
-async def find_told_together(connection: Connection, holder_id: int, delivery_id: int) -> list[int]:
+async def find_same_body(connection: Connection, holder_id: int, delivery_id: int) -> list[int]:
     """The deliveries in one body with this one: first the one that stores the body, or will.
 
     Args:

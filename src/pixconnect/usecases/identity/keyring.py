@@ -19,7 +19,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity import signing as signing_rules
 from pixconnect.domain.identity.signing import SigningKey
-from pixconnect.flow.shares import for_everybody
+from pixconnect.flow.shares import on_behalf_of_all
 from pixconnect.foundation import jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
@@ -162,7 +162,7 @@ class Keyring:
         read_at_s = self._core.clock.monotonic_s()
         try:
             # Every caller waits for these keys, so the read must not queue behind the one that asked first.
-            with for_everybody():
+            with on_behalf_of_all():
                 read = await answer_in_time(signing_key_store.read_all(pool), READ_TIMEOUT_S)
         except DATABASE_FAILED:
             self._failed_at_s = self._core.clock.monotonic_s()

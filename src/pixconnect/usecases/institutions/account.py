@@ -34,11 +34,11 @@ from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.credential import (
     KnownAccount,
     OpenInstitution,
+    explain_to_operator,
     list_ending,
     read_no_file,
     refuse_same_account,
     seal_credentials,
-    tell_operator,
 )
 
 # Few: each takes its own connection, and no account should wait long for its turn.
@@ -315,7 +315,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
                 return OpeningBalance(cents=before, at=at)
             await asyncio.sleep(2)
     except InstitutionUnavailable as error:
-        raise tell_operator(error, ", so nothing was added") from error
+        raise explain_to_operator(error, ", so nothing was added") from error
     finally:
         await institution.close()
     raise errors.ServiceUnavailable(

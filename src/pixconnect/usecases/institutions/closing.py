@@ -105,7 +105,7 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
     while await _end_charges(context, account, last_at):
         pass
     for holder_id, (left_cents, _) in lying.items():
-        await _let_leave(writes, account, holder_id, left_cents)
+        await _check_left_money(writes, account, holder_id, left_cents)
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, account.name), account.name)
         # Nothing begins there while we hold the account's lock.
@@ -155,7 +155,7 @@ async def _end_charges(context: Operator, account: InstitutionAccount, last_at: 
     return ended
 
 
-async def _let_leave(writes: Writer, account: InstitutionAccount, holder_id: int, left_cents: int) -> None:
+async def _check_left_money(writes: Writer, account: InstitutionAccount, holder_id: int, left_cents: int) -> None:
     if not left_cents:
         return
     balance = await ledger_store.find_balance(writes.pool, holder_id)

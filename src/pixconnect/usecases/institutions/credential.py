@@ -18,7 +18,7 @@ from pixconnect.domain.institutions.account import (
     find_shared_member,
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile
-from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, find_ending, say_end
+from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, describe_end, find_ending
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount, PermissionTried
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
@@ -185,7 +185,7 @@ async def try_permissions(
         sending = None if why_sealed else await _open_sending(context, connection, open_institution, account)
         if sending is not None:
             await _note_sending(connection, account, sending)
-    tried += _tell_ends(institution.traits.certificates, context.clock.real_now())
+    tried += _check_ends(institution.traits.certificates, context.clock.real_now())
     if why_sealed:
         tried.append(PermissionTried(name="send: key", is_given=False, explanation=why_sealed))
     if sending is not None:
@@ -197,24 +197,24 @@ async def _check(institution: Institution, account: InstitutionAccount) -> list[
     try:
         return list(await institution.check(account.keys))
     except InstitutionUnavailable as error:
-        raise tell_operator(error) from error
+        raise explain_to_operator(error) from error
     finally:
         await institution.close()
 
 
-def tell_operator(error: InstitutionUnavailable, so: str = "") -> errors.Refusal | errors.ServiceUnavailable:
+def explain_to_operator(error: InstitutionUnavailable, so: str = "") -> errors.Refusal | errors.ServiceUnavailable:
     """What an operator's verb ends with: what may be tried again, or a credential that is refused again."""
     if error.is_refusal:
         return errors.BadRequest(f"the institution refuses the credential{so}: {error.reason}")
     return errors.ServiceUnavailable(f"the institution gave no answer{so}: {error.reason}")
 
 
-def _tell_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[PermissionTried]:
+def _check_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[PermissionTried]:
     return [
         PermissionTried(
             name=f"certificate {one.part}",
             is_given=one.ends_at > now,
-            explanation=say_end(one.ends_at, now) or f"ends at {one.ends_at.isoformat()}",
+            explanation=describe_end(one.ends_at, now) or f"ends at {one.ends_at.isoformat()}",
         )
         for one in certificates
     ]

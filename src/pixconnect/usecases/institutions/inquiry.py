@@ -24,7 +24,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, name_account
-from pixconnect.usecases.institutions.credential import tell_operator
+from pixconnect.usecases.institutions.credential import explain_to_operator
 from pixconnect.usecases.institutions.sent_return import record_sent_returns
 from pixconnect.usecases.institutions.sweep import record_page
 
@@ -85,7 +85,7 @@ async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) 
         charge, received = await _read(opened.institution, asked)
         order, sent = (None, None) if charge or received else await _read_sent(at, opened, asked)
     except InstitutionUnavailable as error:
-        raise tell_operator(error) from error
+        raise explain_to_operator(error) from error
     if order is not None and sent is not None:
         await record_sent_returns(at, opened.account, sent.returns)
         order = (await transfer_store.find_named(at.pool, [asked], "OUT"))[asked]

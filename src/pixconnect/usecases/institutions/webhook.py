@@ -32,7 +32,7 @@ from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, found, refuse_use
-from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator, tell_operator
+from pixconnect.usecases.institutions.credential import OpenInstitution, explain_to_operator, open_for_operator
 
 _URL_MAX: Final = 200
 """Sicoob takes no longer one."""
@@ -241,7 +241,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
     try:
         listed = await institution.list_webhooks()
     except InstitutionUnavailable as error:
-        raise tell_operator(error) from error
+        raise explain_to_operator(error) from error
     async with context.pool.acquire() as connection:
         callback = await webhook_store.find(connection, account.id)
         kept = await webhook_store.list_kept_webhooks(connection, account.id)

@@ -16,7 +16,7 @@ from pixconnect.domain.institutions.charge_change import (
     ChargeChange,
     find_known_refusal,
     is_done_there,
-    keep_caller,
+    strip_rights,
     write_terms,
 )
 from pixconnect.domain.institutions.institution import (
@@ -31,7 +31,7 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.institutions.pending_call import ABSENT_FOR, WORKER_AFTER
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge, Removal, announce_charge
-from pixconnect.domain.money.charge_contents import ChargeContents, say_the_same
+from pixconnect.domain.money.charge_contents import ChargeContents, are_equivalent
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.institutions import charge_change as change_store
@@ -116,7 +116,7 @@ def want_change(
         contents=contents,
         removal=removal,
         # The client of a holder that has succeeded the charge's asks in that one's name.
-        asked_by=None if caller is None else keep_caller(structs.replace(caller, holder_id=charge.holder_id)),
+        asked_by=None if caller is None else strip_rights(structs.replace(caller, holder_id=charge.holder_id)),
         calls_count=0,
         due_at=charge.modified_at,
         created_at=charge.modified_at,
@@ -147,7 +147,7 @@ async def begin_change(
     if opening is not None and opening.reference is not None:
         raise RefusedByInstitution(STATIC_CODE)
     found = locked[charge.id, charge.holder_id]
-    if wanted.contents is not None and say_the_same(wanted.contents, charge_rules.read_contents(found)):
+    if wanted.contents is not None and are_equivalent(wanted.contents, charge_rules.read_contents(found)):
         return None, False
     if not charge_rules.may_be_changed(found):
         raise RefusedByInstitution(CertainRefusal(code="status", reason=f"it is {found.status}", member="status"))
@@ -180,7 +180,7 @@ async def _has_due_date(pool: Pool, change: ChargeChange) -> bool:
 
 async def _settle(context: Context, change: ChargeChange, answer: OpeningAnswer) -> UnknownOutcome | None:
     match answer:
-        case OpenedCharge() if _says_the_end(change, answer):
+        case OpenedCharge() if _shows_the_end(change, answer):
             await _finish(context, change, answer)
         case OpenedCharge():
             return UnknownOutcome(reason="the charge at the institution differs from the wanted one")
@@ -209,14 +209,14 @@ def _explain_end(ended: ChargeChange) -> Exception | None:
             return None
 
 
-def _tell_unknown(change: ChargeChange) -> errors.OutcomeUnknown:
+def _unknown_outcome(change: ChargeChange) -> errors.OutcomeUnknown:
     return errors.OutcomeUnknown(
         f"the institution has not answered yet whether the charge of txid {change.txid} is changed: the same request "
         "gets it once that is known"
     )
 
 
-def _says_the_end(change: ChargeChange, there: OpenedCharge) -> bool:
+def _shows_the_end(change: ChargeChange, there: OpenedCharge) -> bool:
     if there.status != "active":
         return True
     # What a revision answers is how it is; that it is as asked, the adapter has seen.
@@ -297,5 +297,5 @@ def _account_of(charge: Charge) -> int:
 
 
 CHANGE_CALLS: Final = CallKind(
-    rows=CHANGES, ask=_carry_out, settle=_settle, explain=_explain_end, tell_unknown=_tell_unknown
+    rows=CHANGES, ask=_carry_out, settle=_settle, explain=_explain_end, unknown_outcome=_unknown_outcome
 )

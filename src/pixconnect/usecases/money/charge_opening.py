@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.charge_change import find_known_refusal, keep_caller, write_terms
+from pixconnect.domain.institutions.charge_change import find_known_refusal, strip_rights, write_terms
 from pixconnect.domain.institutions.charge_opening import ChargeOpening
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -30,13 +30,13 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.pending_call import ABSENT_FOR, TAKEN_FOR, WORKER_AFTER
 from pixconnect.domain.money.charge import Charge, ChargeRequest, read_contents
-from pixconnect.domain.money.charge_contents import ChargeContents, say_the_same
+from pixconnect.domain.money.charge_contents import ChargeContents, are_equivalent
 from pixconnect.store.frame.refusal import find_refusal
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.institutions.charge_opening import OPENINGS
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import Context, or_unknown, write_alone
-from pixconnect.usecases.money.opened_charge import fall_back, finish, tell_unknown
+from pixconnect.usecases.money.opened_charge import fall_back, finish, unknown_outcome
 from pixconnect.usecases.money.pending_call import (
     CallKind,
     RefusedByInstitution,
@@ -70,7 +70,7 @@ class NewOpening(Struct, frozen=True, kw_only=True):
         if self.request is not None:
             return was_made_by(found.fingerprint, self.request)
         contents = read_contents(found) if isinstance(found, Charge) else found.contents
-        return found.txid == self.txid and say_the_same(contents, self.contents)
+        return found.txid == self.txid and are_equivalent(contents, self.contents)
 
 
 def want_charge(context: Context, caller: Caller, request: ChargeRequest, key: str) -> NewOpening:
@@ -110,7 +110,7 @@ async def open_there(context: Context, caller: Caller, new: NewOpening, institut
     # A static code asks for one amount for ever: it has no due date, no fine and no end.
     may_fall_back = opened.account.options.get("static_fallback") is True and opening.contents.due is None
     if may_fall_back and isinstance(answer, NotSent | UnknownOutcome):
-        with or_unknown(tell_unknown(opening)):
+        with or_unknown(unknown_outcome(opening)):
             return await fall_back(context, opening, answer)
     return await answer_caller(context, OPENING_CALLS, opening, answer)
 
@@ -161,7 +161,7 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
         txid=txid,
         state="opening",
         contents=new.contents,
-        asked_by=keep_caller(new.asked_by),
+        asked_by=strip_rights(new.asked_by),
         # A charge of the standard's door is no replay of any request of the contract's.
         fingerprint=b"" if new.request is None else fingerprint(new.request),
         refusal_code=None,
@@ -234,7 +234,7 @@ def _explain_end(ended: ChargeOpening) -> Exception | None:
 
 
 OPENING_CALLS: Final = CallKind(
-    rows=OPENINGS, ask=_ask, settle=_settle, explain=_explain_end, tell_unknown=tell_unknown
+    rows=OPENINGS, ask=_ask, settle=_settle, explain=_explain_end, unknown_outcome=unknown_outcome
 )
 
 

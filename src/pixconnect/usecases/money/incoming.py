@@ -81,7 +81,9 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
         if credited.holder_id is None:
             can_refuse = context.policy.abilities.refuses_credits
             # ``None`` if a holder has got the account meanwhile.
-            answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
+            answered = await context.writes.submit(
+                REFUSE_CREDITS, UnclaimedCredit(report=report, can_refuse=can_refuse)
+            )
             continue
         credit = Credit(
             holder_id=credited.holder_id,
@@ -144,7 +146,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     return answers
 
 
-class NobodysCredit(Struct, frozen=True, kw_only=True):
+class UnclaimedCredit(Struct, frozen=True, kw_only=True):
     """A reported payment to an account that no holder here has."""
 
     report: CreditReport
@@ -157,7 +159,7 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
         return f"{party.branch} {party.account_number}" if party.key is None else party.key
 
 
-async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | errors.PixConnectError | None]:
+async def _refuse_credits(batch: Batch[UnclaimedCredit]) -> list[ReportOutcome | errors.PixConnectError | None]:
     """Refuse payments, and remember it; ``None`` for those whose account has a holder by now."""
     owned = await transfer_store.hold_accounts(batch.connection, {credit.account for credit in batch})
     known, refused = await transfer_store.find_received(

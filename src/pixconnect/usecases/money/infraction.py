@@ -242,7 +242,7 @@ def _follow(work: UnitOfWork, told: ReportedInfraction, known: Infraction | None
     taken_cents = _take_all(work, told, infraction, locked)
     followed = infraction_rules.follow(infraction, report, taken_cents, work.now)
     if not is_new:
-        _tell_block(work, told, followed, locked)
+        _report_block(work, told, followed, locked)
     work.move(INFRACTIONS, infraction, followed)
     locked.infractions[told.name] = followed
     if followed.state != infraction.state or (taken_cents and followed.state == "taken"):
@@ -269,7 +269,7 @@ def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> In
     return infraction
 
 
-def _tell_block(work: UnitOfWork, told: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
+def _report_block(work: UnitOfWork, told: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
     """Change the block as reported, unless a later report exists."""
     report = told.report
     block = work.claim(HeldBlocks).open.find(told.holder_id, report.name) or locked.blocks[told.name]

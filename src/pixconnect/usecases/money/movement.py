@@ -314,7 +314,7 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
             if misfit is not None:
                 misfits.append(misfit)
             elif block is None or (told.told_at > block.told_at and block.state == "open"):
-                known[name] = _tell_block(work, told, block, terms)
+                known[name] = _report_block(work, told, block, terms)
         outcomes.append(misfits)
     await work.write()
     return outcomes
@@ -335,7 +335,7 @@ async def _read_known(
     return known
 
 
-def _tell_block(
+def _report_block(
     work: UnitOfWork, told: ReportedBlocks, block: block_rules.Block | None, terms: BlockTerms
 ) -> block_rules.Block:
     """Open or change a block as reported, and cover or release the difference."""

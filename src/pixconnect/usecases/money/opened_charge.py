@@ -94,7 +94,7 @@ async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | 
             # A worker has learnt of it meanwhile.
             found = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
             if found is None:
-                raise tell_unknown(opening)
+                raise unknown_outcome(opening)
             return found
         work = await begin_work(batch)
         charge = _write_charge(work, opening, wanted, code, counted_from=work.now)
@@ -122,7 +122,7 @@ def _withdraw(charge: Charge, institution_id: int, now: datetime) -> ChargeChang
     )
 
 
-def tell_unknown(opening: ChargeOpening) -> errors.OutcomeUnknown:
+def unknown_outcome(opening: ChargeOpening) -> errors.OutcomeUnknown:
     """For a caller whose time is over."""
     return errors.OutcomeUnknown(
         f"the institution has not answered yet whether the charge of external_id {opening.external_id} is open: the same "

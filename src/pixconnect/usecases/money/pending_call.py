@@ -60,7 +60,7 @@ class CallKind(Struct, Generic[Row], frozen=True, kw_only=True):
     """Writes the end of a row: the charge that it made, or why it is still open; ``None`` where ``rows`` have the end."""
     explain: Callable[[Row], Exception | None]
     """Why a row that has ended did not have the wanted effect."""
-    tell_unknown: Callable[[Row], errors.OutcomeUnknown]
+    unknown_outcome: Callable[[Row], errors.OutcomeUnknown]
 
 
 async def require_account(context: Context, institution_id: int) -> OpenAccount:
@@ -78,7 +78,7 @@ def explain_pause() -> errors.ServiceUnavailable:
 async def call_once(context: Context, kind: CallKind[Row], row: Row, call: Awaitable[OpeningAnswer]) -> OpeningAnswer:
     try:
         async with asyncio.timeout(CALL_TIMEOUT_S):
-            with or_unknown(kind.tell_unknown(row)):
+            with or_unknown(kind.unknown_outcome(row)):
                 return await call
     except TimeoutError:
         return UnknownOutcome(reason=f"no answer within {CALL_TIMEOUT_S:g} s")
@@ -87,7 +87,7 @@ async def call_once(context: Context, kind: CallKind[Row], row: Row, call: Await
 async def answer_caller(context: Context, kind: CallKind[Row], row: Row, answer: OpeningAnswer) -> Charge:
     """What came of a call, for the caller whose process has made it."""
     refusal, is_given_up = None, False
-    with or_unknown(kind.tell_unknown(row)):
+    with or_unknown(kind.unknown_outcome(row)):
         match answer:
             case NotSent():
                 async with write_alone(context.pool) as connection:
@@ -124,7 +124,7 @@ async def await_end(
         refusal: The institution's answer: it has more details than the row.
     """
     until_s = context.clock.monotonic_s() + wait_s
-    unknown = kind.tell_unknown(row)
+    unknown = kind.unknown_outcome(row)
     while True:
         with or_unknown(unknown):
             found = errors.require(await kind.rows.find_again(context.pool, row), "no row is ever forgotten")

@@ -86,7 +86,7 @@ async def take_reports(context: Context, reports: Sequence[Report]) -> int:
     results = await asyncio.gather(
         _take_endings(context, endings),
         *(_take_arrival(context, report) for report in arrivals),
-        *(_take_told(context, report) for report in told),
+        *(_take_report(context, report) for report in told),
     )
     said = [acknowledgement for result in results for acknowledgement in result]
     return await _acknowledge(context, said) if said else 0
@@ -184,7 +184,7 @@ async def _credit_house(context: Context, house_id: int, report: CreditReport, m
     return await receive_credit(context, report, house_id)
 
 
-async def _take_told(context: Context, report: Told) -> list[Acknowledgement]:
+async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
     try:
         fault = _find_fault(report)
         try:

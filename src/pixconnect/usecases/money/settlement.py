@@ -114,12 +114,12 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
     ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
     outcomes = await _note_names(context, endings, ordered)
     under_way: list[int] = []
-    said_again: list[int] = []
+    repeated_ids: list[int] = []
     for index, (name, _) in enumerate(endings):
         if isinstance(outcomes[index], errors.PixConnectError):
             continue  # the events of an end show the name that the rail reported before it
         if name in ordered:
-            (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
+            (under_way if ordered[name].status == "PROCESSING" else repeated_ids).append(index)
         elif not is_surely_not_ours(context, name):
             outcomes[index] = UNKNOWN_ORDER
     has_rail, account = context.policy.has_rail, context.policy.account
@@ -142,10 +142,10 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
             outcomes[index] = was_open
         # Another report has ended it meanwhile, so this one is a repetition and must agree with the recorded one.
         elif not was_open:
-            said_again.append(index)
-    if said_again:
-        compared = await _compare(context, [endings[index] for index in said_again])
-        for index, misfit in zip(said_again, compared, strict=True):
+            repeated_ids.append(index)
+    if repeated_ids:
+        compared = await _compare(context, [endings[index] for index in repeated_ids])
+        for index, misfit in zip(repeated_ids, compared, strict=True):
             outcomes[index] = misfit or outcomes[index]
     return outcomes
 
@@ -182,11 +182,11 @@ def is_surely_not_ours(context: Context, name: str) -> bool:
     return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)
 
 
-async def _compare(context: Context, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
+async def _compare(context: Context, repeated_ids: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
     """Compare repeated endings with the recorded ones; an operator has to see differences."""
-    recorded = await read_ordered(context.pool, [name for name, _ in said_again])
+    recorded = await read_ordered(context.pool, [name for name, _ in repeated_ids])
     misfits: list[Misfit | None] = []
-    for name, ending in said_again:
+    for name, ending in repeated_ids:
         if name not in recorded:
             misfits.append(UNKNOWN_ORDER)
             continue
@@ -310,7 +310,7 @@ def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: E
     if isinstance(ending, Settled):
         returned = transfer_rules.return_part(original, amount_cents, work.now, returning_cents=amount_cents)
     else:
-        returned = transfer_rules.keep_part(original, amount_cents)
+        returned = transfer_rules.release_part(original, amount_cents)
     # The next refund of the same original in this batch counts from here.
     locked.received[original.id, original.holder_id] = returned
     work.move(REFUNDS, before, after)

@@ -25,10 +25,10 @@ from pixconnect.domain.proof.case import (
     Case,
     CaseEnding,
     Difference,
+    EndingClaim,
     Evidence,
-    SaidEnd,
     SilentOrder,
-    parse_said,
+    parse_ending_claim,
 )
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import case_ending as ending_store
@@ -60,7 +60,7 @@ class WantedEnding(Struct, frozen=True, kw_only=True):
     """What an operator wants said of the order of a case."""
 
     case_id: int
-    said: SaidEnd
+    said: EndingClaim
     evidence: Evidence
     item_id: str | None = None
     """The line of the statement that the order is, where several may be it."""
@@ -175,7 +175,7 @@ def _read(proposal: Proposal) -> WantedEnding:
     item_id = said.get("item_id")
     return WantedEnding(
         case_id=int(said["case_id"]),
-        said=parse_said(str(said["said"])),
+        said=parse_ending_claim(str(said["said"])),
         evidence=Evidence(
             name=str(said["evidence_name"]), size=int(said["evidence_size"]), digest=str(said["evidence_sha256"])
         ),
@@ -252,7 +252,7 @@ async def _choose_item(connection: Connection, order: SilentOrder, wanted: Wante
     return like[0] if like else None
 
 
-async def _lock(connection: Connection, order: SilentOrder, said: SaidEnd) -> EndedOrder:
+async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -> EndedOrder:
     name = order.order_name
     ordered = (await read_ordered(connection, [name])).get(name)
     if ordered is None:

@@ -10,7 +10,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.proof.chain import HEADS_TOLD, ChainedEntry, ChainHead
-from pixconnect.flow.shares import for_everybody
+from pixconnect.flow.shares import on_behalf_of_all
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.proof import chain as chain_store
 from pixconnect.usecases.frame.context import Context
@@ -28,13 +28,13 @@ _log = structlog.get_logger(__name__)
 async def chain_entries(context: Context, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:
     """Chain entries of all holders, the oldest first; returns how many there were."""
     # It is no party's own work, so it takes its turn beside all holders.
-    with for_everybody():
+    with on_behalf_of_all():
         return await chain_store.chain_entries(context.pool, chained_max, rest)
 
 
 async def chain_audit(context: Context, chained_max: int = AUDIT_CHAINED_MAX) -> int:
     """Chain rows of the audit, the oldest first; returns how many there were."""
-    with for_everybody():
+    with on_behalf_of_all():
         return await chain_store.chain_audit(context.pool, chained_max)
 
 
@@ -43,9 +43,9 @@ async def list_heads(connection: Connection) -> list[ChainHead]:
     return await chain_store.list_heads(connection) + await chain_store.list_named_heads(connection)
 
 
-async def tell_heads(context: Context) -> None:
+async def log_heads(context: Context) -> None:
     """Write into the log what all chains have come to, in one line: where logs go, the database's owner cannot reach."""
-    with for_everybody():
+    with on_behalf_of_all():
         async with context.pool.acquire() as connection:
             heads = await chain_store.list_named_heads(connection)
     _log.info(HEADS_TOLD, heads=[msgspec.to_builtins(head) for head in heads])

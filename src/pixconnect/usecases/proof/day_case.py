@@ -51,12 +51,14 @@ def _of_day(
     unrecorded_cents = sum(item.signed_cents for item in items if _counts_alone(item))
     booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
     said = (
-        [f"the balance at its end is {_say_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []
+        [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"]
+        if apart_cents
+        else []
     )
     if disagreements_count:
         said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
-    said += [_say_item(item, len(find_parts(item, lines))) for item in items]
-    said += [_say_line(line) for line in lines]
+    said += [_describe_item(item, len(find_parts(item, lines))) for item in items]
+    said += [_describe_line(line) for line in lines]
     return Difference(
         kind="day",
         institution_id=account.id,
@@ -74,7 +76,7 @@ def _counts_alone(item: RecordedItem) -> bool:
     return item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
 
 
-def _say_item(item: RecordedItem, parts_count: int) -> str:
+def _describe_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
     if parts_count:
         waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
@@ -82,17 +84,17 @@ def _say_item(item: RecordedItem, parts_count: int) -> str:
         waits = "not_yet_read (no reading reports it; if it gives a transfer back, `case adjust` records that)"
     named = "".join(f" {name}" for name in item.names)
     return (
-        f"line {item.item_id} of {_say_cents(item.signed_cents)}, {item.kind}, {waits}, read on"
+        f"line {item.item_id} of {_format_cents(item.signed_cents)}, {item.kind}, {waits}, read on"
         f" {item.recorded_at.astimezone(SAO_PAULO):%Y-%m-%d} from {item.source}: {item.text}{named}"
     )
 
 
-def _say_line(line: BookLine) -> str:
+def _describe_line(line: BookLine) -> str:
     cents = line.amount_cents if line.direction == "IN" else -line.amount_cents
-    return f"{line.key[0]} {line.key[1]} of {_say_cents(cents)} is not in the statement: {', '.join(line.names)}"
+    return f"{line.key[0]} {line.key[1]} of {_format_cents(cents)} is not in the statement: {', '.join(line.names)}"
 
 
-def _say_cents(cents: int) -> str:
+def _format_cents(cents: int) -> str:
     return ("" if cents < 0 else "+") + show_reais(cents)
 
 

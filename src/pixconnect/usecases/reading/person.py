@@ -126,7 +126,7 @@ async def erase_person(context: Operator, text: str, note: Note, batch_max: int 
     tax_id, ages = read_tax_id(text), requested_periods(context)
     async with context.pool.acquire() as connection:
         held = await _read_erasable(connection, tax_id)
-        told = await person_store.list_told(connection, held)
+        told = await person_store.list_receivers(connection, held)
         acts = await audit_store.list_before(connection, None, [_subject(tax_id)], _ACTS_MAX)
     # New texts follow the same rules as soon as they are old enough.
     notes = [

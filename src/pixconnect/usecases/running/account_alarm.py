@@ -35,7 +35,7 @@ def has_alarms(account: InstitutionAccount) -> bool:
     return account.options.get("alarms", account.environment != "counterpart") is True
 
 
-async def tell_alarm(context: Core, institution_id: int) -> str | None:
+async def describe_alarm(context: Core, institution_id: int) -> str | None:
     """Why an account is paused by an alarm, in words."""
     standing = [one for one in await alarm_store.list_alarms(context.pool) if one.institution_id == institution_id]
     return f"{standing[0].kind}: {standing[0].said}" if standing else None

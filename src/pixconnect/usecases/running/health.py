@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.institutions.certificate import find_ending, say_end
+from pixconnect.domain.institutions.certificate import describe_end, find_ending
 from pixconnect.domain.money.rail import Rail, RailUnavailable
-from pixconnect.foundation.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, say_why
+from pixconnect.foundation.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import account as account_store
@@ -133,7 +133,7 @@ def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | N
     if error is None or isinstance(error, errors.PixConnectError):
         return error.message if error else None
     if isinstance(error, DATABASE_REFUSES):
-        return say_why(error)
+        return explain_failure(error)
     # An error that no check foresaw may name hosts or secrets, so we do not show its text to the public.
     _log.warning("health check failed", check=name, error=type(error).__name__)
     return "cannot be reached"
@@ -260,7 +260,7 @@ async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Map
         # This page is public: the value would show how to lock all callers out.
         problems.append("a setting is probably wrong: the service said at its start which, as `doctor` does")
     for used_for, ends_at in certificates.items():
-        if (said := say_end(ends_at, clock.real_now())) is not None:
+        if (said := describe_end(ends_at, clock.real_now())) is not None:
             problems.append(f"the certificate for {used_for} {said}")
     if problems:
         raise errors.ServiceUnavailable("; ".join(problems))

@@ -65,13 +65,13 @@ async def describe_database(context: Operator) -> Mapping[str, str | int]:
             "timeline": server.timeline,
             "database_oid": server.database_oid,
             "started_at": server.started_at.isoformat(),
-            **_say_losses(await loss_store.find_losses(connection)),
+            **_describe_losses(await loss_store.find_losses(connection)),
             "in_recovery": str(await connection.fetchval("select pg_is_in_recovery()")).lower(),
             **await installation_store.read_durability(connection),
         }
 
 
-def _say_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
+def _describe_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
     said: dict[str, str | int] = {"losses_count": len(losses)}
     # If the service's last position is unknown, the beginning of the loss is unknown too.
     known = [loss.known_until for loss in losses if loss.known_until is not None]

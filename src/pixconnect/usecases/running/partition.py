@@ -22,7 +22,7 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.rules.register import RETENTIONS
-from pixconnect.flow.shares import for_everybody
+from pixconnect.flow.shares import on_behalf_of_all
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.foundation.pool import Pool
@@ -120,7 +120,7 @@ async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> i
     ages, looked_count = routine_periods(context.clock.real_now()), 0
     for kind in SWEPT:
         # It is no party's own work, so it takes its turn beside all holders.
-        with for_everybody():
+        with on_behalf_of_all():
             async with context.pool.acquire() as connection:
                 step = await partition_store.sweep_texts(connection, kind, ages, looked_at_max)
         looked_count += step.looked_count

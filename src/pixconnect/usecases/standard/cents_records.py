@@ -238,7 +238,7 @@ def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None, base_u
         txid=transfer.txid,
         payer_message=transfer.payer_message,
         kind="PAYMENT" if is_in else "WITHDRAW",
-        status=_say_status(transfer),
+        status=_name_status(transfer),
         global_id=make_global_id("PixTransaction", transfer.id),
         created_at=format_milliseconds(transfer.created_at),
         debit_party=show_side(other if is_in else own),
@@ -247,7 +247,7 @@ def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None, base_u
     )
 
 
-def _say_status(transfer: Transfer) -> str:
+def _name_status(transfer: Transfer) -> str:
     if transfer.status == "CONFIRMED":
         return "PARTIAL_REFUND" if transfer.returned_cents else "CONFIRMED"
     words = dict(PROCESSING="IN_PROCESSING", RETURNED="REFUNDED")

@@ -24,7 +24,7 @@ from pixconnect.domain.institutions.charge_change import ChargeChange
 from pixconnect.domain.money import ability, br_code, holder, tax_id
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge, ChargeSearch, may_be_changed, read_contents
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Payer, say_the_same
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Payer, are_equivalent
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import LocationKind
@@ -348,7 +348,7 @@ async def _find_replayed(context: Context, caller: Caller, external_id: str, con
         # What the other door has made of it since then does not make the request another.
         if charge.revision:
             made = await revision_store.find(context.pool, charge.holder_id, charge.id, 0)
-        if made is not None and say_the_same(made, contents):
+        if made is not None and are_equivalent(made, contents):
             return charge
     raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
 

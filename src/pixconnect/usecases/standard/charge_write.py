@@ -16,7 +16,7 @@ from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge, announce_charge
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, are_equivalent, change_contents
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location, LocationKind
 from pixconnect.store.identity.origin import ORIGINS, Asked
@@ -211,7 +211,7 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked, items: BatchI
         return _remove(work, write, charge, own, locked)
     before = charge_rules.read_contents(charge)
     contents = write.contents or change_contents(before, write.change)
-    if say_the_same(contents, before) and not _wants_other_place(write, charge, own):
+    if are_equivalent(contents, before) and not _wants_other_place(write, charge, own):
         return StandardCharge.of(charge, own)
     return _revise(work, write, charge, contents, own, locked)
 
@@ -270,7 +270,7 @@ def _revise(
         raise Violated(write.kind, in_standard_order(violations))
     after = charge
     # A charge's content does not include its location: another one alone is no revision (Pix API 2.9.0, ``Revisao``).
-    if not say_the_same(contents, charge_rules.read_contents(charge)):
+    if not are_equivalent(contents, charge_rules.read_contents(charge)):
         after = write.made = charge_rules.revise_charge(charge, contents, max(work.now, charge.modified_at))
     if _wants_other_place(write, charge, location):
         if location is not None:

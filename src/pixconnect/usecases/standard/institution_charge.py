@@ -16,7 +16,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.institution import CertainRefusal
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, are_equivalent, change_contents
 from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind, location_kind_of
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
@@ -73,7 +73,7 @@ async def put_there(context: Context, caller: Caller, institution_id: int, put: 
         raise Violated(put.kind, [Violation(property="txid", reason=reason, value=put.txid)])
     if charge is not None and put.is_new:
         raise errors.ExternalIdConflict("txid: there is a charge of this txid")
-    if charge is not None and await _says_already(context, charge, put.contents):
+    if charge is not None and await _has_contents_already(context, charge, put.contents):
         return StandardCharge.of(charge, None)
     before = None if charge is None else charge_rules.read_contents(charge)
     violations = [
@@ -101,7 +101,7 @@ async def put_there(context: Context, caller: Caller, institution_id: int, put: 
 
 async def _repeat_former(context: Context, charge: Charge, put: NewContents) -> StandardCharge:
     """A charge of the holder that the caller's has succeeded, over no institution: it is paid as it is, and changes no more."""
-    if not put.is_new and await _says_already(context, charge, put.contents):
+    if not put.is_new and await _has_contents_already(context, charge, put.contents):
         return StandardCharge.of(charge, None)
     raise errors.ExternalIdConflict("txid: a charge of the former account has it")
 
@@ -138,7 +138,7 @@ async def patch_there(
     ]
     if violations:
         raise Violated(kind, violations)
-    if await _says_already(context, charge, contents):
+    if await _has_contents_already(context, charge, contents):
         return StandardCharge.of(charge, None)
     try:
         return StandardCharge.of(await change_there(context, caller, charge, contents=contents), None)
@@ -183,10 +183,10 @@ async def _is_being_opened(context: Context, caller: Caller, put: NewContents) -
     return found is not None and _want_charge(caller, put).was_made_as(found)
 
 
-async def _says_already(context: Context, charge: Charge, contents: ChargeContents) -> bool:
+async def _has_contents_already(context: Context, charge: Charge, contents: ChargeContents) -> bool:
     # While its contents there are unknown, they count as different.
     is_known = await change_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
-    return is_known and say_the_same(contents, charge_rules.read_contents(charge))
+    return is_known and are_equivalent(contents, charge_rules.read_contents(charge))
 
 
 def _want_charge(caller: Caller, put: NewContents) -> NewOpening:

@@ -22,7 +22,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.charge_change import decode_caller, encode_caller, keep_caller
+from pixconnect.domain.institutions.charge_change import decode_caller, encode_caller, strip_rights
 from pixconnect.domain.money import ability
 from pixconnect.domain.standard.charge_lot import (
     WAITING_MAX,
@@ -233,7 +233,7 @@ async def _open(
         for place, each in enumerate(asked)
     ]
     # A worker makes the charges later: each request keeps who asked for it, without what allowed it.
-    by = encode_caller(keep_caller(caller)).decode()
+    by = encode_caller(strip_rights(caller)).decode()
     requests = [_make_request(lot, item, each, by) for item, each in zip(items, asked, strict=True)]
     await lot_store.insert(connection, lot, items, requests)
 
@@ -249,7 +249,7 @@ async def _ask_again(
     """Add a request for each of these charges, but of those that wait with just this one."""
     waiting = await lot_store.read_requests_ahead(connection, before)
     lot = structs.replace(before, description=description, asked_count=before.asked_count + 1)
-    by = encode_caller(keep_caller(caller)).decode()
+    by = encode_caller(strip_rights(caller)).decode()
     items: list[LotItem] = []
     requests: list[LotRequest] = []
     full: list[Violation] = []

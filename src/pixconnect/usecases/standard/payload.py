@@ -96,12 +96,12 @@ def show_due_payload(
     asked: date | None,
     now: datetime,
     *,
-    tells_payer: bool,
+    shows_payer: bool,
 ) -> DuePayload:
     """The payload for a day, by default today; raises ``Violated`` for one on which the charge cannot be paid."""
     terms = errors.require(contents.due, "a charge of this kind has a due date")
     day = _choose_day(terms, charge, status, asked, now)
-    payer = contents.payer if tells_payer else None
+    payer = contents.payer if shows_payer else None
     return DuePayload(
         calendario=_DueCalendar(
             criacao=format_milliseconds(charge.created_at),
@@ -115,8 +115,8 @@ def show_due_payload(
         recebedor=show_receiver(own),
         valor=_show_value(compute_amount(terms, contents.amount_cents, day)),
         chave=contents.key,
-        solicitacao_pagador=contents.question if tells_payer else None,
-        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if tells_payer] or (),
+        solicitacao_pagador=contents.question if shows_payer else None,
+        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if shows_payer] or (),
         txid=charge.txid,
         revisao=charge.revision or 0,
         status=status,
@@ -253,10 +253,10 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
         status = "REMOVIDA_PELO_PSP"
     now = context.clock.now()
     # Locations are public and served for ever, and codes get printed, posted and forwarded.
-    tells_payer = status == "ATIVA" and charge_rules.tells_payer(charge, now)
+    shows_payer = status == "ATIVA" and charge_rules.shows_payer(charge, now)
     if charge.due_on is not None:
         own = await context.directory.read_account(charge.holder_id)
-        due = show_due_payload(own, charge, contents, status, day, now, tells_payer=tells_payer)
+        due = show_due_payload(own, charge, contents, status, day, now, shows_payer=shows_payer)
         return await _sign(context, due)
     payload = _Payload(
         calendario=_Calendar(
@@ -265,14 +265,14 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
             apresentacao=format_milliseconds(max(now, charge.created_at)),
             expiracao=contents.lifetime_s,
         ),
-        devedor=show_debtor(contents.payer) if contents.payer and tells_payer else None,
+        devedor=show_debtor(contents.payer) if contents.payer and shows_payer else None,
         valor=_Value(
             original=money.format_reais(contents.amount_cents),
             modalidade_alteracao=int(contents.may_change_amount or 0),
         ),
         chave=contents.key,
-        solicitacao_pagador=contents.question if tells_payer else None,
-        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if tells_payer] or (),
+        solicitacao_pagador=contents.question if shows_payer else None,
+        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if shows_payer] or (),
         txid=charge.txid,
         revisao=charge.revision or 0,
         status=status,
@@ -355,7 +355,7 @@ async def _read_own(context: Context, path: str) -> DynamicCode:
         raise CodeHasDueDate("emv: leads to a charge with a due date")
     contents = charge_rules.read_contents(charge)
     # As the payload at the location, which does not reveal the debtor to strangers for ever.
-    tells_payer = COB_STATUSES[charge.status] == "ATIVA" and charge_rules.tells_payer(charge, context.clock.now())
+    shows_payer = COB_STATUSES[charge.status] == "ATIVA" and charge_rules.shows_payer(charge, context.clock.now())
     own = await context.directory.read_account(charge.holder_id)
     return DynamicCode(
         txid=charge.txid,
@@ -366,7 +366,7 @@ async def _read_own(context: Context, path: str) -> DynamicCode:
         amount_cents=contents.amount_cents,
         key=holder.parse_pix_key(contents.key).key,
         payee=own.party,
-        payer=contents.payer if tells_payer else None,
-        question=contents.question if tells_payer else None,
-        lines=contents.lines if tells_payer else (),
+        payer=contents.payer if shows_payer else None,
+        question=contents.question if shows_payer else None,
+        lines=contents.lines if shows_payer else (),
     )

@@ -162,7 +162,7 @@ async def list_refunds_of_pix(context: Context, received: Transfer) -> Sequence[
     return found.get((received.id, received.holder_id), ())
 
 
-async def tell_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> list[Refund]:
+async def add_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> list[Refund]:
     """The same refunds, with the infraction's reason where one caused them: lists of returns lack it."""
     # Only the institution takes: refunds by a holder need no query.
     taken = [(each.id, each.holder_id) for each in refunds if each.made_by == "institution"]
@@ -179,7 +179,7 @@ async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> di
     """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
     received = {(each.id, each.holder_id): each for each in transfers}
     found = await refund_store.find_of_transfers(pool, list(received))
-    refunds = {name: await tell_reasons(pool, each) for name, each in found.items()}
+    refunds = {name: await add_reasons(pool, each) for name, each in found.items()}
     of_charges = [name for name, each in received.items() if each.charge_id is not None]
     paid = await charge_store.find_paid_amounts(pool, of_charges) if of_charges else {}
     return {each.id: show_pix(each, refunds.get(name, ()), paid.get(name)) for name, each in received.items()}

@@ -22,11 +22,11 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.refund import start_refund
 from pixconnect.usecases.standard.pix import (
     Devolucao,
+    add_reasons,
     external_id_of,
     find_received,
     name_refunds,
     show_devolucao,
-    tell_reasons,
 )
 
 ENTITY: Final = "devolucao"
@@ -44,7 +44,7 @@ async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refu
     """A refund of a Pix by its id; raises ``NotFound``."""
     original = await find_received(context, caller, end_to_end_id)
     refund = errors.found(await _find(context.pool, original, refund_id), "id: there is no such refund of this Pix")
-    (told,) = await tell_reasons(context.pool, [refund])
+    (told,) = await add_reasons(context.pool, [refund])
     return show_devolucao(refund_id, told)
 
 

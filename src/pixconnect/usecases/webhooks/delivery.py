@@ -119,7 +119,7 @@ async def _post(
         return _failed("the endpoint's secret cannot be read here any more: set it again")
     profile, real_now = recipient.sent_profile, context.clock.real_now()
     if profile is not None:
-        delivery = await event_callback.tell_as(context, profile, delivery)
+        delivery = await event_callback.translate_delivery(context, profile, delivery)
     body = delivery.body.encode()
     if profile is not None and profile.webhook.signatures:
         headers = await event_callback.sign_for(context, profile, recipient.endpoint, secrets[0], body)

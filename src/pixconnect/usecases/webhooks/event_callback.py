@@ -112,18 +112,22 @@ class _Named(Struct):
 _read_name = msgspec.json.Decoder(_Named).decode
 
 
-async def tell_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+async def translate_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
     """The delivery with a body in the institution's words; an event without a name there keeps ours."""
     name = _read_name(delivery.body).name
     theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
     if theirs is None:
         return delivery
-    tell = {"charge": _tell_charge, "transfer": _tell_transfer, "refund": _tell_refund}[delivery.resource]
+    tell = {"charge": _show_charge_event, "transfer": _show_transfer_event, "refund": _show_refund_event}[
+        delivery.resource
+    ]
     said = {"event": theirs, **await tell(context, profile, delivery)}
     return structs.replace(delivery, body=msgspec.json.encode(said).decode())
 
 
-async def _tell_charge(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
+async def _show_charge_event(
+    context: Context, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
     charge = await charge_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
     if charge is None:
         raise errors.InvariantBroken("charges are never deleted")
@@ -136,7 +140,9 @@ async def _tell_charge(context: Context, profile: InstitutionProfile, delivery: 
     return {"charge": shown, "pix": show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
 
 
-async def _tell_transfer(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
+async def _show_transfer_event(
+    context: Context, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
     transfer = await _find_transfer(context, delivery.holder_id, delivery.resource_id)
     own = await _read_own(context, transfer)
     if transfer.direction == "IN":
@@ -161,7 +167,9 @@ async def _tell_transfer(context: Context, profile: InstitutionProfile, delivery
     return said
 
 
-async def _tell_refund(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
+async def _show_refund_event(
+    context: Context, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
     refund = await refund_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
     if refund is None:
         raise errors.InvariantBroken("refunds are never deleted")
@@ -335,10 +343,10 @@ async def delete_account_webhook(context: Context, caller: Caller, profile: Inst
         await endpoint_usecases.delete_endpoint(context, caller, found.id)
 
 
-async def tell_as(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+async def translate_delivery(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
     """The delivery with a body in the institution's words: the same each time, as the send has ended."""
     if profile.webhook.events:
-        return await tell_event(context, profile, delivery)
+        return await translate_event(context, profile, delivery)
     # Its owner may have chosen other events through our own API: those keep its format.
     if delivery.resource != "transfer":
         return delivery

@@ -25,7 +25,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.event import Event, Resource
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.feed import FeedCursor, FeedEvent, FeedPage, FeedQuery
-from pixconnect.flow.shares import for_everybody
+from pixconnect.flow.shares import on_behalf_of_all
 from pixconnect.foundation.notifier import REJOIN_AFTER_S, Connect, keep_listening
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_timeout import wait_for
@@ -52,21 +52,21 @@ _log = structlog.get_logger(__name__)
 
 async def give_positions(context: Context, given_max: int = GIVEN_MAX) -> NewPositions:
     """Give positions to newly committed events, and wake the requests that wait for them."""
-    with for_everybody():
+    with on_behalf_of_all():
         given = await feed_store.give_positions(context.pool, given_max)
         # After the commit, and not in its transaction: a notice would make it queue behind all others.
         if given.holder_ids:
-            await feed_store.tell_given(context.pool, given.holder_ids)
+            await feed_store.notify_positions(context.pool, given.holder_ids)
     return given
 
 
 async def sweep_positions(context: Context, swept_max: int = SWEPT_MAX) -> int:
     """Give positions to events that were missed; returns how many there were."""
-    with for_everybody():
+    with on_behalf_of_all():
         late = await feed_store.sweep_positions(context.pool, swept_max)
         if late:
             _log.error("events had no position in the feed and were found by the sweep", events_count=len(late))
-            await feed_store.tell_given(context.pool, sorted(set(late)))
+            await feed_store.notify_positions(context.pool, sorted(set(late)))
     return len(late)
 
 

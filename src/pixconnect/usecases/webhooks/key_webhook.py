@@ -107,7 +107,7 @@ async def _set(
     found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
     if found is None:
         webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
-        made = _tell_as(profile, _open_endpoint(context, webhook))
+        made = _set_format(profile, _open_endpoint(context, webhook))
         await endpoint_store.insert(connection, made)
         await endpoint_store.insert_key_webhook(connection, webhook)
         await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
@@ -116,7 +116,7 @@ async def _set(
         await endpoint_store.lock_by_id(connection, found.endpoint_id), "the webhook of a key has its endpoint"
     )
     # Setting it again shows that its owner has mended it.
-    after = _tell_as(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
+    after = _set_format(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
     await endpoint_store.set_created(connection, key, now)
     await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
@@ -125,7 +125,7 @@ async def _set(
     return structs.replace(found, url=url, created_at=now)
 
 
-def _tell_as(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint:
+def _set_format(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint:
     """The endpoint of a key, with this institution's format."""
     if profile is None:
         return structs.replace(endpoint, event_types=endpoint_rules.EVENT_TYPES, profile=None, only_with_txid=False)
@@ -217,7 +217,7 @@ async def redeliver_events(context: Context, caller: Caller, key: str, initial_a
     return await redelivery.redeliver_events_to(context, endpoint, initial_at, final_at)
 
 
-async def redeliver_told(
+async def redeliver_notices(
     context: Context,
     caller: Caller,
     end_to_end_ids: Sequence[str],
@@ -238,7 +238,7 @@ async def redeliver_told(
     # A Pix had no events before it existed.
     since = max(since, min(transfer.created_at for transfer in own))
     transfer_ids = [transfer.id for transfer in own]
-    bodies = await delivery_history_store.find_told(context.pool, caller.holder_id, since, transfer_ids, event_types)
+    bodies = await delivery_history_store.find_notices(context.pool, caller.holder_id, since, transfer_ids, event_types)
     async with writing(context.pool) as write:
         for delivery_id in bodies:
             await redelivery.redeliver_one(context, write, caller.holder_id, delivery_id)

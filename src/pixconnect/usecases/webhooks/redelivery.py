@@ -49,11 +49,11 @@ async def redeliver_one(
     """Send one delivery's body again, with all its deliveries."""
     async with write.transaction() as connection:
         now = await service_now_to_write(context.clock, connection)
-        held_ids, ids = [], await redelivery_store.find_told_together(connection, holder_id, delivery_id)
+        held_ids, ids = [], await redelivery_store.find_same_body(connection, holder_id, delivery_id)
         while ids != held_ids:
             # A worker may make a body meanwhile, so we look again once we hold all that it covers.
             await delivery_history_store.lock_deliveries(connection, ids)
-            held_ids, ids = ids, await redelivery_store.find_told_together(connection, holder_id, delivery_id)
+            held_ids, ids = ids, await redelivery_store.find_same_body(connection, holder_id, delivery_id)
         if ids:
             await redelivery_store.restart(connection, ids, now)
         await audit.record_act(connection, act)
@@ -115,7 +115,7 @@ async def _replay(
     act: Act | None = None,
 ) -> int:
     if endpoint.status == "active":
-        await _let_arrive(context, endpoint.id)
+        await _await_pending(context, endpoint.id)
     oldest, newest = listing_store.bounds_of(initial_at, final_at)
     async with (
         writing(context.pool) as write,
@@ -160,7 +160,7 @@ async def _replay_some(
     return await redelivery_store.redeliver_events(connection, endpoint, holder_id, place, newest, now, count_max)
 
 
-async def _let_arrive(context: Core, endpoint_id: int) -> None:
+async def _await_pending(context: Core, endpoint_id: int) -> None:
     # A delivery that is just being sent still counts as waiting, so its event would be left out.
     for _ in range(_ARRIVING_LOOKS_MAX):
         async with context.pool.acquire() as connection:

@@ -201,7 +201,7 @@ async def resend_notices(face: Face, services: Services, request: Asked) -> Repl
     direction, event_types = _TOLD[kind or ""]
     context = services.context
     since = context.clock.now() - _RESENT_FOR
-    await key_webhook_usecases.redeliver_told(context, request.caller, ids or (), direction, event_types, since)
+    await key_webhook_usecases.redeliver_notices(context, request.caller, ids or (), direction, event_types, since)
     return Reply(status=202)
 
 

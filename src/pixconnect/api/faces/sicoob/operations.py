@@ -132,10 +132,10 @@ class ImagemDaCob(ImagemDaLocation, frozen=True, kw_only=True):
 def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
     """Let each location that is answered say its code, whether it leads to a charge or not yet."""
     located = ("cob.", "cobv.", "loc.")
-    return [structs.replace(row, handler=_saying_codes(row)) if row.id.startswith(located) else row for row in rows]
+    return [structs.replace(row, handler=_with_codes(row)) if row.id.startswith(located) else row for row in rows]
 
 
-def _saying_codes(row: FaceOperation) -> FaceResponder:
+def _with_codes(row: FaceOperation) -> FaceResponder:
     async def answer(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
         reply = await row.handler(face, services, request)
         if not isinstance(reply, Reply):

@@ -20,7 +20,7 @@ from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.outcome import OUTCOMES
 from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind
-from pixconnect.domain.proof.case import EVIDENCE_SIZE_MAX, CaseEnding, CaseKind, Evidence, SaidEnd
+from pixconnect.domain.proof.case import EVIDENCE_SIZE_MAX, CaseEnding, CaseKind, EndingClaim, Evidence
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import answer as answer_usecases
@@ -76,7 +76,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     found: ShownCase = operating.run(case_usecases.read_case, case_id)
     notes = [output.pick(one, "operator noted_at note") for one in found.notes]
     adjusted = [_shown_adjustment(one) for one in found.adjustments]
-    ending: Shown = {} if found.ending is None else dict(ending=_say_ending(found.ending))
+    ending: Shown = {} if found.ending is None else dict(ending=_describe_ending(found.ending))
     waits: Shown = {} if found.waiting is None else dict(waiting=say_proposal(found.waiting))
     listed = dict(
         notes=notes,
@@ -189,7 +189,7 @@ def close(
     *case_ids: _CaseNumber,
     reason: str | None = None,
     said_end: Annotated[
-        SaidEnd | None,
+        EndingClaim | None,
         Parameter(name="--as", help="How the order of a case of that kind ended: another operator confirms it."),
     ] = None,
     evidence: Annotated[
@@ -252,12 +252,12 @@ async def _choose(
     return [one.case.id for one in listed]
 
 
-def _say_ending(ending: CaseEnding) -> str:
+def _describe_ending(ending: CaseEnding) -> str:
     evidence = f"{ending.evidence_name} of {ending.evidence_size} octets, SHA-256 {ending.evidence_digest}"
     return f"{ending.said}, by {ending.proposed_by} and {ending.confirmed_by}, on {evidence}"
 
 
-def _decide(case_id: int, said_end: SaidEnd, file: Path, item: str | None, *, as_json: bool) -> None:
+def _decide(case_id: int, said_end: EndingClaim, file: Path, item: str | None, *, as_json: bool) -> None:
     wanted = WantedEnding(case_id=case_id, said=said_end, evidence=_read_evidence(file), item_id=item)
     proposed = operating.run(ending_usecases.propose_ending, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=as_json)

@@ -166,7 +166,7 @@ async def _look(settings: Settings, request: ProofRequest) -> Verification:
     from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
     async with operators.open_book_reader(settings) as reader:
-        return await verify_usecases.verify(reader, request, _tell_progress)
+        return await verify_usecases.verify(reader, request, _print_progress)
 
 
 def _refuse(found: Verification) -> None:
@@ -177,7 +177,7 @@ def _refuse(found: Verification) -> None:
         raise CommandError(f"{found.unreadable_count} rules could not be asked", status=ExitStatus.UNAVAILABLE)
 
 
-def _tell_progress(holders_count: int, found_count: int) -> None:
+def _print_progress(holders_count: int, found_count: int) -> None:
     terminal.notice(f"{holders_count} holders looked at, {found_count} to be looked at again")
 
 
@@ -222,10 +222,10 @@ def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:
     checked_count = sum(each.verdict == "checked" for each in found.judgements)
     terminal.say(
         f"{checked_count} rules, {found.holders_count} holders, {len(found.findings)} findings, "
-        f"{_say_count(found.unchained_count)} entries and {_say_count(found.unchained_audit_count)} rows of the audit "
+        f"{_format_count(found.unchained_count)} entries and {_format_count(found.unchained_audit_count)} rows of the audit "
         "not chained yet"
     )
 
 
-def _say_count(count: int | None) -> str:
+def _format_count(count: int | None) -> str:
     return "an unknown number of" if count is None else str(count)

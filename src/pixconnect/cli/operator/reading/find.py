@@ -78,7 +78,7 @@ def find(  # noqa: PLR0913  each narrows the search
     found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
     shown = [_shown(one, origin) for one, origin in found]
     output.show_list("found", shown, as_json=json)
-    _say_how_far(searched_to)
+    _print_oldest(searched_to)
 
 
 def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, tax_id: str | None) -> Wanted:
@@ -106,10 +106,10 @@ def _read_day(text: str | None) -> date | None:
 def _look_for(holder_id: int | None, wanted: Wanted, day: date | None, *, as_json: bool) -> None:
     found, searched_to = operating.run(search_usecases.look_for, holder_id, wanted, day)
     output.show_list("found", [_shown(one, None) for one in found], as_json=as_json)
-    _say_how_far(searched_to)
+    _print_oldest(searched_to)
 
 
-def _say_how_far(searched_to: datetime | None) -> None:
+def _print_oldest(searched_to: datetime | None) -> None:
     if searched_to is not None:
         terminal.notice(f"looked back to {searched_to.isoformat()}: name a day or a holder to look further")
 

@@ -69,7 +69,7 @@ async def ask(visit: Visit) -> Response:
     operator = visit.operator.acting_as(visit.who.audit_name)
     try:
         says = await visit.parts.ask_institution(operator, name, asked)
-    # The operator must see that the institution is silent: nothing of ours is down.
+    # The operator must see that the institution is silent: none of our parts is down.
     except errors.ServiceUnavailable as error:
         return visit.page("inquiry.html", status=503, name=name, asked=asked, says=None, silence=error.message)
     status = 404 if says.is_unknown else 200

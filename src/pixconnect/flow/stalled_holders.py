@@ -1,6 +1,6 @@
 """Holders whose row another transaction has locked: each gets its own queue and does not delay other batches.
 
-The holder that sends more than all others together has batches of its own, written beside theirs.
+The holder that sends more than all others together has separate batches, written beside theirs.
 
 A batch waits for the slowest of its balances, and workers and other processes also lock the balance of the holder that sends
 most. So the others' requests must neither be in one batch with its requests nor behind one::

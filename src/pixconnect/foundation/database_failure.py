@@ -142,5 +142,5 @@ def explain_failure(error: BaseException) -> str:
 
 
 def explain_undone(error: BaseException) -> str:
-    """The same for a caller whose request was not executed: a 503, in whichever process the failure occurred."""
+    """The same for a caller whose request was not executed: a 503, in any process."""
     return f"{explain_failure(error)}; nothing was done"

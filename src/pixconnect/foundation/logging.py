@@ -93,7 +93,7 @@ class LinesOnTerminal(logging.Handler):
 def show(stream: IO[str]) -> None:
     """Show lines on this stream from now on."""
     # https://no-color.org: set and not empty.
-    wants_no_color = bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention, and no setting of ours
+    wants_no_color = bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention, and not our setting
     _logger.handlers = [LinesOnTerminal(stream, has_colors=stream.isatty() and not wants_no_color)]
     _logger.setLevel(logging.INFO)
 
@@ -188,7 +188,7 @@ def set_up_logging(
 
 def _wants_no_color() -> bool:
     # https://no-color.org: set and not empty.
-    return bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention for all programs, and no setting of ours
+    return bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention for all programs, and not our setting
 
 
 def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:

@@ -164,7 +164,7 @@ async def _run_within_lock_timeout(
         else:
             return is_over
     raise TablesAreHeldError(
-        f"step {migration.version:04d} of the schema {schema} waits for a table that somebody holds: end long transactions "
+        f"step {migration.version:04d} of the schema {schema} waits for a locked table: end long transactions "
         "(see pg_stat_activity) and run `pixconnect migrate` again"
     )
 

@@ -1,7 +1,7 @@
 """Outside texts on their way out: one function for each target, so that none of them can act there.
 
 A payer's name, a tenant's external id or a receiver's answer may contain anything. We remove or rewrite only the characters
-that the target would obey; stored texts stay unchanged. XML has rules of its own in ``api/contract/statement_xml.py``, and
+that the target would obey; stored texts stay unchanged. XML has its own rules in ``api/contract/statement_xml.py``, and
 templates also escape text within HTML.
 """
 

@@ -74,7 +74,7 @@ async def refuse_shared_sessions(
         found = await connection.fetchrow("select pg_backend_pid() as pid, current_setting('search_path') as path")
         if found["path"] != schema:
             raise PoolerError(_DROPPED)
-        # A pooler gives its clients keys of its own, by which it finds the query to cancel.
+        # A pooler gives its clients separate keys, by which it finds the query to cancel.
         if found["pid"] == connection.get_server_pid():
             return
         another = await open_another()

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from pixconnect.http.limits import CONNECTIONS_MAX
 
-# Files other than callers' connections: 128 concurrent requests of ours, 64 of which look up names over two sockets, 128 kept
+# Files other than callers' connections: 128 concurrent requests by us, 64 of which look up names over two sockets, 128 kept
 # connections, 32 handles for each of three listening sockets (``server.ACCEPTED_AT_ONCE``), logs, the event loop, libraries.
 OTHERS = 512
 

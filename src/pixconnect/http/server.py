@@ -149,7 +149,7 @@ class Server:
     async def _wait_for_requests(self) -> None:
         try:
             async with asyncio.timeout(self._grace_s):
-                while self.connections.all or self.connections.tasks:  # noqa: ASYNC110 - two sets that tell nobody
+                while self.connections.all or self.connections.tasks:  # noqa: ASYNC110 - two sets without notification
                     await asyncio.sleep(_TICK_S)
         except TimeoutError:
             _log.warning("requests cut off", count=len(self.connections.tasks))

@@ -209,7 +209,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             return b""
         self._header, self._source = None, header.source
         if self._source is not None and self._connection is not None:
-            # It counts for whoever connected to the proxy, from here on.
+            # It counts for the proxy's client, from here on.
             self._connections.remove(self._connection)
             self._connection.connection_made(self)
         return so_far[header.length :]

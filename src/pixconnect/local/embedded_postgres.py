@@ -1,6 +1,6 @@
 """Runs an embedded PostgreSQL in the foreground, as a child process that dies with us.
 
-It listens only on a socket in a private folder, with passwords of its own. Processes that the last run left behind (a server
+It listens only on a socket in a private folder, with separate passwords. Processes that the last run left behind (a server
 still shutting down, a backend busy after kill -9) are killed first: only those whose working folder is our data folder, and
 only under that folder's lock, so that two supervisors never share the data.
 """

@@ -25,7 +25,7 @@ Failures, and the affected requests:
 - The client goes away: before its batch starts it is dropped, after that it is committed all the same.
 - A holder sends more than can be written: batches are filled from all holders in turn, a holder that is alone has the whole
   queue, and while others wait half of it. A full queue refuses the holder that has filled it. And a holder that sends more than
-  all others together gets batches of its own, written beside theirs: other processes and workers wait for its balance too, and
+  all others together gets separate batches, written beside theirs: other processes and workers wait for its balance too, and
   a batch waits for the slowest of its balances.
 """
 

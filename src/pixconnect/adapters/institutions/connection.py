@@ -40,7 +40,7 @@ class CallBounds(Struct, frozen=True, kw_only=True):
     """How often what only reads is asked for, where the answers fail quickly."""
 
 
-class NoConnection(Exception):  # noqa: N818  the institution was away, which is no error of ours
+class NoConnection(Exception):  # noqa: N818  the institution was away, which is not our error
     """No connection was made, so nothing was sent."""
 
 

@@ -76,7 +76,7 @@ def write_key(name: str) -> str:
 
 
 def mark(name: str) -> str:
-    """The end of the description of our Pix: the statement shows it, and no other name of ours."""
+    """The end of the description of our Pix: the statement shows it, and none of our other names."""
     return name[:_MARK_LENGTH]
 
 
@@ -257,7 +257,7 @@ class InterInstitution(StandardInstitution):
                     raise InstitutionUnavailable(error.reason) from None
                 codes |= set() if code is None else {code}
         if len(codes) > 1:
-            raise InstitutionUnavailable(f"the statement has {len(codes)} Pix under one name of ours")
+            raise InstitutionUnavailable(f"the statement has {len(codes)} Pix under one of our names")
         return next(iter(codes), None)
 
     async def read_balance(self) -> int:

@@ -34,7 +34,7 @@ _ESCAPED: Final = re.compile(
 _NO_CHARACTER: Final = rb"\ufffd"
 
 
-class MalformedAnswer(Exception):  # noqa: N818  the institution's answer is, which is no error of ours
+class MalformedAnswer(Exception):  # noqa: N818  the institution's answer is, which is not our error
     """An answer that decides nothing: it is no JSON, is too deep, or lacks what it must have."""
 
 

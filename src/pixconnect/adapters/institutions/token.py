@@ -35,7 +35,7 @@ _JSON: Final = "application/json"
 _log = structlog.get_logger(__name__)
 
 
-class NoToken(Exception):  # noqa: N818  the institution gave none, which is no error of ours
+class NoToken(Exception):  # noqa: N818  the institution gave none, which is not our error
     """There is no token, so the call that needs it was not sent. The text is for the operator, and holds nothing secret."""
 
     def __init__(

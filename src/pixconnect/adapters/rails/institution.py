@@ -1,7 +1,7 @@
 """The rail that is an account at an institution: it sends Pix, and returns Pix received there.
 
-Sweeps (``usecases/institutions``) read incoming Pix and record them as reports, so this rail has none of its own; the
-institution expects no acknowledgement. The end of an order is queried, by our name of it there, for refunds beside their
+Sweeps (``usecases/institutions``) read incoming Pix and record them as reports, so this rail has none itself; the
+institution expects no acknowledgement. The end of an order is queried, by our name for it there, for refunds beside their
 original.
 
 Before each call its row is set to *calling*, durably. After any outcome the row is advanced before the answer is returned. So
@@ -283,7 +283,7 @@ class InstitutionRail(RecordingRail):
             case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
                 await self._memory.take(calling, doubt_step(calling, answer.reason))
                 return Unknown()
-            # An earlier call of it may be done, whatever the outcome of this one.
+            # An earlier call of it may be done, in any case of this one.
             case CertainRefusal() | NotSent() | UnknownOutcome():
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
                 return Unknown()
@@ -351,11 +351,11 @@ class InstitutionRail(RecordingRail):
         """The institution's list is the truth, even if one of our rows cannot be advanced now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
             # Neither an end of the order nor a reason to resend it: a person has to look.
-            _log.critical("an institution has an order of ours with other contents", order=step.order_name)
+            _log.critical("an institution has one of our orders with other contents", order=step.order_name)
             await self._note_done(step, heard.code)
             return Taken()
         if heard.code is not None and step.code_there not in (None, heard.code):
-            _log.critical("an institution has an order of ours twice", order=step.order_name, code=heard.code)
+            _log.critical("an institution has one of our orders twice", order=step.order_name, code=heard.code)
             return Taken()
         if heard.status == "under_way":
             await self._note_done(step, heard.code)

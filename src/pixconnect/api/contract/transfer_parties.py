@@ -61,7 +61,7 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether that name is this service's alone: the network does not know it, so no other institution finds the Pix by it.
     False once it is the network's."""
     transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
-    """Its txid, if there is one; for one of your charges this service's, wherever it was opened."""
+    """Its txid, if there is one; for one of your charges this service's, at any institution."""
     network_transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
     """That txid as made by the institution and used by the network, if the institution does not accept ours."""
     institution: Annotated[str, Meta(examples=["loja"])] | None = None

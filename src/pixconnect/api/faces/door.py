@@ -1,4 +1,4 @@
-"""Around the application where faces are: their listeners, our port for TLS, and the log of what was asked and answered.
+"""Around the application where faces are: their listeners, our port for TLS, and the log of requests and answers.
 
 Paths below ``/`` of a listener are looked up below the face's prefix. On the port for TLS no header identifies the client,
 because a proxy before it passes octets on and writes none: such a header there comes from the client.

@@ -118,7 +118,7 @@ PREFIX: Final = FACES_PATH
 
 
 class Face(Struct, frozen=True, kw_only=True):
-    """An institution's interface, or that of its own test environment, with the latter's rules."""
+    """An institution's interface, or that of its test environment, with the latter's rules."""
 
     profile: InstitutionProfile
     is_homologation: bool = False
@@ -336,7 +336,7 @@ def split_path(raw_path: bytes) -> tuple[str, str]:
 
 
 def open_faces(name: str) -> tuple[Face, Face]:
-    """The face of an institution, and that of its own test environment."""
+    """The face of an institution, and that of its test environment."""
     profile = read_profile(name)
     return Face(profile=profile), Face(profile=profile, is_homologation=True)
 

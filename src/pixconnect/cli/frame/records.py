@@ -88,7 +88,7 @@ def find(
     *,
     is_external_id: bool = False,
 ) -> Named:
-    """Find a resource by any of its names; if two have the name, print a line that says which was taken.
+    """Find a resource by any of its names; if two have the name, print a line that names the one taken.
 
     Args:
         by_name: By its name on the network.

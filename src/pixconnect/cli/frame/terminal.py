@@ -62,7 +62,7 @@ def paint(text: str, colour: Colour) -> str:
 
 
 def wants_no_style() -> bool:
-    # As in logs: a user's convention for all programs is no setting of ours.
+    # As in logs: a user's convention for all programs is not our setting.
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"  # noqa: TID251
 
 

@@ -158,7 +158,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
         if shutil.which(needed) is None:
             raise CommandError(f"this machine has no {needed}: it needs systemd 250 or later")
     folder = root / _SETTINGS
-    # Before any write: with a wrong file no part would start, whatever we install.
+    # Before any write: with a wrong file no part would start, even after our installation.
     refuse_wrong(folder)
     for line in (*_write_settings(templates, folder), *_write_units(templates, root, program)):
         terminal.say(line)

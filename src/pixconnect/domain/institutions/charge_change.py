@@ -3,7 +3,7 @@
 ::
 
     asked ──it is so there──► done         (only now the charge changes here)
-      │  ▲────nobody knows: look, and ask again
+      │  ▲────unknown: query again
       ├──certainly refused──► refused
       ├──nothing was sent───► given_up
       └──it is paid there───► overtaken    (the payment wins)

@@ -1,4 +1,4 @@
-"""How a day of an account closes: opening + the institution's items = closing, and each item has its line of ours.
+"""How a day of an account closes: opening + the institution's items = closing, and each item has its line here.
 
 ::
 

@@ -71,7 +71,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     states_amount_of_code: bool = False
     """A code is paid with our stated amount; otherwise with its own, so that a code without a fixed amount cannot be paid."""
     names_first: bool = False
-    """It sends in two steps (``FirstStep``), is queried by the first one's name alone, and has no name of ours."""
+    """It sends in two steps (``FirstStep``), is queried by the first one's name alone, and has none of our names."""
     has_balance: bool = True
     has_statement: bool = False
     """A list of all that moved on the account, by day."""

@@ -1,4 +1,4 @@
-"""Which line of an institution's statement is which transfer, refund or movement of ours, and how the rest is treated.
+"""Which line of an institution's statement is which transfer, refund or movement here, and how the rest is treated.
 
 The network's names decide first. Items without a name are joined by properties that only one item and one line share; and where
 no more items than lines are alike in direction, amount and day, any pairing has the same sums. An item with a name is never
@@ -36,7 +36,7 @@ PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution cal
 
 
 class BookLine(Struct, frozen=True, kw_only=True):
-    """A transfer, refund or movement of ours, in the form expected on the institution's statement."""
+    """A transfer, refund or movement here, in the form expected on the institution's statement."""
 
     key: LineKey
     holder_id: int

@@ -91,7 +91,7 @@ def _compare(
 
 
 def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, closing: StatedBalance) -> bool:
-    # A line joined to a Pix of ours has happened, even if a file lacks it.
+    # A line joined to a Pix of this service has happened, even if a file lacks it.
     if not struck or not all(item.joined_kind in (None, "movement") and item.day <= closing.on for item in struck):
         return False
     # A line reported by a later file is shown to be wrong only if that file has the same balance.

@@ -34,7 +34,7 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     unnamed_cents: frozenset[int]
     """Amounts of open orders and refunds whose network name is unknown yet."""
     our_names: frozenset[str]
-    """Network names of items that a transfer or refund of ours has, regardless of day, amount and side."""
+    """Network names of items that a transfer or refund here has, regardless of day, amount and side."""
     begins_at: datetime
     """The opening balance's instant: the balance includes everything before it."""
     begins_on: date

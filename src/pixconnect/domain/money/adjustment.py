@@ -4,7 +4,7 @@
 
     IN:   difference ──► available
     OUT:  available ──► difference
-          deficit ──► difference         for what is not available
+          deficit ──► difference         beyond the available part
 
     written off by the house, at the end:  difference ──► settlement, or back
 

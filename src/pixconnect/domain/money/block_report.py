@@ -58,7 +58,7 @@ class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
     blocks: tuple[BlockTerms, ...]
     """The reported blocks in their present state: one may have become two, and many may have ended."""
     told_at: datetime
-    """Of two reports the later one counts, in whatever order they come."""
+    """Of two reports the later one counts, in any order."""
 
 
 InfractionReason = Literal["fraud", "operational_flaw"]

@@ -5,7 +5,7 @@
     open ──the holder answers──► answered ──► released    the block ends, the money is the holder's to spend again
       └───────────────────────────────┴────► taken        the institution has given back what there was
 
-The institution blocks, decides and returns; here its reports are mirrored, in whatever order they come: each contains the whole
+The institution blocks, decides and returns; here its reports are mirrored, in any order: each contains the whole
 state. The holder may answer until ``respond_by``. While it is open or answered, that Pix cannot be refunded here.
 """
 

@@ -1,6 +1,6 @@
 """Reports of the rail for a person's attention: which ones are kept, and their stored form.
 
-A report is kept where recording it would be a guess: it names an unknown order of ours, contradicts an earlier one, comes again
+A report is kept where recording it would be a guess: it names an unknown order, contradicts an earlier one, comes again
 with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail does not permit refusing it, or
 the holder already had a deficit.
 """

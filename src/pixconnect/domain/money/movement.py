@@ -4,9 +4,9 @@
 
     IN:   settlement ──► available
     OUT:  available ──► settlement
-          deficit ──► settlement      for what is not available
+          deficit ──► settlement      beyond the available part
 
-A fee, a wire, a boleto, an action in the institution's app: an item of its statement that names no order or refund of ours. One
+A fee, a wire, a boleto, an action in the institution's app: an item of its statement that names no order or refund here. One
 item is one movement. If the rail permits refusals, movements without funds are refused; otherwise the money has gone, and the
 missing part becomes a deficit.
 """

@@ -17,7 +17,7 @@ from pixconnect.domain.money.holder import KeyType, Party
 
 InitiationType = Literal["KEY", "MANUAL", "QRCODE"]
 MovementKind = Literal["opening_balance", "fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
-"""The reason for a movement by no Pix of ours; ``by_hand`` is a person in the institution's app."""
+"""The reason for a movement by no Pix of this service; ``by_hand`` is a person in the institution's app."""
 
 
 _APART: Final = timedelta(minutes=1)
@@ -269,11 +269,11 @@ class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_retu
 
 
 class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
-    """The institution moved money on a holder's account without an order, refund, payment or return of ours."""
+    """The institution moved money on a holder's account without an order, refund, payment or return here."""
 
     report_id: str
     item_id: str
-    """The institution's name of the item, unique on the account; never one of an order or refund of ours."""
+    """The institution's name of the item, unique on the account; never one of an order or refund here."""
     party: Party
     """The holder's account."""
     kind: MovementKind

@@ -134,7 +134,7 @@ class Choice(_Part, frozen=True, kw_only=True):
 
 
 class HomologationTraits(_Part, frozen=True, kw_only=True):
-    """Rules of its own test environment, by amount."""
+    """Rules of its test environment, by amount."""
 
     paid_cents_max: int = 0
     """Charges up to this are paid by themselves."""
@@ -169,7 +169,7 @@ class SentTraits(_Part, frozen=True, kw_only=True):
     """Its codes of why a send failed, by the network's; ``other`` is all others'."""
 
     def say(self, status: str, code: str | None) -> str:
-        """The word for a transfer of this status of ours, which ended with this code."""
+        """The word for a transfer of this status here, which ended with this code."""
         rejection = self.rejections.get(code or "") if status == "ERROR" else None
         return rejection or self.statuses[status]
 

@@ -35,7 +35,7 @@ _RELEASE_OUTDONE: Final[LiteralString] = """
 async def release_outdone(
     connection: Connection, institution_id: int, looks: Collection[tuple[date, str, int]]
 ) -> Sequence[str]:
-    """Detach items not called a Pix from lines of ours that fit other items better (``joining.list_looks``)."""
+    """Detach items not called a Pix from our lines that fit other items better (``joining.list_looks``)."""
     rows = await connection.fetch(_RELEASE_OUTDONE, institution_id, *map(list, zip(*looks, strict=True)), list(PIX))
     return [row["item_id"] for row in rows]
 

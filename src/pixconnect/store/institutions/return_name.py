@@ -30,7 +30,7 @@ _FIND: Final[LiteralString] = f"""
 async def find_made(
     connection: Connection | Pool, names: Sequence[str], holder_ids: Sequence[int]
 ) -> dict[str, Refund]:
-    """The refunds recorded under names, by name; each name of ours has one request and so one refund."""
+    """The refunds recorded under names, by name; each of our names has one request and so one refund."""
     return {row["asked_as"]: REFUND.read(row) for row in await connection.fetch(_FIND, names, holder_ids)}
 
 

@@ -1,4 +1,4 @@
-"""The table of movements: the institution's own changes to holders' accounts, by no Pix of ours."""
+"""The table of movements: the institution's own changes to holders' accounts, by no Pix of this service."""
 
 from __future__ import annotations
 

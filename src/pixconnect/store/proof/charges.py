@@ -21,7 +21,7 @@ DIGEST: Final[LiteralString] = """
     end
 """
 
-# Other rules follow from the money; these from what payers see, and from its result.
+# Other rules follow from the money; these from the data that payers see, and from its result.
 CHARGES: Final = (
     _rule(
         name="charge_is_paid_by_its_transfer",

@@ -1,4 +1,4 @@
-"""The rules that compare what settled here with what settled on the rail."""
+"""The rules that compare what settled here with the rail's settlements."""
 
 from __future__ import annotations
 

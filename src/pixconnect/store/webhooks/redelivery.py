@@ -97,7 +97,7 @@ _REDELIVER_EVENTS: Final[LiteralString] = f"""
 """
 
 
-# Looked up event by event, whatever the planner's estimates: a join has read all of them.
+# Looked up event by event, with any estimates of the planner: a join has read all of them.
 _OF_PIX: Final[LiteralString] = """
     event cross join lateral (
         select coalesce(

@@ -1,4 +1,4 @@
-"""Callbacks of institutions: they wake the account's reader, in whichever worker has it.
+"""Callbacks of institutions: they wake the account's reader, in the worker that has it.
 
 A false one costs a comparison and nothing else: no statement, and the same answer. Concurrent ones for one account are passed
 on once; a lost one costs the time until the account is read anyway.

@@ -67,7 +67,7 @@ class ReadDays(Struct, frozen=True, kw_only=True):
 
 
 class DayLines(Struct, frozen=True, kw_only=True):
-    """All lines of a day: the institution's, and unmatched ones of ours."""
+    """All lines of a day: the institution's, and our unmatched ones."""
 
     shown: ShownDay
     items: Sequence[RecordedItem]

@@ -62,7 +62,7 @@ async def find_asked(context: Context, name: str) -> InstitutionAccount:
 
 
 async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
-    """Read a Pix, or a charge with its payment, and record new facts of ours.
+    """Read a Pix, or a charge with its payment, and record our new facts.
 
     Args:
         operator: The acting operator, for the audit.

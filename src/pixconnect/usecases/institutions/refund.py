@@ -363,7 +363,7 @@ def _judge(report: InstitutionReturn, original: Transfer, named: Mapping[str, Re
     if report.amount_cents > left_cents:
         explanation = f"it returns {report.amount_cents} cents, and {left_cents} are left of the received amount"
         return RecordedReturn(misfit=Misfit(reason="contradiction", explanation=explanation))
-    # If it leaves no room for a pending refund of ours, the end of ours is awaited first.
+    # If it leaves no room for our pending refund, our refund's end is awaited first.
     return RecordedReturn(is_recorded=report.amount_cents <= left_cents - original.returning_cents)
 
 

@@ -191,7 +191,7 @@ def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionT
         costs += f"; {profile.title} sends nothing from a key without one"
     told: dict[Whose | None, str] = {
         "ours": "",
-        "outdated": "it is an outdated address of ours, which is refused: institution webhook set",
+        "outdated": "it is an outdated address from us, which is refused: institution webhook set",
         "another_installation": "another installation has it: is this account open there too?",
         "other": f"it is another program's; {costs}",
         None: f"there is none; {costs}: institution webhook set",

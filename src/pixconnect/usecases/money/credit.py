@@ -92,7 +92,7 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
     if code is not None and credit.refund is not None:
         transfer, charge = transfer_rules.leave_charge(transfer), None
     work.announce_transfer(transfer)
-    if isinstance(report, CreditCancelled):  # with any answer of ours
+    if isinstance(report, CreditCancelled):  # with any answer from us
         return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now)), None
     is_settled = not isinstance(report, CreditAccepted | CreditHeld)
     if code is not None and credit.refund is None:

@@ -75,7 +75,7 @@ async def receive_infraction(context: Context, report: InfractionReport) -> Ackn
         ``None`` if the Pix, or its end, may still be reported: the rail must report it again.
 
     Raises:
-        ServiceUnavailable: Its taking leaves no room for a pending refund of ours: it is reported again.
+        ServiceUnavailable: Its taking leaves no room for our pending refund: it is reported again.
     """
     misfit = await _receive(context, report)
     if misfit is _NOT_YET:

@@ -1,4 +1,4 @@
-"""The institution's own movements on holders' accounts, by no Pix of ours, each item once, and its blocks.
+"""The institution's own movements on holders' accounts, by no Pix of this service, each item once, and its blocks.
 
 A report may come twice, and late. The first answer stands: refusals are recorded too, under the balance's lock.
 

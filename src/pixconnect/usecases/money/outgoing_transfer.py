@@ -63,7 +63,7 @@ async def choose_way(
         return Way(payer=payer.party, payee=payee, terms=terms)
     named = _name_owner(opened, payee, terms)
     if opened.institution.traits.names_first and request.external_id is not None:
-        # It has no name of ours there, so no later query can show whether it was paid before.
+        # It has none of our names there, so no later query can show whether it was paid before.
         await _admit_forgotten_there(context, opened.account.id, request, _FOUND_OUT)
     await _check_flow(context, opened)
     payer_key = terms.payer_key or await _choose_key(context, opened, payer)

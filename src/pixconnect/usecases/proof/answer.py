@@ -3,7 +3,7 @@
 ::
 
     counts    the line is money: it is joined or posted as any other line that counts
-    ours      the line is a settled transfer or refund of ours, or sums its day's transfers: it is joined, and nothing moves
+    ours      the line is a settled transfer or refund here, or sums its day's transfers: it is joined, and nothing moves
     aside     it is no money, or the opening balance has it: it moves nothing, in any later file that lists it
     out       the bank has removed it: the opposite of its movement is posted, and dated when it is confirmed
 
@@ -81,7 +81,7 @@ class _Plan(Struct, frozen=True, kw_only=True):
     """Those of ``items`` that are to go out and have moved money."""
 
     moves: Mapping[int, int]
-    """The change of each holder's money, in cents, if no counting line is a Pix of ours."""
+    """The change of each holder's money, in cents, if no counting line is a Pix of this service."""
 
 
 def read_own(text: str) -> tuple[str, str]:
@@ -256,7 +256,7 @@ def _add_alike(
 async def _count(
     writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> None:
-    """Lines in no sum so far count from now on; one that resembles a Pix of ours is posted now, as it is none."""
+    """Lines in no sum so far count from now on; one that resembles a Pix of this service is posted now, as it is none."""
     aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
     await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
     left = [count_as_movement(item) for item in items if item not in aside]

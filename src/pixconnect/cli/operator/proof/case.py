@@ -171,7 +171,7 @@ def answer(
 
     Args:
         case_id: The day's case, as `list` prints its id.
-        counts: A line that is money, and no transfer or refund of ours in question; repeat it for several.
+        counts: A line that is money, and no transfer or refund here in question; repeat it for several.
         ours: A line and the transfer or refund that it is, such as `N1=transfer:12`; the line alone, if it is the sum of
             all transfers of its day: later lines of such a text are joined by themselves.
         aside: A line that is no money, or that the opening balance has.

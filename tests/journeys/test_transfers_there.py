@@ -147,7 +147,7 @@ def test_a_penny_is_sent_only_where_somebody_says_so_and_is_followed(both: tuple
     _, two = both
     check = ("institution", "check", "loja", "--penny")
     for words, said in (
-        ((PAYEE,), "--yes: must be there where nobody can be asked"),
+        ((PAYEE,), "--yes: required without a terminal"),
         (("joana",), "no kind of Pix key"),
     ):
         refused = run_forked((*check, *words), two.live.environment)

@@ -87,7 +87,7 @@ def test_transfers_are_allowed_with_small_sums_where_none_are_said(live: Command
     assert done == dict(name="loja", payees="known", acts_now=True)
     allowed = read_account(live)["allowed"]
     assert allowed == dict(NOTHING, transfer_cents=10_000, transfers_day_cents=100_000, to="known", by=allowed["by"])
-    assert "say what" in live.refusal("institution", "allow", "loja")
+    assert "give at least one" in live.refusal("institution", "allow", "loja")
     refused = live.run("institution", "allow", "loja", "--to", "everybody")
     assert (refused.returncode != 0, refused.stdout) == (True, "")
 

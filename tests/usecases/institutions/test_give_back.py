@@ -94,7 +94,7 @@ async def test_a_late_give_back_is_a_case_until_it_goes(giver: Shop, hindrance: 
     report = None
     match hindrance:
         case "contest":
-            report, reason = await be_contested(giver, pix), "somebody contests this Pix"
+            report, reason = await be_contested(giver, pix), "the payer contests this Pix"
         case "flag":
             await set_holder(operator, house_id, HolderChanges(may_withdraw=False))
             reason = "may not withdraw"

@@ -93,11 +93,11 @@ async def test_who_was_paid_before_is_known_by_the_key_or_by_the_account(shop: S
     await shop.allow_sending(payees="known")
     await send(shop, to_key())
     await send(shop, to_account)
-    with pytest.raises(errors.LimitExceeded, match="who were paid over it before"):
+    with pytest.raises(errors.LimitExceeded, match="already paid over it"):
         await send(shop, to_key(key="other@pix.example"))
     # The key that a caller names with an account is nobody's word.
     another = structs.replace(outside_party(), account_number="99", key=KEY, key_type="EMAIL")
-    with pytest.raises(errors.LimitExceeded, match="who were paid over it before"):
+    with pytest.raises(errors.LimitExceeded, match="already paid over it"):
         await send(shop, structs.replace(to_account, credit_party=another))
     await check_books(shop.live)
 
@@ -232,7 +232,7 @@ async def test_confirming_a_replaced_proposal_is_told_so(shop: Shop, replaced_by
 @pytest.mark.parametrize(
     ("wanted", "field"),
     [
-        (WantedAllowance(), "say what"),
+        (WantedAllowance(), "give at least one"),
         (WantedAllowance(transfer_cents=-1), "per_transfer"),
         (WantedAllowance(transfers_day_cents=10**12), "per_day"),
     ],

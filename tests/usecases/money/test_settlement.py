@@ -359,7 +359,7 @@ async def test_a_waiting_refund_stays_while_its_original_is_contested(service: S
     await service.work(seconds=60)
     ended = await refund_usecases.read_refund_by_id(service.context, payer, refund.id)
     assert ended.status == "ERROR"
-    assert "contests the Pix that it returns" in (ended.outcome_reason or "")
+    assert "contests the returned Pix" in (ended.outcome_reason or "")
     await take_reports(service.context, [decided(service, report)])
 
 

@@ -242,7 +242,7 @@ async def test_while_a_case_is_open_or_something_is_adjusted_nobody_leaves_the_a
     final = make_ofx(first="20260701", last="20260701", opening="100.00", closing="103.00")
     await record_file(maria, "loja", final)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final)
-    with pytest.raises(errors.BadRequest, match="something is adjusted there"):
+    with pytest.raises(errors.BadRequest, match="the account has an adjustment"):
         await confirm(shop)
     (made,) = (await shown(shop, case_id))[1]
     # The closing waits first, and can only be done once the adjustment is undone.

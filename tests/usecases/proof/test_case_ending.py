@@ -157,7 +157,7 @@ async def test_what_settled_is_the_line_of_the_statement(shop: Shop) -> None:
     (case,) = await look(shop)
     with pytest.raises(errors.BadRequest, match="say which line of the statement it is: L1, L2"):
         await want(shop, case.id, "settled")
-    with pytest.raises(errors.BadRequest, match="no such line"):
+    with pytest.raises(errors.BadRequest, match="no unclaimed line"):
         await want(shop, case.id, "settled", item_id="L3")
     await want(shop, case.id, "settled", item_id="L1")
     await confirm(shop)

@@ -162,7 +162,7 @@ def test_an_order_ends_by_a_file_and_two_operators(live_with_order: CommandLine,
     too_long.write_bytes(b" " * (1024 * 1024 + 1))
     (listed,) = live.json("case", "list", "--kind", "order")["cases"]
     close = ("case", "close", str(listed["id"]), "--operator", "ana")
-    assert "--reason: must be said" in live.refusal(*close)
+    assert "--reason: required" in live.refusal(*close)
     for words in (
         ("--as", "never"),
         ("--evidence", str(letter)),

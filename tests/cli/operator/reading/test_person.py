@@ -69,7 +69,7 @@ def test_a_refusal_says_what_to_name(paid_long_ago: None, pixconnect: CommandLin
     note = str(tmp_path / "note")
     assert "--tax-id: name a person" in pixconnect.refusal("person", "erase")
     assert "--note: name a file" in pixconnect.refusal("person", "erase", "--tax-id", PERSON)
-    assert "--yes: must be there" in pixconnect.refusal("person", "erase", "--tax-id", PERSON, "--note", note)
+    assert "--yes: required" in pixconnect.refusal("person", "erase", "--tax-id", PERSON, "--note", note)
     hidden = pixconnect.refusal("person", "erase", "--tax-id", "***.456.789-**", "--note", note, "--yes")
     assert "--tax-id: must be a CPF of 11 digits" in hidden
     file = tmp_path / "person"

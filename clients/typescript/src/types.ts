@@ -1233,7 +1233,7 @@ export interface TransferParties {
   end_to_end_id: string;
   /** Whether that name is this service's alone: the network does not know it, so no other institution finds the Pix by it. False once it is the network's. */
   is_end_to_end_id_ours: boolean;
-  /** Its txid, if there is one; for one of your charges this service's, wherever it was opened. */
+  /** Its txid, if there is one; for one of your charges this service's, at any institution. */
   transaction_identification?: string;
   /** That txid as made by the institution and used by the network, if the institution does not accept ours. */
   network_transaction_identification?: string;

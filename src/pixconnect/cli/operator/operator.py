@@ -52,7 +52,7 @@ def reset(*, name: Name, json: Json = False) -> None:
 
 @app.command
 def unlock(*, name: Name, json: Json = False) -> None:
-    """Let an operator sign in again after ten wrong codes within an hour; `operator list` shows which accounts are locked.
+    """Let an operator sign in again after ten wrong codes within a day; `operator list` shows which accounts are locked.
 
     Each of those codes came with the right password: unless it was the operator who mistyped them, use `operator reset`.
     """

@@ -90,8 +90,12 @@ FAILURES_WINDOW_S = 60
 
 WRONG_CODES_MAX: Final = 10
 """Wrong codes of an operator's second factor, with the right password, that lock the account until a person unlocks it."""
-WRONG_CODE_COUNTS: Final = timedelta(hours=1)
-"""How long a wrong code counts, unless it was the last permitted one."""
+WRONG_CODE_COUNTS: Final = timedelta(days=1)
+"""How long a wrong code counts, unless it was the last permitted one.
+
+Three of a million codes are valid at a time. An attacker who has the password and stays below the limit finds one within
+a year with a probability of 1 %; nine tries an hour would make it 21 %.
+"""
 
 _HOPS_MAX: Final = 32
 _CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -25,7 +25,7 @@ class ConsoleOperator(Struct, frozen=True, kw_only=True):
     recovery_hashes: tuple[bytes, ...]
     """Hashes of the unused codes."""
     wrong_codes_at: tuple[datetime, ...] = ()
-    """When codes were wrong that came with the right password, within an hour."""
+    """When codes were wrong that came with the right password, within a day."""
     created_at: datetime
     reset_at: datetime | None
 

@@ -903,7 +903,7 @@ comment on column console_operator.totp_sealed is 'The secret of the second fact
 comment on column console_operator.totp_step is 'The last step of 30 s whose code was used: each code is good once.';
 comment on column console_operator.recovery_hashes is 'The hashes of the recovery codes that are left.';
 comment on column console_operator.wrong_codes_at is
-    'When codes were wrong that came with the right password, in an hour; ten lock the account until it is unlocked.';
+    'When codes were wrong that came with the right password, within a day; ten lock the account until it is unlocked.';
 comment on column console_operator.created_at is 'When the operator was made, in real time.';
 comment on column console_operator.reset_at is 'When password and second factor were last reset, in real time.';
 grant select, update (totp_step, recovery_hashes, wrong_codes_at) on table console_operator to pixconnect_console;

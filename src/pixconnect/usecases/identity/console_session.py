@@ -1,10 +1,10 @@
 """Signing in to the console, and its sessions: sessions are rows; the browser holds a token, and we keep only its hash.
 
 An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow guessing down as for
-tokens: ten failures a minute for an address. Wrong passwords of one name count together only up to ten times as many, or any
-caller could lock an operator out; we make the passwords, so they cannot be guessed. Codes have six digits: ten wrong ones
-within an hour that came with the right password lock the account until `operator unlock`. The answer does not show that,
-because it would confirm the password.
+tokens: ten failures a minute for an address. Wrong passwords of one name have no limit: a stranger could use it up to lock an
+operator out, and we make the passwords, of 142 random bits. Codes have six digits: ten wrong ones within a day that came with
+the right password lock the account until `operator unlock`. The answer does not show that, because it would confirm the
+password.
 
 A session of a client is valid for as long as a token would be: a client that is disabled, deleted, or has a new secret has
 none. All instants are real time.
@@ -169,16 +169,12 @@ def _audited(name: str) -> str:
 
 _log = structlog.get_logger(__name__)
 
-NAME_LOCKS: Final = 0x7078_6105
-"""A class of advisory locks, taken after that of the address."""
 WAITING_MAX: Final = 32
 """Sign-ins that wait for another: checking a password takes 64 MiB, so we check one at a time."""
 LISTED_MAX: Final = 200
 _TOKEN_LENGTH: Final = 43
 _TEXT_LENGTH_MAX: Final = 1024
 _SANDBOX_NAME: Final = "sandbox"
-_NAME_TIMES: Final = 10
-"""How many addresses it takes to use up the failures of a name."""
 _REFUSED: Final = "name, password or code: one of them is wrong"
 
 
@@ -214,7 +210,7 @@ class SignIn:
         """Let an operator in.
 
         Raises:
-            RateLimited: The address or the name has failed too often in the last minute.
+            RateLimited: The address has failed too often in the last minute.
             ServiceUnavailable: Too many wait.
         """
         context = self._context
@@ -305,15 +301,10 @@ async def _judge_operator(
     context: Operator, connection: Connection, asked: OperatorSignIn
 ) -> ConsoleOperator | errors.Refusal:
     by_address = token_issuer.failure_subject("address", asked.address)
-    by_name = token_issuer.failure_subject("operator", asked.name)
-    for lock_class, subject, bound in (
-        (access_store.ADDRESS_LOCKS, by_address, FAILURES_MAX),
-        (NAME_LOCKS, by_name, _NAME_TIMES * FAILURES_MAX),
-    ):
-        await access_store.lock_subject(connection, lock_class, subject)
-        left_s = await access_store.limited_for_s(connection, subject, FAILURES_WINDOW_S, bound)
-        if left_s is not None:
-            return AddressLimited(left_s, bound)
+    await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, by_address)
+    left_s = await access_store.limited_for_s(connection, by_address, FAILURES_WINDOW_S, FAILURES_MAX)
+    if left_s is not None:
+        return AddressLimited(left_s, FAILURES_MAX)
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
     is_name = access_rules.is_operator_name(asked.name)
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None
@@ -327,7 +318,7 @@ async def _judge_operator(
         await _count_wrong_code(context, connection, found)
     named = found and found.name  # one that does not exist is not logged: it may be a password in the wrong field
     _log.warning("sign-in refused", operator=named, address=asked.address, is_password_right=is_right)
-    await access_store.append_failures(connection, [by_address, by_name])
+    await access_store.append_failures(connection, [by_address])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(_REFUSED)
 

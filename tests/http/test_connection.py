@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pixconnect.domain.frame import errors
 from pixconnect.flow.overload import RefusalPace
 from pixconnect.http import limits
 from pixconnect.http.asgi import WholeAnswer
@@ -539,6 +540,30 @@ async def test_more_than_1_kib_around_chunks_is_refused_once_and_hung_up_on(octe
     async with connected(tell_headers) as client:
         await client.send(octets)
         assert (await client.answer())[0] == b"HTTP/1.1 400 Bad Request"
+        assert await client.is_hung_up()
+
+
+async def answer_what_breaks(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    try:
+        await tell_headers(scope, receive, send)
+    except errors.BadRequest as refusal:
+        text = refusal.message.encode()
+        await send({"type": "http.response.start", "status": 400, "headers": [(b"content-length", b"%d" % len(text))]})
+        await send({"type": "http.response.body", "body": text})
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [b"1000\r\n" + b"\r\n" * 0x800 + b"\r\n", b"1\r\na\r\n" * 400, b"xyz\r\n"],
+    ids=["blank lines", "octets", "none"],
+)
+async def test_an_application_answers_a_body_that_breaks_in_its_own_form(octets: bytes) -> None:
+    async with connected(answer_what_breaks) as client:
+        await client.send(CHUNKED + octets)
+        # What the client still sends resets no connection before it has read the answer.
+        await client.send(b"x" * 50_000)
+        status, headers, body = await client.answer()
+        assert (status, headers[b"connection"], body[:6]) == (b"HTTP/1.1 400 Bad Request", b"close", b"body: ")
         assert await client.is_hung_up()
 
 

@@ -11,7 +11,7 @@
   goes on when no rest is left.
 - Trailers after a chunked body are dropped; they never become headers. All that stands around chunks is bounded.
 - An accepted request gets its answer. After octets that are not HTTP/1.1 nothing more is parsed: answers that we owe are sent,
-  the last with ``connection: close``. A bare 400 is sent only if we owe none.
+  the last with ``connection: close``. A bare 400 is sent only if we owe none, or the application does not answer a broken body.
 - When the client goes away its request is cancelled: if it waits for a batch it is dropped, if it is in one it is committed.
 
 Timers are one sweep over all connections a second (``close_if_overdue``): no request starts or cancels one.
@@ -224,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close_after_answer(self) -> None:
         """Close after an answer; the rest of its request is dropped unparsed."""
-        if self._body is None or self.transport.is_closing():
+        if self.transport.is_closing() or (self._body is None and not (self._running and self._running.is_broken)):
             self._running = None
             self.transport.close()
         else:

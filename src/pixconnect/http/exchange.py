@@ -105,14 +105,14 @@ class Exchange:
         try:
             await app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
-            if self.is_broken and not self._has_started:
-                self._channel.refuse(HTTPStatus.BAD_REQUEST)
             # The client has gone, or the server stops and the grace period is over.
-            else:
-                self._channel.transport.close()
-        except Exception:  # noqa: BLE001  the application answers its own errors; this one broke the answer itself
-            _log.exception("answer broken off")
             self._channel.transport.close()
+        except Exception as error:  # noqa: BLE001  the application answers its own errors; this one broke the answer itself
+            if self.is_broken and not self._has_started and isinstance(error, errors.BadRequest):
+                self._channel.refuse(HTTPStatus.BAD_REQUEST)
+            else:
+                _log.exception("answer broken off")
+                self._channel.transport.close()
         finally:
             self._ended(errors.require(self.task, "it runs"))
 
@@ -140,7 +140,7 @@ class Exchange:
             self._wake()
 
     def break_off(self) -> None:
-        """End the body before it is complete; an application that does not read it may still answer."""
+        """End the body before it is complete: an application that reads on gets ``BadRequest``, and may answer it."""
         self.is_broken = True
         self._wake()
 
@@ -163,7 +163,9 @@ class Exchange:
                 self._arrived = self._channel.loop.create_future()
                 await self._arrived
         if self.is_broken:
-            raise asyncio.CancelledError
+            raise errors.BadRequest(
+                "body: breaks HTTP/1.1, or has too much around its chunks; send it with a Content-Length"
+            )
         if self.is_abandoned:
             return {"type": DISCONNECT}
         body, self.body = self.body, b""

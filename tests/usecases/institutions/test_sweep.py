@@ -233,6 +233,23 @@ async def test_one_item_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
     assert kept[0].explanation == "it cannot be read: valor: is no amount"
 
 
+async def test_unreadable_items_of_many_readings_are_kept_up_to_a_bound(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_usecases, "UNREADABLE_OPEN_MAX", 2)
+    operator = as_operator(shop.context)
+    items = [MalformedItem(reason="valor: is no amount", end_to_end_id=None, content=str(n)) for n in range(4)]
+    for item in items:
+        await record_page(shop.at, [item])
+    kept = await kept_usecases.list_kept(operator, with_closed=False)
+    assert len(kept) == 2
+    # Lists are read again and again: what was left out is kept once there is room.
+    await kept_usecases.close_kept(operator, kept[0].id, "looked at")
+    await record_page(shop.at, items)
+    assert len(await kept_usecases.list_kept(operator, with_closed=False)) == 2
+    assert len(await kept_usecases.list_kept(operator, with_closed=True)) == 3
+
+
 async def test_what_is_dated_ahead_is_kept_and_credited_in_its_time(shop: Shop) -> None:
     now = shop.live.clock.real_now()
     shop.pay(1, settled_at=now + timedelta(minutes=4))

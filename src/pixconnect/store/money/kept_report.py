@@ -72,6 +72,18 @@ async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
     return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
 
 
+_COUNT_UNREADABLE: Final[LiteralString] = """
+    select count(*) from (
+        select from kept_report where closed_at is null and kind = 'unreadable' order by id desc limit $1
+    ) as waiting
+"""
+
+
+async def count_unreadable(pool: Pool, count_max: int) -> int:
+    """How many items that could not be read wait; counting ends at ``count_max``."""
+    return await pool.fetchval(_COUNT_UNREADABLE, count_max)
+
+
 async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
     return await KEPT_REPORT.find_all(
         pool, "where closed_at is null or $1 order by id desc limit $2", with_closed, count_max

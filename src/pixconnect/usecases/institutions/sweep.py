@@ -190,12 +190,8 @@ async def keep_unreadable(context: Context, account: InstitutionAccount, item: M
     """Keep an item that cannot be read, once however often it is listed; the others go on."""
     name = item.end_to_end_id or account.name
     unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)
-    await kept_usecases.keep(
-        context.pool,
-        unreadable,
-        Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}"),
-        is_listed=True,
-    )
+    misfit = Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}")
+    await kept_usecases.keep_listed_item(context.pool, unreadable, misfit)
 
 
 async def note_end(

@@ -14,7 +14,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import kept_report
-from pixconnect.domain.money.kept_report import Kept, KeptReport, Misfit
+from pixconnect.domain.money.kept_report import Kept, KeptItem, KeptReport, Misfit
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.proof import case as case_store
@@ -24,6 +24,8 @@ from pixconnect.usecases.frame.context import Context, Operator, write_alone
 LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 10_000
 REASON_LENGTH_MAX: Final = 1000
+UNREADABLE_OPEN_MAX: Final = 500
+"""Open reports of items that could not be read, of all accounts: more than a person reads one by one."""
 
 AHEAD_MAX: Final = timedelta(minutes=5)
 """Institutions' clocks are at most this much ahead of ours."""
@@ -52,6 +54,21 @@ async def keep(
             kind=kept_report.kind_of(kept),
             name=kept_report.storable(kept_report.name_of(kept)),
             reason=misfit.reason,
+        )
+
+
+async def keep_listed_item(pool: Pool, item: KeptItem, misfit: Misfit) -> None:
+    """Keep an item of a list that cannot be read, if fewer than ``UNREADABLE_OPEN_MAX`` wait; a later reading keeps it then.
+
+    An institution that lists other items each time would otherwise add reports with each reading.
+    """
+    if await kept_store.count_unreadable(pool, UNREADABLE_OPEN_MAX) < UNREADABLE_OPEN_MAX:
+        await keep(pool, item, misfit, is_listed=True)
+    else:
+        _log.error(
+            "an item that cannot be read is not kept: too many wait for an operator",
+            name=item.name,
+            account=item.account,
         )
 
 

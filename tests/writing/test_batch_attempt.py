@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from pixconnect.writing.batch_attempt import ended_if_silent
+from pixconnect.writing.batch_attempt import ended_if_silent, is_intact
 from support.service import Service
 
 PATIENCE_S = 0.5
@@ -22,5 +22,7 @@ async def test_a_connection_that_leaves_a_statement_without_an_answer_is_ended(s
     async with service.context.pool.acquire() as connection:
         with ended_if_silent(connection, PATIENCE_S):
             await connection.execute("select pg_sleep(0.2)")
-            with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+            with pytest.raises(asyncpg.ConnectionDoesNotExistError) as caught:
                 await connection.execute("select pg_sleep(9)")
+        # The error that the caller sees must be this one, and not that of a look at the connection.
+        assert not is_intact(connection, caught.value)

@@ -187,6 +187,13 @@ def ended_if_silent(connection: Connection, timeout_s: float = SILENT_TIMEOUT_S)
         timer.cancel()
 
 
+def is_intact(connection: Connection, error: Exception) -> bool:
+    """Whether the server itself reported the failure, such as a full disk, and the connection can still be used."""
+    if not isinstance(error, asyncpg.PostgresError) or isinstance(error, asyncpg.PostgresConnectionError):
+        return False  # a pool's connection that was ended cannot even be asked whether it is closed
+    return not connection.is_closed()
+
+
 async def confirm_lost(connection: Connection) -> None:
     """Make this transaction's COMMIT wait for an earlier one's writes, although this one finds them written and writes nothing.
 

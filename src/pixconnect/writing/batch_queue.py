@@ -316,10 +316,9 @@ class BatchQueue(Generic[Request, Answer]):
                     if any(waiter.lost_at_s is not None for waiter in waiters):
                         await batch_attempt.confirm_lost(connection)
                 except DATABASE_AWAY as error:
-                    # If the server itself reports the failure, such as a full disk, the connection may be intact.
-                    if isinstance(error, asyncpg.PostgresError) and not connection.is_closed():
+                    if batch_attempt.is_intact(connection, error):
                         await transaction.rollback()
-                    raise  # otherwise there is none left to roll back on
+                    raise  # otherwise there is no connection left to roll back on
                 except BaseException:
                     await transaction.rollback()
                     raise

@@ -227,6 +227,16 @@ async def test_where_no_balance_is_told_it_is_named(live: Service, there: FakeIn
     assert account.opening_cents == 12_345
 
 
+@pytest.mark.parametrize("cents", [-1, 10**12])
+async def test_books_do_not_begin_with_a_balance_they_cannot_have(
+    live: Service, there: FakeInstitution, cents: int
+) -> None:
+    there.balance_cents = cents
+    with pytest.raises(errors.BadRequest, match=r"opening_balance: must be from 0 .* the institution reports -?R\$ "):
+        await add(live, there)
+    assert await live.fetch("select from institution_account") == []
+
+
 # Credentials of accounts: the sending one under a key of its own, secrets that stay in files, and when certificates end.
 
 

@@ -364,11 +364,13 @@ async def test_a_token_that_has_not_ended_yet_makes_no_endpoint_of_the_former_on
         await endpoint_usecases.create_endpoint(shop.context, company, wanted)
 
 
-async def test_no_client_is_made_of_the_former_one(shop: Shop) -> None:
+async def test_no_client_or_key_is_made_of_the_former_one(shop: Shop) -> None:
     company = await make_company(shop)
     heir = await heir_of(shop, company)
-    with pytest.raises(errors.BadRequest, match=f"make it of holder {heir.holder_id}"):
+    with pytest.raises(errors.BadRequest, match=f"name holder {heir.holder_id}"):
         await access_usecases.create_client(as_operator(shop.live.context), company.holder_id, "Shop", list(SCOPES))
+    with pytest.raises(errors.BadRequest, match=f"name holder {heir.holder_id}"):
+        await holder_usecases.add_pix_key(as_operator(shop.live.context), company.holder_id, "EVP", None)
 
 
 FORCED = "alter table holder disable trigger keep_account; {}; alter table holder enable trigger keep_account"

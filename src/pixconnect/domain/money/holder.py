@@ -87,6 +87,13 @@ class Holder(Struct, frozen=True, kw_only=True):
     successor_id: int | None = None
     """The newest of them, which has the clients, keys and webhooks of all."""
 
+    def check_not_succeeded(self) -> None:
+        """Refuse to give it what its successor would have; ``BadRequest``."""
+        if self.successor_id is not None:
+            raise errors.BadRequest(
+                f"holder_id: holder {self.id} was succeeded, and starts nothing: name holder {self.successor_id}"
+            )
+
     @property
     def limits(self) -> Limits:
         return Limits(

@@ -50,10 +50,7 @@ async def create_client(
         holder = await holder_store.find(connection, holder_id)
         if holder is None:
             raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
-        if holder.successor_id is not None:
-            raise errors.BadRequest(
-                f"holder_id: holder {holder_id} was succeeded, and starts nothing: make it of holder {holder.successor_id}"
-            )
+        holder.check_not_succeeded()
         await access_store.insert(connection, client, secret_hash, context.secret_box.key_id)
         await audit.record(context, connection, "client create", _audited(client.client_id), after=client)
     return IssuedClient(client=client, client_secret=client_secret)

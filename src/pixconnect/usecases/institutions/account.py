@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.domain.institutions.account import AccountState, Environment, InstitutionAccount, may_lie_on
 from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.domain.institutions.allowance import Allowance
@@ -296,11 +296,17 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
             if stated_cents is not None
             else "opening_balance: this institution's API has no balance: give the account's present one, in cents"
         )
-    if stated_cents is not None and not 0 <= stated_cents <= AMOUNT_MAX_CENTS:
-        raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents")
 
     async def read_balance() -> int:
-        return await institution.read_balance() if stated_cents is None else stated_cents
+        cents = await institution.read_balance() if stated_cents is None else stated_cents
+        if not 0 <= cents <= AMOUNT_MAX_CENTS:
+            told = (
+                ""
+                if stated_cents is not None
+                else f"; the institution reports {show_reais(cents)}, so nothing was added"
+            )
+            raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents{told}")
+        return cents
 
     try:
         for _ in range(STILL_TRIES_MAX):

@@ -225,6 +225,7 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
     """Register a Pix key of a holder; doing it twice changes nothing.
 
     Raises:
+        BadRequest: The holder was succeeded.
         InvalidPixKey: Its form is wrong, another holder has it, or payments to its earlier holder may be under way.
     """
     if text is None and key_type != "EVP":
@@ -234,7 +235,7 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
     key = holder_rules.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
-        _found(await holder_store.find(connection, holder_id), holder_id)
+        _found(await holder_store.find(connection, holder_id), holder_id).check_not_succeeded()
         owner_id = (await holder_store.find_key_owners(connection, [key.key])).get(key.key)
         if owner_id is None:
             check_quarantine(await holder_store.read_quarantine(connection, key.key, holder_id))

@@ -36,7 +36,7 @@ def test_the_version_is_told() -> None:
     "words",
     [
         ("rnu",), ("cell", "list"), ("holder", "show"), ("--operator",), ("run", "--wrong"),
-        ("holder", "show", "\udce9"), ("--operator", "\udce9"),
+        ("holder", "show", "\udce9"), ("--operator", "\udce9"), ("holder", "show", "9" * 5000),
     ],
 )  # fmt: skip
 def test_a_wrong_word_is_one_line(words: tuple[str, ...]) -> None:
@@ -44,6 +44,11 @@ def test_a_wrong_word_is_one_line(words: tuple[str, ...]) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("pixconnect: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_word_with_a_nul_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["holder", "create", "--name", "a\0b"]) == 1
+    assert capsys.readouterr().err == "pixconnect: word 4 of the command is not UTF-8, or has a NUL in it\n"
 
 
 def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path) -> None:

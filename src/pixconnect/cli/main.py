@@ -149,18 +149,18 @@ def _write_help_plainly(words: Sequence[str]) -> None:
         app.console = Console(color_system=None)
 
 
-def _refuse_other_octets(words: Sequence[str]) -> None:
-    """Refuse words that are not UTF-8, which nothing here can store; the system passes them as half surrogate pairs."""
+def _refuse_unstorable(words: Sequence[str]) -> None:
+    """Refuse what the database cannot store: a NUL, and octets that are not UTF-8, which the system passes as surrogates."""
     for number, word in enumerate(words, 1):
-        if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
-            raise failures.CommandError(f"word {number} of the command is not UTF-8")
+        if "\0" in word or (not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)):
+            raise failures.CommandError(f"word {number} of the command is not UTF-8, or has a NUL in it")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one verb, by default that of the command line, and answer its exit status."""
     hide_rows_in_tracebacks()
     try:
-        _refuse_other_octets(sys.argv[1:] if words is None else words)
+        _refuse_unstorable(sys.argv[1:] if words is None else words)
         _write_help_plainly(sys.argv[1:] if words is None else words)
         app.meta(words)
     except KeyboardInterrupt:
@@ -172,7 +172,7 @@ def main(words: Sequence[str] | None = None) -> int:
         terminal.complain(usage.explain(error))
         return ExitStatus.REFUSED
     except Exception as error:
-        line = failures.explain(error)
+        line = failures.explain(error) or failures.explain_refused_value(error)
         # An internal defect keeps its traceback.
         if line is None:
             raise

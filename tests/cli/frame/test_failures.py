@@ -47,6 +47,22 @@ def test_what_the_operator_can_mend_is_one_line(error: Exception, line: str) -> 
     assert line in (failures.explain(error) or "")
 
 
+@pytest.mark.parametrize(
+    "kind", [asyncpg.DataError, asyncpg.CharacterNotInRepertoireError, asyncpg.CheckViolationError]
+)
+def test_a_value_that_only_the_database_rejects_is_one_line_of_a_verb(kind: type[Exception]) -> None:
+    error = kind("out of range\nDETAIL: a row")
+    line = "the database rejects a value (out of range): nothing was done; correct the value"
+    assert (failures.explain(error), failures.explain_refused_value(error)) == (None, line)
+    assert failures.explain_refused_value(asyncpg.UniqueViolationError("a defect")) is None
+
+
+def test_a_path_that_the_system_rejects_is_one_line_of_a_verb() -> None:
+    error = FileExistsError(errno.EEXIST, "File exists", "/proc/self/mem")
+    assert failures.explain_refused_value(error) == "/proc/self/mem: File exists"
+    assert failures.explain_refused_value(OSError(errno.EIO, "a defect")) is None
+
+
 @pytest.mark.parametrize("kind", [kind for kind in (*DATABASE_AWAY, *DATABASE_BUSY) if kind is not OSError])
 def test_a_database_that_is_away_or_busy_is_one_line(kind: type[Exception]) -> None:
     assert "25006" in (failures.explain(kind("25006")) or "")

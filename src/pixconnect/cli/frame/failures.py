@@ -146,6 +146,15 @@ def explain(error: BaseException) -> str | None:
     return _explain_loss(error)
 
 
+def explain_refused_value(error: BaseException) -> str | None:
+    """The line for a value that only PostgreSQL or the system rejects; in a part, which takes no values, it is a defect."""
+    if _is_one_of(error, ("DataError", "CheckViolationError")):
+        return f"the database rejects a value ({str(error).partition(chr(10))[0]}): nothing was done; correct the value"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return None
+
+
 def _explain_loss(error: BaseException) -> str | None:
     said = error if str(error) else type(error).__name__
     if is_database_unreachable(error):

@@ -51,6 +51,14 @@ def test_a_word_with_a_nul_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == "pixconnect: word 4 of the command is not UTF-8, or has a NUL in it\n"
 
 
+def test_a_complaint_about_a_long_word_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["holder", "show", "--holder-id", "x" * 100_000]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("pixconnect: --holder-id: must be a whole number; it is 'xxx")
+    assert said.endswith("... (cut, of 100045 characters)\n")
+    assert len(said) < 2_100
+
+
 def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path) -> None:
     environment = {"PIXCONNECT_PROT": "1", "PIXCONNECT_ZZZZZZ": "1", "PIXCONNECT_PORT_8080_TCP": "an orchestrator's"}
     environment["PIXCONNECT_HOME"] = str(tmp_path)

@@ -6,12 +6,14 @@ import os
 import sys
 from typing import Final, Literal, TextIO
 
+from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.foundation import outgoing_text
 
 Colour = Literal["bold", "dim", "green", "yellow", "red"]
 
 _CODES: Final[dict[Colour, int]] = {"bold": 1, "dim": 2, "green": 32, "yellow": 33, "red": 31}
 _BAD: Final = frozenset({"ERROR", "CANCELLED", "EXPIRED", "disabled", "failed"})
+_COMPLAINT_MAX: Final = 2_000
 _UNDER_WAY: Final = frozenset({"PENDING", "PROCESSING", "inactive", "pending"})
 
 
@@ -30,7 +32,9 @@ def on_one_line(text: str) -> str:
 
 
 def complain(text: str) -> None:
-    _write(sys.stderr, f"pixconnect: {outgoing_text.on_terminal(' '.join(text.split()))}")
+    # A complaint repeats what was typed, which may be a whole file.
+    line = cut_text(" ".join(text.split()), _COMPLAINT_MAX)
+    _write(sys.stderr, f"pixconnect: {outgoing_text.on_terminal(line)}")
 
 
 def notice(text: str) -> None:

@@ -5,8 +5,8 @@ import json
 import multiprocessing
 import os
 import ssl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from urllib.parse import urlsplit
 
@@ -46,6 +46,29 @@ def octet_chunks(token: str, octets: int) -> bytes:
         b"Content-Length: 0", b"Transfer-Encoding: chunked"
     )
     return head + b"1\r\na\r\n" * octets + b"0\r\n\r\n"
+
+
+def blank_lines(token: str, octets: int) -> bytes:
+    """A charge whose body is one chunk of blank lines, at each of which the body is cut into parts."""
+    head = compose("POST", "/v1/connect/charge", token=token).replace(
+        b"Content-Length: 0", b"Transfer-Encoding: chunked"
+    )
+    return head + b"%x\r\n" % octets + b"\r\n" * (octets // 2) + b"\r\n0\r\n\r\n"
+
+
+def repeated_members(token: str, octets: int) -> bytes:
+    """A charge whose members repeat a name that is known, written with escapes: each name must be looked at closely."""
+    member = b',"am\\u006funt":1'
+    body = b'{"amount":1' + member * ((octets - 12) // len(member)) + b"}"
+    return compose("POST", "/v1/connect/charge", body, token=token)
+
+
+def lot_of_wrong_charges(token: str) -> bytes:
+    """A lot of a thousand charges, of which each has three members that are wrong."""
+    charge = b'{"calendario":{"dataDeVencimento":"x"},"valor":{"original":"x"},"chave":"","txid":"x"}'
+    return compose(
+        "PUT", "/pix/v2/lotecobv/1", b'{"descricao":"x","cobsv":[' + b",".join([charge] * 1000) + b"]}", token=token
+    )
 
 
 def lot_of_nothing(token: str, octets: int) -> bytes:
@@ -110,12 +133,23 @@ class Attack:
         return sum(self.counts[:])
 
 
+Send = Callable[[Attack, str, bytes], Coroutine[object, object, None]]
+
+
 @contextmanager
-def attacking(base_url: str, requests: Sequence[bytes], connections: int, cores: set[int]) -> Iterator[Attack]:
-    """Send them in turn over so many connections while the block runs, over TLS without a client certificate if asked."""
+def attacking(
+    base_url: str, requests: Sequence[bytes], connections: int, cores: set[int], *, hangs_up: bool = False
+) -> Iterator[Attack]:
+    """Send them in turn over so many connections for as long as the block runs; by TLS, without showing a certificate.
+
+    Args:
+        hangs_up: Each connection is closed once its request is sent, and no answer is read.
+    """
     attack = Attack()
     process = multiprocessing.Process(
-        target=_attack, args=(attack, base_url, requests, connections, cores), daemon=True
+        target=_attack,
+        args=(attack, base_url, requests, connections, cores, _hang_up if hangs_up else _send),
+        daemon=True,
     )
     process.start()
     try:
@@ -125,11 +159,13 @@ def attacking(base_url: str, requests: Sequence[bytes], connections: int, cores:
         process.join()
 
 
-def _attack(attack: Attack, base_url: str, requests: Sequence[bytes], connections: int, cores: set[int]) -> None:
+def _attack(
+    attack: Attack, base_url: str, requests: Sequence[bytes], connections: int, cores: set[int], send: Send
+) -> None:
     os.sched_setaffinity(0, cores)
 
     async def run() -> None:
-        await asyncio.gather(*(_send(attack, base_url, requests[at % len(requests)]) for at in range(connections)))
+        await asyncio.gather(*(send(attack, base_url, requests[at % len(requests)]) for at in range(connections)))
 
     asyncio.run(run())
 
@@ -149,6 +185,18 @@ async def _send(attack: Attack, base_url: str, request: bytes) -> None:
         except (OSError, asyncio.IncompleteReadError):
             attack.counts[0] += tls is not None
             await asyncio.sleep(0.001)
+
+
+async def _hang_up(attack: Attack, base_url: str, request: bytes) -> None:
+    place = urlsplit(base_url)
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(place.hostname, place.port)
+            writer.write(request)
+            await writer.drain()
+            writer.close()
+            attack.counts[0] += 1
+        await asyncio.sleep(0.001)
 
 
 def _make_trusting_tls() -> ssl.SSLContext:

@@ -18,16 +18,19 @@ from bench.harness.installation import installed
 from bench.harness.processes import on_cores
 from bench.load.hostile import (
     attacking,
+    blank_lines,
     compose,
     form_of_nothing,
     head_of,
     hostile_merchant,
     lot_of_nothing,
+    lot_of_wrong_charges,
     malformed_json,
     octet_chunks,
     pay_by_code,
     read_answer,
     read_location,
+    repeated_members,
 )
 from support.ports import reserved_port
 
@@ -36,7 +39,9 @@ SLOWER_MS = 50.0
 PAUSE_S = 0.02
 KIB = 1024
 NO_CERTIFICATE = "no_certificate"
-"""The attack on the port with client certificates: each connection is refused at the handshake."""
+"""The attack on the port that requires one: each connection is refused at the handshake."""
+HUNG_UP = "malformed_json_hung_up"
+"""The attack that closes each connection before its answer comes."""
 
 
 def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
@@ -60,9 +65,13 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
             "short_forms": (8, lambda: [form_of_nothing(4 * KIB)]),
             "malformed_json": (8, lambda: [malformed_json(tenant.token, 64 * KIB)]),
             "short_malformed_json": (8, lambda: [malformed_json(tenant.token, 8 * KIB - 1)]),
+            HUNG_UP: (8, lambda: [malformed_json(tenant.token, 8 * KIB - 1)]),
+            "repeated_members": (8, lambda: [repeated_members(tenant.token, 64 * KIB)]),
+            "blank_lines": (8, lambda: [blank_lines(tenant.token, 48 * KIB)]),
             "octet_chunks": (8, lambda: [octet_chunks(tenant.token, 48 * KIB)]),
             "octet_chunks_of_a_stranger": (8, lambda: [octet_chunks("", 48 * KIB)]),
             "lot_of_nothing": (2, lambda: [lot_of_nothing(tenant.token, 4 * KIB * KIB)]),
+            "lot_of_wrong_charges": (2, lambda: [lot_of_wrong_charges(tenant.token)]),
             "qr_codes": (16, lambda: [pay_by_code(tenant.token, port)]),
             "locations": (16, lambda: [read_location(txid)]),
             "head_of_openapi": (16, lambda: [head_of("/openapi.json")]),
@@ -76,7 +85,8 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
             requests = compose_requests()
             alone, _ = asyncio.run(ask_balance(service.base_url, victim.token, seconds))
             attacked_url = f"https://127.0.0.1:{tls_port}" if name == NO_CERTIFICATE else service.base_url
-            with attacking(attacked_url, requests, connections, {all_cores[-1]}) as attack:
+            attack_on = attacking(attacked_url, requests, connections, {all_cores[-1]}, hangs_up=name == HUNG_UP)
+            with attack_on as attack:
                 time.sleep(1.0)
                 before_count = attack.answered_count
                 beside, refused_count = asyncio.run(ask_balance(service.base_url, victim.token, seconds))

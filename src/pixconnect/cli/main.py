@@ -45,7 +45,7 @@ FOR_ONE_HOLDER = (
     ("faults", "sandbox:faults_app", "Sandbox: make the network misbehave."),
     ("profile", "profile:app", "Credentials under a name."),
 )
-_FOR_OPERATORS = (
+OPERATORS_VERBS = (
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "Manage holders' OAuth clients."),
     ("key", "holder:key_app", "Manage holders' Pix keys."),
@@ -91,7 +91,7 @@ for _number, (_title, _folder, _verbs) in enumerate(
     (
         ("The service", "running", _PARTS),
         ("For one holder, through the API", "integrator", FOR_ONE_HOLDER),
-        ("For operators, on the database", "operator", _FOR_OPERATORS),
+        ("For operators, on the database", "operator", OPERATORS_VERBS),
     )
 ):
     _group = Group(_title, sort_key=_number)

@@ -40,7 +40,7 @@ def explain(error: CycloptsError) -> str:
             )
         case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
             in_cents = _in_cents(token.value) if argument.name.endswith(("-limit", "amount")) else ""
-            words = _list_words(argument)
+            words = list_words(argument)
             near = _find_near(token.value, words)
             several = token.value.split(",")
             if len(several) > 1 and set(several) <= set(words):
@@ -129,7 +129,7 @@ def _guess(argument: Argument, unused: Sequence[str]) -> str:
     if near := difflib.get_close_matches(argument.name, options, n=1):
         return f"you wrote {near[0]}"
     # A person who leaves out only the option's name has given its value, and nothing else.
-    words = _list_words(argument)
+    words = list_words(argument)
     is_its_value = len(unused) == 1 and not options and (not words or unused[0] in words)
     return f"write {argument.name} {unused[0]}" if is_its_value else ""
 
@@ -158,7 +158,7 @@ def _describe(argument: Argument) -> str:
     return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds) or "a value"
 
 
-def _list_words(argument: Argument) -> list[str]:
+def list_words(argument: Argument) -> list[str]:
     """All that an option takes, where these are certain words."""
     return [word for one in _list_types(argument) if get_origin(one) is Literal for word in get_args(one)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
@@ -14,6 +14,7 @@ from pixconnect.cli.frame.records import AnyId, Limit
 from pixconnect.cli.integrator.session import open_session
 from pixconnect_client import Client, Infraction, NotFound
 
+_ID_LENGTH_MAX: Final = 16
 app = App(name="infraction", help="Answer contests of received Pix.")
 
 TheInfraction = Annotated[AnyId, Parameter(help="Its id, its infraction_id, or the end_to_end_id of the Pix.")]
@@ -54,7 +55,7 @@ def defend(infraction: TheInfraction, text: str, *, json: Json = False) -> None:
 
 
 def _find(client: Client, any_id: str) -> Infraction:
-    if any_id.isascii() and any_id.isdecimal():
+    if any_id.isascii() and any_id.isdecimal() and len(any_id) <= _ID_LENGTH_MAX:
         try:
             return client.infractions.get(int(any_id))
         except NotFound:

@@ -182,7 +182,7 @@ def trigger(
 
 clock_app = App(name="clock", help="The sandbox's clock, which decides when charges expire and retries are due.")
 
-_SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+_SPAN: Final = re.compile(r"(?:(\d{1,12})d)?(?:(\d{1,12})h)?(?:(\d{1,12})m)?(?:(\d{1,12})s?)?")
 _SECONDS: Final = (86_400, 3_600, 60, 1)
 _SLIGHTLY: Final = timedelta(seconds=5)
 

@@ -21,6 +21,7 @@ from pixconnect_client import Statement
 Format = Literal["json", "csv", "ofx", "camt053"]
 
 _DAYS: Final = 30
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _AHEAD_MAX: Final = timedelta(days=366)
 _COLUMNS: Final = ("id", "create_timestamp", "impact_type", "amount", "running_balance", "description")
 _MONEY: Final = ("amount", "running_balance")
@@ -47,7 +48,7 @@ def statement(
     now = datetime.now(UTC)  # noqa: TID251 the last days by the caller's own clock
     first, last = records.parse_span(since, until)
     last = last or now
-    first = first or last - timedelta(days=_DAYS)
+    first = first or last - min(timedelta(days=_DAYS), last - _FIRST)
     if first > last:
         raise CommandError(f"--since: must not be after now, where a statement without --until ends; it is {since!r}")
     if out is None and format is not None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Final
 
 import msgspec
 from cyclopts import App, Parameter
@@ -16,6 +16,7 @@ from msgspec import structs
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.reading import person as person_usecases
 from pixconnect.usecases.reading.person import ErasedRow, Erasure
@@ -25,6 +26,7 @@ app = App(name="person", help="Personal data, for answering people's requests.")
 TaxId = Annotated[str, Parameter(help="The person's CPF or CNPJ, with its mask or without.")]
 NoteFile = Annotated[Path, Parameter(help="The file of erased rows: ids alone, and no person.")]
 
+_NOTES_OCTETS_MAX: Final = 64 * 1024 * 1024
 _encode = msgspec.json.Encoder().encode
 _decode_note = msgspec.json.Decoder(ErasedRow).decode
 
@@ -137,18 +139,17 @@ def _write_notes(file: BinaryIO, notes: Sequence[ErasedRow]) -> None:
 
 
 def _read_notes(path: Path) -> list[ErasedRow]:
-    notes = list[ErasedRow]()
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    notes.append(_decode_note(line))
-                except msgspec.MsgspecError as error:
-                    # Refused as a whole, by the number of the line. A crash may have cut off the last one: its batch was
-                    # never erased.
-                    raise CommandError(f"--again: {path}: line {number}: {error}; nothing was erased") from None
+        content = read_named_file(path, _NOTES_OCTETS_MAX)
     except OSError as error:
         raise CommandError(f"--again: {path}: {error.strerror}; nothing was erased") from None
+    notes = list[ErasedRow]()
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            notes.append(_decode_note(line))
+        except msgspec.MsgspecError as error:
+            # Refused as a whole, by the number of the line. A crash may have cut off the last one: its batch was never erased.
+            raise CommandError(f"--again: {path}: line {number}: {error}; nothing was erased") from None
     return notes
 
 

@@ -1,1 +1,1 @@
-"""Callers that speak JSON."""
+"""APIs in JSON."""

@@ -55,7 +55,7 @@ _REFUSED_FROM: Final = 400
 _RATE_LIMITED: Final = envelope.STATUSES["RATE_LIMITED"]
 _FULL: Final = envelope.STATUSES["SERVICE_UNAVAILABLE"]
 _FORMER_ACCOUNT: Final = b"x-account-number"
-"""Whose a read is, where the holder has succeeded another one."""
+"""The account of a read, if the holder has succeeded another one."""
 _log = structlog.get_logger(__name__)
 
 
@@ -117,7 +117,7 @@ class Application:
         progress = _Progress(scope, headers, self._services.trusted_proxies, request_id, started_s)
         current_request.set((request_id, None))
         has_written.set(False)
-        # Until it is known who asks, the address is what queues and pools are shared out by.
+        # Until the caller is known, queues and pools are shared by address.
         current_party.set(progress.address or None)
         said: object = None
         try:
@@ -162,15 +162,15 @@ class Application:
         return [] if left is None else envelope.rate_headers(left)
 
     async def _pass(self, progress: _Progress, receive: Receive) -> object:
-        """Answer a request: all that may refuse it or let it wait, in the order in which it meets that.
+        """Answer a request: all refusals and waits, in their order.
 
         Before this the server bounds connections (``http/open_connections.py``), and a full process refuses by
-        ``answer_at_once``. What a transfer meets in its handler is in this order too:
+        ``answer_at_once``. A transfer's handler has, in this order:
 
         1. the holder's budget of look-ups, 429 (``usecases/frame/lookup_budget.py``);
-        2. questions to the directory, in turn by holder and together with others' (``flow/shares.py``, ``flow/batches.py``);
-        3. the queue of its operation, in turn by holder (``writing/batch_queue.py``), and its own lane where it is busy or
-           its balance is locked (``flow/stalled_holders.py``);
+        2. queries to the directory, in turn by holder and together with others' (``flow/shares.py``, ``flow/batches.py``);
+        3. the queue of its operation, in turn by holder (``writing/batch_queue.py``), and its own lane where it is busy or its
+           balance is locked (``flow/stalled_holders.py``);
         4. the limit of orders a second while the process refuses (``flow/overload.py``);
         5. a connection to the database, in turn by holder (``foundation/shared_pool.py``).
 
@@ -211,7 +211,7 @@ class Application:
                     answer = await self._handle(prepared, request, party)
             else:
                 answer = await self._handle(prepared, request, party)
-            # Who waits for events has no turn meanwhile.
+            # A request that waits for events has no turn meanwhile.
             return await answer.answer(partial(self._turns.hold, party)) if type(answer) is Later else answer
         finally:
             if admission is not None:
@@ -221,7 +221,7 @@ class Application:
         self, prepared: PreparedOperation, request: Request[Any, Any, Any], account_number: str
     ) -> Request[Any, Any, Any]:
         if prepared.is_change:
-            raise errors.BadRequest("X-Account-Number: only reads take it: nothing is asked for on a former account")
+            raise errors.BadRequest("X-Account-Number: only reads take it: a former account accepts no new requests")
         caller = await read_as_former(self._services.context, request.caller, account_number)
         return structs.replace(request, caller=caller)
 
@@ -270,7 +270,7 @@ class Application:
             self._turns.release(party)
 
     def find_operation(self, scope: Scope) -> AnyOperation | None:
-        """What a request asks for; ``None`` where there is no such operation."""
+        """The operation of a request; ``None`` if it does not exist."""
         try:
             return self._router.find(scope["method"], scope["raw_path"])[0].operation
         except errors.PixConnectError:
@@ -362,9 +362,7 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
         error = errors.ServiceUnavailable("the service has no memory left")
     # Such as reading the written rows for the answer.
     if isinstance(error, errors.ServiceUnavailable) and has_written.get():
-        return errors.OutcomeUnknown(
-            "it was written, and what it became cannot be read now: look, or repeat the request"
-        )
+        return errors.OutcomeUnknown("it was written, and the result cannot be read now: look, or repeat the request")
     if isinstance(error, errors.PixConnectError):
         return error
     # An internal defect: the caller gets no details, the log gets all of them.

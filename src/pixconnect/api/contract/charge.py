@@ -125,8 +125,8 @@ class ChargeListQuery(ListQuery, frozen=True, kw_only=True):
 async def create_charge(services: Services, request: Request[None, QrCodeQuery, CreateChargeRequest]) -> Charge:
     """Create a charge.
 
-    Answers a charge with its QR code. The same request again (same `external_id`, same contents) answers the same charge
-    as it is now; with other contents it is refused with EXTERNAL_ID_CONFLICT.
+    Returns a charge with its QR code. The same request again (same `external_id`, same contents) returns the same charge in its
+    present state; with other contents it is refused with EXTERNAL_ID_CONFLICT.
     """
     charge = await charge_usecases.create_charge(services.context, request.caller, request.body)
     return await answer_charge(services, charge, request.query)
@@ -273,7 +273,7 @@ class CreateDueChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_f
     due_on: _Day
     """The last day on which it is not late: today or later. On a day without business it rolls to the next business day."""
     payer: ChargePayer
-    """Who is asked to pay."""
+    """The debtor."""
     valid_days: Annotated[int, Meta(ge=0, le=_DAYS_MAX)] = VALID_DAYS
     """Calendar days after the due date on which it may still be paid."""
     fine: ChargeFine | None = None
@@ -292,8 +292,8 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
     """Create a charge with a due date.
 
     It asks for another amount on each day: with fine and interest once it is late, without rebate and discount. The same
-    request again (same `external_id`, same contents) answers the same charge as it is now; with other contents it is refused
-    with EXTERNAL_ID_CONFLICT.
+    request again (same `external_id`, same contents) returns the same charge in its present state; with other contents it is
+    refused with EXTERNAL_ID_CONFLICT.
     """
     body = request.body
     asked = DueChargeRequest(

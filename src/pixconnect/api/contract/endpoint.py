@@ -72,7 +72,7 @@ class WebhookEndpoint(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One POST and what came of it."""
+    """One POST and its result."""
 
     number: int
     """From 1; redelivery counts on."""
@@ -107,12 +107,12 @@ class WebhookEvent(Struct, frozen=True, kw_only=True):
     """An event, as it is posted."""
 
     id: Id
-    """The event's id, the same on every attempt: drop what you have seen."""
+    """The event's id, the same on every attempt: use it to drop duplicates."""
     name: EventName
     """Its type."""
     # Raw: it is answered as it was stored and posted, octet for octet.
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema=dict(type="object"))]
-    """What the payload of the event's family says, such as `TransferPayload`."""
+    """The payload of the event's family, such as `TransferPayload`."""
     create_timestamp: Instant
     """When it happened."""
 
@@ -171,7 +171,7 @@ async def change_endpoint(services: Services, request: Request[int, Nothing, Cha
     Any of the fields, at least one. A new secret signs at once; for 24 hours `webhook-signature` carries both.
     """
     body = request.body
-    # An empty change is more likely a field that was forgotten than a wish.
+    # An empty change is more likely a forgotten field than intended.
     if body == ChangeEndpointRequest():
         raise errors.BadRequest("body: must have at least one field")
     # On the wire a field that is left out is UNSET and null is refused; for the domain None is "as it was".
@@ -237,8 +237,8 @@ async def list_events(services: Services, request: Request[None, ListQuery, Noth
 async def replay_events(services: Services, request: Request[int, Nothing, ReplayRequest]) -> Replayed:
     """Send past events again.
 
-    Every event of that time whose type the endpoint asks for and that does not wait for it already. To an endpoint that is not
-    active they wait. While another replay to the endpoint is under way, or where too many would wait: LIMIT_EXCEEDED.
+    Every event of that time of the endpoint's types, except those still pending for it. An inactive endpoint gets them later.
+    While another replay to the endpoint is running, or if too many would be pending: LIMIT_EXCEEDED.
     """
     count = await redelivery_usecases.redeliver_events(
         services.context,

@@ -36,7 +36,7 @@ class EventFeedQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     page_size: Annotated[int, Meta(ge=1, le=feed.PAGE_SIZE_MAX)] = 100
     """Events an answer, at most."""
     wait_s: Annotated[int, Meta(ge=0, le=feed.WAIT_MAX_S)] = 0
-    """If there is nothing, wait so many seconds for it; answered as soon as there is."""
+    """If there are no events, wait this many seconds; answered as soon as there are some."""
     event_types: str | None = None
     """Only events of these names, separated by commas."""
     resource: Resource | None = None
@@ -56,7 +56,7 @@ class EventOutcome(Struct, frozen=True, kw_only=True):
 
 
 class EventDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the payload does not say; fields that do not apply are left out."""
+    """Facts missing in the payload; fields that do not apply are omitted."""
 
     amount: Amount | None = None
     """For a charge: its amount."""
@@ -81,7 +81,7 @@ class EventDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FeedEvent(Struct, frozen=True, kw_only=True):
-    """An event of the feed: what webhooks say, and more."""
+    """An event of the feed: the webhooks' contents, and more."""
 
     id: Id
     """The event's id, as in webhooks."""
@@ -90,14 +90,14 @@ class FeedEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: Instant
     """When it happened."""
     resource: Resource
-    """What it is about."""
+    """Its subject."""
     resource_id: Id
     """The id of that charge, transfer, refund or movement."""
     # Raw: it is answered as it was stored and posted, octet for octet.
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema=dict(type="object"))]
-    """What the payload of the event's family says, such as `TransferPayload`, as webhooks post it."""
+    """The payload of the event's family, such as `TransferPayload`, as webhooks post it."""
     detail: EventDetail
-    """What the payload does not say."""
+    """Facts missing in the payload."""
     cursor: str
     """Continues after this event: store it together with your own record of the event."""
 

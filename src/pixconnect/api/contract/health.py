@@ -108,7 +108,7 @@ async def check_health(services: Services, request: Request[None, Anything, Noth
 
     Always 200, within two seconds, without a token. Look at `status`.
     """
-    # The answer is 200 in any case: the request itself has succeeded, and `status` says the rest.
+    # The answer is 200 in any case: the request itself has succeeded, and `status` has the result.
     return _shown.show(await services.read_health(), services)
 
 

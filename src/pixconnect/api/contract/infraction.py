@@ -27,7 +27,7 @@ _SENT: Final[dict[DefenceState, _Sent]] = {said.lower(): said for said in get_ar
 
 
 class InfractionDefence(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What you answered."""
+    """Your answer."""
 
     text: str
     """Your words."""
@@ -67,7 +67,7 @@ class Infraction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     situation: Situation
     """The situation, in the words of the key directory."""
     words: str | None = None
-    """What the payer says."""
+    """The payer's words."""
     status: InfractionStatus
     """TAKEN and RELEASED are its ends."""
     open_timestamp: Instant
@@ -92,10 +92,10 @@ class InfractionListQuery(ListQuery, frozen=True, kw_only=True):
 
 
 class DefenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What you answer."""
+    """Your answer."""
 
     text: Annotated[str, Meta(min_length=1, max_length=10_000)]
-    """Why the Pix is rightly yours; `text_length_max` says how long it may be."""
+    """Why the Pix is rightly yours; `text_length_max` is the maximum length."""
 
 
 async def list_infractions(
@@ -122,8 +122,8 @@ async def get_infraction_by_id(services: Services, request: Request[int, Nothing
 async def defend_infraction(services: Services, request: Request[int, Nothing, DefenceRequest]) -> Infraction:
     """Answer an infraction.
 
-    Once, and until `respond_by`: your institution judges what you say. The same words again answer the same infraction as it is
-    now.
+    Once, and until `respond_by`: your institution judges your answer. The same words again return the same infraction in its
+    present state.
     """
     context = services.context
     shown = await defence_usecases.defend(context, request.caller, request.parameter, request.body.text)
@@ -172,18 +172,18 @@ class InfractionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     amount: Amount | None = None
     """How much is contested; all of it if left out."""
     reason: Annotated[InfractionReason, Meta(extra_json_schema=dict(default="fraud"))] | None = None
-    """What the payer's institution says."""
+    """The payer's institution's reason."""
     situation: Annotated[Situation, Meta(extra_json_schema=dict(default="scam"))] | None = None
     """The situation."""
     words: Annotated[str, Meta(min_length=1, max_length=WORDS_LENGTH_MAX)] | None = None
-    """What the payer says."""
+    """The payer's words."""
     judged: Annotated[Judged, Meta(extra_json_schema=dict(default="by_answer"))] | None = None
     """The decision after seven days: `by_answer` releases answered ones and takes the others; with `never` the block ends by
     itself after eleven."""
 
 
 class DecisionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the institution decides by hand."""
+    """The institution's decision by hand."""
 
     decision: Literal["take", "release", "hold"]
     """Return the held money, release it, or block more of the claim."""
@@ -201,7 +201,7 @@ class SandboxInfraction(Struct, frozen=True, kw_only=True):
     amount: Amount
     """How much is contested."""
     wanted: Annotated[int, Meta(ge=0)]
-    """How much is to be blocked, once there is so much. Cents."""
+    """The claimed amount, to be blocked as far as available. Cents."""
     held: Annotated[int, Meta(ge=0)]
     """How much of that is blocked. Cents."""
     status: InfractionStatus

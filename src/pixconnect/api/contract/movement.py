@@ -18,13 +18,13 @@ class MovementRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Money that the institution, or a person in its app, moves on your account without you."""
 
     kind: MadeMovementKind
-    """What it is; `by_hand` is a person in the institution's app."""
+    """The kind; `by_hand` is a person in the institution's app."""
     direction: Literal["IN", "OUT"]
     """IN raises your balance, OUT lowers it."""
     amount: Amount
     """How much is moved."""
     text: Annotated[str, Meta(min_length=1, max_length=DESCRIPTION_LENGTH_MAX)] | None = None
-    """What the institution writes beside it."""
+    """The institution's text beside it."""
 
 
 class MovementOutcome(Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ async def move(services: Services, request: Request[None, Nothing, MovementReque
 
 
 class VerdictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the institution decides by hand of a payment that it holds."""
+    """The institution's decision by hand on a held payment."""
 
     decision: Verdict
     """Release it, so that it is yours and pays its charge; or return it to its payer."""

@@ -57,7 +57,7 @@ class OAuthToken(Struct, frozen=True, kw_only=True):
     expires_in: Annotated[int, Meta(examples=[300])]
     """Seconds until it expires."""
     scope: Annotated[str, Meta(examples=["charge.read charge.write"])]
-    """What it allows, separated by spaces."""
+    """Its scopes, separated by spaces."""
 
 
 class OAuthError(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class OAuthError(Struct, frozen=True, kw_only=True):
 
 
 class ServerMetadata(Struct, frozen=True, kw_only=True):
-    """What OAuth 2 libraries read about this server (RFC 8414)."""
+    """Metadata of this server for OAuth 2 libraries (RFC 8414)."""
 
     issuer: str
     """As `iss` in tokens."""
@@ -98,7 +98,7 @@ class GrantNotSupported(errors.BadRequest):
 
 
 class ClientNotNamed(errors.Unauthorized):
-    """The request does not say which client asks, or not with which secret."""
+    """The request does not identify its client, or has no secret."""
 
 
 async def request_oauth_token(services: Services, request: Request[None, Anything, Grant]) -> Bare[OAuthToken]:
@@ -208,7 +208,7 @@ def _read_credentials(headers: Mapping[bytes, bytes], grant: Grant) -> tuple[str
             raise ClientNotNamed(f"{missing}: missing; send it in the body, or by HTTP Basic")
         return grant.client_id, grant.client_secret
     client_id, client_secret = _read_basic(authorization)
-    # RFC 6749, 2.3, has one way in a request. Some banks' libraries send both: that is harmless while they say the same.
+    # RFC 6749, 2.3, has one way in a request. Some banks' libraries send both: that is harmless while they agree.
     if grant.client_id not in (None, client_id) or grant.client_secret not in (None, client_secret):
         raise errors.BadRequest("Authorization: HTTP Basic and the body name different clients")
     return client_id, client_secret

@@ -48,9 +48,9 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     settled_at: Instant
     """When, by the network's clock where it is known."""
     payer: ReceiptParty
-    """Who paid, or of a refund who returned it."""
+    """The payer, or for a refund the returning party."""
     payee: ReceiptParty
-    """Who received it."""
+    """The payee."""
     end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])] | None = None
     """The network's name of the Pix, of a refund that of the original; missing where the network does not know one."""
     return_identification: Annotated[str, Meta(examples=["D99999003202611201234a1B2c3D4e5F"])] | None = None
@@ -62,7 +62,7 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount_returned: Cents | None = None
     """Of a transfer: how much of it has been returned since, if any."""
     message: str | None = None
-    """What the payer wrote, or who returned it."""
+    """The message of the payer, or of the returning party."""
     is_book: bool
     """Settled within this service, without the network."""
     is_test: bool

@@ -25,7 +25,7 @@ class CreateRefundRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     external_id: ExternalId | None = None
     """Your own name for it."""
     reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
-    """MD06 the payer asked for it, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong."""
+    """MD06 requested by the payer, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong."""
     description: Annotated[str, Meta(max_length=140)] | None = None
     """For the payer to read."""
 
@@ -49,7 +49,7 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: RefundStatus
     """PROCESSING until the rail has answered, then RETURNED or ERROR."""
     flow: Flow
-    """OUT: you return what you received. IN: what you sent is returned to you."""
+    """OUT: you return a payment that you received. IN: a payment of yours is returned to you."""
     reason: RefundReason
     """Why it is returned."""
     description: str | None = None
@@ -71,7 +71,7 @@ async def create_refund(services: Services, request: Request[None, Nothing, Crea
     """Return a received Pix.
 
     Several partial refunds may be made, within 90 days and never more than the original in sum. The same request again (same
-    `external_id`, same contents) answers the same refund as it is now.
+    `external_id`, same contents) returns the same refund in its present state.
     """
     body = request.body
     wanted = refunds.RefundRequest(

@@ -31,7 +31,7 @@ from pixconnect.usecases.simulation.sandbox_holder import NewSandboxHolder
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A payer at another institution; the sandbox makes up what you leave out."""
+    """A payer at another institution; the sandbox invents omitted members."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     """The account's owner."""
@@ -53,7 +53,7 @@ class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     payer: OutsidePayer | None = None
     """The payer."""
     payer_message: Annotated[str, Meta(max_length=MESSAGE_LENGTH_MAX)] | None = None
-    """What the payer writes: `infoPagador` of the central bank's Pix API."""
+    """The payer's message: `infoPagador` of the central bank's Pix API."""
     suspect: Verdict | None = None
     """Set, your institution holds it as suspect: it releases or returns it after 72 hours, or before by `decide`."""
 
@@ -82,7 +82,7 @@ class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """CONFIRMED once the money is durably in your account; PROCESSING while it is held as suspect; ERROR if the service refused
     it, the network cancelled it or your institution returned it."""
     code: Annotated[str, Meta(examples=["BE17"])] | None = None
-    """Why it was refused, as the scheme says it."""
+    """Why it was refused, in the scheme's codes."""
     reason: str | None = None
     """The same as a sentence."""
 
@@ -189,7 +189,7 @@ class HolderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SandboxHolder(Struct, frozen=True, kw_only=True):
-    """A holder for tests, and what a program needs to act as it."""
+    """A holder for tests, and its credentials."""
 
     holder_id: Id
     """The holder's id, which its tokens and webhooks have in them."""
@@ -212,7 +212,7 @@ class ClockRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A move of the clock. Exactly one of the three."""
 
     advance_s: Annotated[int, Meta(ge=0, le=10**9)] | None = None
-    """Forward by so many seconds."""
+    """Forward by this many seconds."""
     now: Instant | None = None
     """Forward to this instant."""
     reset: bool | None = None
@@ -265,7 +265,7 @@ def show_arrival(arrival: Arrival) -> Payment:
 
 
 async def give_back(services: Services, request: Request[None, Nothing, ReturnRequest]) -> ReturnOutcome:
-    """Be given back what you sent.
+    """Receive a return of a Pix that you sent.
 
     The receiver returns a Pix of yours, wholly or in part.
     """
@@ -377,7 +377,7 @@ async def move_clock(services: Services, request: Request[None, Nothing, ClockRe
     falls due at the target. Tokens, login limits, signing keys and `webhook-timestamp` keep real time.
     """
     body = request.body
-    # "reset": false says as little as no reset at all.
+    # "reset": false is the same as no reset at all.
     if sum(given is not None for given in (body.advance_s, body.now, body.reset or None)) != 1:
         raise errors.BadRequest("advance_s, now, reset: exactly one of them is required")
     control = sandbox_usecases.find_control(services.context)

@@ -4,8 +4,8 @@
 
     head, lines ► lines ► lines ► ... ► tail
 
-A format writes lines as they are read, some at a time; nothing is kept. What goes wrong after the first of them is sent breaks
-the answer off: a chunked answer without its last chunk is known to be incomplete.
+A format writes lines as they are read, some at a time; nothing is kept. A failure after the first of them is sent breaks the
+answer off: a chunked answer without its last chunk is known to be incomplete.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _make_signon(statement: Statement) -> xml.Node:
 
 def _make_answer() -> xml.Node:
     group = xml.make_group()
-    # Zero is what a file has that answers no request.
+    # Zero is for a file that answers no request.
     xml.append(group, "TRNUID", "0")
     _append_status(group)
     return group

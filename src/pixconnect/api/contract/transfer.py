@@ -185,7 +185,7 @@ class TransferSearchQuery(ListQuery, frozen=True, kw_only=True):
     txid: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
     """Its `transaction_identification`."""
     amount: Annotated[int, Meta(ge=AMOUNT_MIN_CENTS, le=AMOUNT_MAX_CENTS)] | None = None
-    """Exactly this amount. Cents. A day is asked for by `initial_date` and `final_date`."""
+    """Exactly this amount. Cents. For a day use `initial_date` and `final_date`."""
     tax_id: Annotated[str, Meta(min_length=11, max_length=18)] | None = None
     """The counterparty's CPF or CNPJ, with or without punctuation.
 
@@ -201,7 +201,7 @@ async def initiate_pix_with_key(
     """Send a Pix to a key.
 
     The money is reserved at once; the transfer is PROCESSING until the rail has settled it. The same request again (same
-    `external_id`, same contents) answers the same transfer as it is now and never sends twice.
+    `external_id`, same contents) returns the same transfer in its present state and never sends twice.
     """
     named = request.headers.get(PAYEE_HEADER)
     terms = transfers.NO_TERMS if named is None else transfers.SendingTerms(payee_tax_id=_read_payee(named))
@@ -274,9 +274,9 @@ async def search_transfers(
 ) -> Listing[Transfer]:
     """Search your transfers.
 
-    Transfers of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By
-    `direction`, `key`, `txid`, `amount`, `tax_id` or `end_to_end_id_part` the service looks at no more than 10000 transfers: if
-    the period and `status` have more, the answer is BAD_REQUEST and says how many.
+    Transfers of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By `direction`,
+    `key`, `txid`, `amount`, `tax_id` or `end_to_end_id_part` the service checks at most 10000 transfers: if the period and
+    `status` have more, the answer is BAD_REQUEST with their number.
     """
     query = request.query
     asked = paging.read_asked("transfers searched", request)
@@ -302,7 +302,7 @@ def _read_payee(header: bytes) -> str:
 
 def _read_tax_id(text: str, field: str = "tax_id") -> str:
     found = tax_ids.unmask_tax_id(text)
-    # The zeros that stand for a payer who is not known are no CPF either.
+    # The zeros of an unknown payer are no CPF either.
     if not (tax_ids.is_cpf(found) or tax_ids.is_cnpj(found)):
         raise errors.BadRequest(f"{field}: must be a CPF or a CNPJ with right check digits")
     return found

@@ -22,11 +22,11 @@ class PartyMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
     certainty: Certainty
     """`known` is whole, `masked` has the institution's asterisks, `unknown` is not reported."""
     value: Annotated[str, Meta(examples=["Maria Silva"])] | None = None
-    """What it is, unless it is unknown."""
+    """Its value, unless unknown."""
 
 
 class KnownParty(Struct, frozen=True, kw_only=True):
-    """One side of a transfer as far as it is known. Of your own side it is what this service knows of you."""
+    """One side of a transfer as far as it is known. Your own side is this service's record of you."""
 
     account_number: PartyMember
     """With its check digit."""
@@ -52,9 +52,9 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The known facts about both sides of a transfer, and its names."""
 
     payer: KnownParty
-    """Who paid."""
+    """The payer."""
     payee: KnownParty
-    """Who was paid."""
+    """The payee."""
     end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])]
     """Its name."""
     is_end_to_end_id_ours: bool

@@ -34,9 +34,9 @@ def _lead_to(address: str) -> KeptDocument:
 
 
 async def get_front_page(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Be led to the documentation.
+    """Get a redirect to the documentation.
 
-    What a browser shows of the service's bare address.
+    A browser gets it at the service's bare address.
     """
     return _lead_to(services.site.entry).answer(request.headers)
 

@@ -45,9 +45,9 @@ class ListTraits(Struct, frozen=True, kw_only=True):
     page: str = ""
     """The parameter that numbers pages from 0."""
     page_count: str = ""
-    """The member that says how many items are on this page."""
+    """The member with the number of items on this page."""
     skip: str = ""
-    """The parameter that says how many items come before, where there are no pages."""
+    """The parameter with the number of items to skip, where there are no pages."""
 
 
 class _WithAmount(Struct):

@@ -1,6 +1,6 @@
-"""What an operation of a face is, and how the standard's operations become a face's by its profile.
+"""An operation of a face, and how the standard's operations become a face's by its profile.
 
-The application routes, authorises and counts them as all others; path, query and body are read as at the standard's door.
+The application routes, authorises and counts them as all others; path, query and body are read as in the standard API.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _check_interval(request: Asked, chosen: str) -> None:
 def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: OperationTraits) -> FaceOperation:
     respond = row.handler
     if traits.repeats == "refused":
-        # What makes something under the caller's own name takes this.
+        # Operations that make a resource under the caller's own name take this.
         respond = partial(cast("Callable[..., Awaitable[Reply]]", row.handler), is_new=True)
     if row.handler is webhook.put_webhook:
         respond = partial(webhook.put_webhook, profile=profile)

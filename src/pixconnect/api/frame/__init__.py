@@ -1,1 +1,1 @@
-"""What every operation stands on: requests decoded, callers authenticated, answers wrapped."""
+"""The basis of all operations: requests decoded, callers authenticated, answers wrapped."""

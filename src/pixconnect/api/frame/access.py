@@ -1,4 +1,4 @@
-"""Who is calling, and from where; and the identity service on the wire: tokens, and the keys that verify them."""
+"""The caller and its address; and the identity service on the wire: tokens, and the keys that verify them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pixconnect.usecases.identity.token_issuer import TokenRequest
 
 
 async def authenticate(verifier: TokenVerifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
-    """The caller of a request; raises what ``TokenVerifier.verify`` raises.
+    """The caller of a request; raises the errors of ``TokenVerifier.verify``.
 
     Args:
-        certificate: The thumbprint of the client certificate that the connection showed.
+        certificate: The thumbprint of the connection's client certificate.
     """
     # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they contain.
     authorization = headers.get(b"authorization")
@@ -96,7 +96,7 @@ class PublishedKey(Struct, frozen=True, kw_only=True):
     alg: Literal["ES256"]
     """The algorithm it signs with."""
     use: Literal["sig"]
-    """What it is used for."""
+    """Its use."""
 
 
 class CurrentKey(PublishedKey, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ from pixconnect.foundation.json_members import count_elements, list_names, refus
 Record = TypeVar("Record")
 
 BODY_MAX: Final = 64 * 1024
-"""In bytes; of an operation whose row names no other bound."""
+"""In bytes; for operations whose row names no other bound."""
 FORM_MAX: Final = 4 * 1024
 """In bytes."""
 FORM_FIELDS_MAX: Final = 32
@@ -41,8 +41,10 @@ PARAMETERS_MAX: Final = 64
 """The limit for a query."""
 READ_SLOWLY_MAX: Final = 8 * 1024
 ELEMENTS_MAX: Final = 256_000
-"""Of a body that may be larger than ``BODY_MAX``: a thousand charges that say all that they may have 191,000. Commas in texts
-count too."""
+"""Of a body that may be larger than ``BODY_MAX``: a thousand charges with all permitted members have 191,000.
+
+Commas in texts count too.
+"""
 
 BodyForm = Literal["json", "form", "form or json"]
 _JSON: Final = b"application/json"
@@ -123,7 +125,7 @@ class QueryDecoder(Generic[Record]):
         self._is_strict = struct.forbid_unknown_fields
         self._ignores_everything = not struct.fields and not self._is_strict
         self._readers = {field.encode_name: _reader(field) for field in struct.fields}
-        # Most requests have no query: what that one reads as is made once.
+        # Most requests have no query: its parsed form is made once.
         needs_nothing = not any(field.required for field in struct.fields)
         self._of_nothing = msgspec.convert({}, record) if needs_nothing else None
 
@@ -205,7 +207,7 @@ def read_instant(name: str, text: str) -> datetime:
     try:
         # The offset is checked by the pattern, so only the date and time themselves can be wrong from here on.
         offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes)) * (-1 if sign == "-" else 1)
-        # A fraction is filled up or cut to microseconds, which is what PostgreSQL keeps.
+        # A fraction is filled up or cut to microseconds, PostgreSQL's precision.
         return datetime(
             *(int(year), int(month), int(day), int(hour), int(minute), int(second), int(f"{fraction:0<6}"[:6])),
             tzinfo=timezone(offset),

@@ -59,7 +59,7 @@ class Document(Struct, frozen=True, kw_only=True):
     policy: bytes = POLICY
     """``Content-Security-Policy``."""
     encoding: str = ""
-    """How the body is packed, which its reader has said it takes."""
+    """The body's encoding, which its reader accepts."""
     caching: Headers | None = None
     """Headers for caches; ``None`` forbids them to keep it."""
     status: int = 200

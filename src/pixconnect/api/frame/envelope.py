@@ -28,7 +28,7 @@ from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
 from pixconnect.domain.frame.rate import RatePolicy
 
-# Far beyond any list, and what JavaScript can still count exactly.
+# Far beyond any list, and exactly countable in JavaScript.
 PAGE_MAX: Final = 2**53
 PAGE_SIZE_MAX: Final = 1000
 
@@ -165,7 +165,7 @@ class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
     total_count: int
     """Items in the whole list."""
     has_next: bool | None = None
-    """Known of a page by cursor; of one by number, ``total_count`` says it."""
+    """Known for a page by cursor; for one by number, ``total_count`` determines it."""
     next_after: str = ""
     """The cursor to the next page; empty if there is none."""
 

@@ -1,4 +1,4 @@
-"""What an operation of the interface is, what its handler gets and answers, and what the interface needs to do its work.
+"""An operation of the interface, its handler's request and answer, and the resources of the interface.
 
 A row of ``operations.py`` is an ``Operation``. Its type parameters tie the handler to the row: the type checker refuses a row
 whose handler expects another parameter, query, body or answer than the row declares.
@@ -67,11 +67,11 @@ class Services(Struct, frozen=True, kw_only=True):
     feed_waits: FeedWaits
     """Requests that wait for events."""
     callbacks: Callbacks
-    """What institutions ring when something came in."""
+    """Institutions call them about incoming money."""
     admission: Admission
     """Limits the requests under way in this process."""
     turns: Turns
-    """Who may use the event loop next."""
+    """Decides the next use of the event loop."""
     descriptions: Descriptions
     site: Site
     """The documentation."""
@@ -80,7 +80,7 @@ class Services(Struct, frozen=True, kw_only=True):
     rates: RequestRates | None
     """``None`` where the operator sets no limit."""
     trusted_proxies: tuple[Network, ...]
-    """Networks whose ``X-Forwarded-For`` is believed."""
+    """Networks whose ``X-Forwarded-For`` is trusted."""
     version: str
     """The program's version."""
     standby: Standby | None = None
@@ -127,7 +127,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Reader(Struct, frozen=True, kw_only=True):
-    """How an interface reads what a handler gets, where the row's parameter and records only describe it."""
+    """How an interface reads a handler's request, where the row's parameter and records only describe it."""
 
     path: Callable[[Sequence[bytes]], object]
     """Gets the percent-decoded parameters of the path."""
@@ -160,11 +160,11 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
     caller: Caller
     """``NOBODY`` for public operations."""
     parameter: ParameterT
-    """What stood in the path."""
+    """From the path."""
     query: QueryT
     body: BodyT
     address: str
-    """What the failures of a token request count for: the address that it comes from, of IPv6 its /64."""
+    """The key for counting failures of token requests: the address, for IPv6 its /64."""
     headers: Mapping[bytes, bytes]
     """Lower-case names; of a header that came twice, the values joined with commas."""
     certificate: str | None = None
@@ -185,7 +185,7 @@ class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
 
 
 class Login(Protocol):
-    """Gets the token of a caller who sends credentials instead of one, with each request."""
+    """Gets a token for a caller that sends credentials instead, with each request."""
 
     async def authenticate(
         self, services: Services, headers: Mapping[bytes, bytes], address: str, certificate: str | None
@@ -227,7 +227,7 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     pace: RatePolicy = rates.PUBLIC
     """How many requests of one address are answered, where the operation is public."""
     login: Login | None = None
-    """``None`` takes the token that the caller has asked for."""
+    """``None`` takes the caller's own token."""
     may_be_old: bool = False
     """Whether a standby may answer, which lacks the writes of the last seconds: never where a caller may look for its latest
     request, or decides its next request by the answer."""
@@ -280,7 +280,7 @@ def read_at_standby(row: AnyOperation, standby: Standby, services: Services) -> 
     return structs.replace(row, handler=answer)
 
 
-# What programs and browsers ask for by themselves, again and again.
+# Requests that programs and browsers make by themselves, again and again.
 _UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness", "get_docs_file"})
 _WITH_SECRETS: Final = frozenset({"take_callback", "try_callback", "try_callback_by_options"})
 """Their addresses contain one, which readers of a log must not see."""
@@ -319,7 +319,7 @@ class RequestLines:
 
 
 def choose_access_log(clock: Clock, wanted: AccessLogWanted, level: LogLevel) -> AccessLog | RequestLines:
-    """The lines for a terminal, or the access log as the settings say."""
+    """The lines for a terminal, or the access log by the settings."""
     if our_logging.is_shown() and wanted != "off":
         return RequestLines()
     return AccessLog(clock, wanted="all" if level == "debug" else "off" if level == "error" else wanted)
@@ -341,7 +341,7 @@ def _describe(said: object) -> list[str]:
 
 
 def _describe_standard(record: object) -> list[str]:
-    """What the standard's door answered: its lists have their counts inside, and amounts are texts."""
+    """The standard API's answer: its lists have their counts inside, and amounts are texts."""
 
     def read(name: str) -> object:
         return cast("dict[str, object]", record).get(name) if isinstance(record, dict) else getattr(record, name, None)

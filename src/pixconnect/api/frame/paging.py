@@ -1,4 +1,4 @@
-"""Pages of a list that go on where the one before ended: what a request asks for, and the link to the next page."""
+"""Pages of a list, each continuing the one before: a request's page, and the link to the next one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_THE_PAGE: Final = frozenset({"page", "page_size", "after"})
 class PageRequest(Struct, frozen=True, kw_only=True):
     span: Span
     listed: bytes
-    """Which list it is, whose, and under which filters, as octets for the check."""
+    """The list's identity, holder and filters, as octets for the check."""
 
     def show(self, page: Page[Any], items: Iterable[ShownT]) -> Listing[ShownT]:
         """The page on the wire, with a cursor to the next one."""

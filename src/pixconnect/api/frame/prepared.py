@@ -93,7 +93,7 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
     scope: str | None
     has_body: bool
     is_change: bool
-    """Whether it may change something: it is then noted who asked for it."""
+    """Whether it may change something: then its origin is recorded."""
     is_always_long: bool
     takes_idempotency_key: bool
     read_path: Callable[[Sequence[bytes]], Any] | None

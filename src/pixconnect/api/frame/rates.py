@@ -17,22 +17,25 @@ from pixconnect.domain.frame.rate import RatePolicy, TokenBucket, TokenBuckets
 from pixconnect.domain.identity.access import Caller
 
 PUBLIC: Final = RatePolicy(name="public", tokens_max=2000, refill_per_s=100)
-"""Of a public operation whose row names no other: logins, key sets, health. Hundreds of clients behind one address may start
-at once; nginx, as we deliver its configuration, passes 200 requests a second of an address to two processes."""
+"""Of a public operation whose row names no other: logins, key sets, health.
+
+Hundreds of clients behind one address may start at once; nginx, in our configuration, passes 200 requests a second of an
+address to two processes.
+"""
 PAGES: Final = RatePolicy(name="pages", tokens_max=1000, refill_per_s=20)
 """Documentation: 1,200 requests a minute. A page loads with its style sheets, script and pictures by about five, and the
 search by about fifteen, so an office behind one address opens 200 pages at once; a program may read all pages at once. Octets
 count too."""
 PROBES: Final = RatePolicy(name="probes", tokens_max=2000, refill_per_s=200)
-"""``/livez`` and ``/readyz``: a hundred times what balancers and supervisors of one address ask for, also where callers come
-through a balancer that no setting names and share its address."""
+"""``/livez`` and ``/readyz``: a hundred times the rate of balancers and supervisors at one address, also if callers share the
+address of a balancer missing in the settings."""
 LOCATIONS: Final = RatePolicy(name="locations", tokens_max=1000, refill_per_s=100)
 """Payloads of QR codes: each is looked up and signed, which costs six times as much as ``/livez``. The largest payers'
 institutions read from several addresses, and nginx passes 200 a second of each to two processes."""
 CALLBACKS: Final = RatePolicy(name="callbacks", tokens_max=2000, refill_per_s=200)
 """Of institutions, which may stop to call where they are refused: all that nginx passes on, in each process."""
 OCTETS_EACH: Final = 64 * 1024
-"""An answer counts as one more request for each so many octets of its body."""
+"""An answer counts as one more request for each such number of octets in its body."""
 WINDOW_S: Final = 60
 _OWED_MAX: Final = 1000
 """As many as one request may do beside itself: all of them count, under any limit."""
@@ -55,7 +58,7 @@ class PublicRates:
         bucket.spend(1)
 
     def spend_octets(self, policy: RatePolicy, address: str, octets: int) -> None:
-        """Count what an answer sends: the address may owe some of it."""
+        """Count an answer's octets: the address may owe some of them."""
         self._buckets.find(policy, address, self._monotonic_s()).spend(octets / OCTETS_EACH)
 
 
@@ -80,7 +83,7 @@ class RequestRates:
             bucket.spend(1)
 
     def spend_more(self, caller: Caller, count: int) -> None:
-        """Count what a request that was let through does beside itself; a bucket may owe some of it."""
+        """Count an admitted request's further work; a bucket may owe some of it."""
         for _, bucket in self._find(caller):
             bucket.spend(count)
 

@@ -25,7 +25,7 @@ OPEN_END: Final = "/{*}"
 """The end of a path that anything may follow, or nothing: institutions append words of their own to an address."""
 
 REST: Final = "*}"
-"""The end of a path whose parameter is all that follows, with its slashes."""
+"""The end of a path whose parameter is all the rest, with its slashes."""
 
 _PLUSES: Final = ("%2B", "%2b")
 
@@ -69,7 +69,7 @@ class Router(Generic[Target]):
             methods = node.rest if takes_rest else node.methods
             errors.ensure(method not in methods, f"two operations for {method} {path}")
             methods[method] = target
-            # HEAD is GET whose body the server leaves out.
+            # HEAD is GET whose body the server omits.
             if method == "GET":
                 methods["HEAD"] = target
             # Most requests go to a path without a parameter: those are found without splitting.
@@ -147,6 +147,6 @@ EXTERNAL_ID: Final = Parameter[str](
 )
 TXID: Final = _text("txid", "The charge's `transaction_identification`.")
 INFRACTION: Final = _text("infractionId", "The institution's name of the infraction, its `infraction_id`.")
-TOKEN: Final = _text("token", "What the location's address ends with.")
+TOKEN: Final = _text("token", "The end of the location's address.")
 END_TO_END_ID: Final = _text("endToEndId", "The transfer's `end_to_end_id`.")
 RETURN_IDENTIFICATION: Final = _text("returnIdentification", "The refund's `return_identification`.")

@@ -33,12 +33,12 @@ _NOUNS: Final[Mapping[type[inspect.Type], str]] = {kind: noun for noun, kinds in
 
 
 def find_violation(value: object, record: type) -> str | None:
-    """The first part of a value that a record does not allow, and what it must be."""
+    """The first violation of a record in a value, and its rule."""
     return _check(value, _read_type(record), "")
 
 
 def alternatives(kind: inspect.Type) -> list[inspect.Type]:
-    """The types that a value may have, without what only describes them."""
+    """The types that a value may have, without their descriptions."""
     if isinstance(kind, inspect.Metadata):
         return alternatives(kind.type)
     if isinstance(kind, inspect.UnionType):

@@ -1,1 +1,1 @@
-"""Efi's interface: what it has beyond the central bank's API."""
+"""Efi's interface: its additions to the central bank's API."""

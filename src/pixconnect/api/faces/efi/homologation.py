@@ -25,7 +25,7 @@ _under_way: Final[set[asyncio.Task[None]]] = set()
 
 
 async def pay_soon(services: Services, caller: Caller, code: str) -> None:
-    """Pay a charge that was made; what goes wrong with that is tried again, and is no answer to who made it."""
+    """Pay a newly made charge; failures are retried, and do not reach its maker."""
 
     async def pay() -> None:
         await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
@@ -39,7 +39,10 @@ async def pay_soon(services: Services, caller: Caller, code: str) -> None:
 
 
 def give_back_later(face: Face, services: Services, caller: Caller, transfer: Transfer) -> None:
-    """Let the payee return what the amount says, once the send has settled. If this process dies before, nothing comes back."""
+    """Return the send's amount-dependent part for the payee, once it has settled.
+
+    If this process dies before, nothing comes back.
+    """
     parts = list(face.profile.homologation.returned_cents.get(str(transfer.amount_cents), ()))
     if not face.is_homologation or not parts or transfer.is_book:
         return
@@ -49,7 +52,7 @@ def give_back_later(face: Face, services: Services, caller: Caller, transfer: Tr
             await sandbox_usecases.give_back(services.context, caller, transfer.end_to_end_id, parts[0], "MD06")
             del parts[0]
 
-    # It has not settled yet, or the sandbox is away. What may have come back unseen is not given once more.
+    # It has not settled yet, or the sandbox is away. A return of unknown outcome is not repeated.
     _try_later(give_back, (errors.OriginalNotRefundable, errors.ServiceUnavailable))
 
 

@@ -206,7 +206,7 @@ async def resend_notices(face: Face, services: Services, request: Asked) -> Repl
 
 
 def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOperation]:
-    """Let what makes a charge also pay it where the institution's test environment does so by itself."""
+    """Make the creator of a charge also pay it where the institution's test environment does so by itself."""
     paying = ("cob.criar", "cob.criar_com_txid", "cobv.criar_com_txid")
     return [msgspec.structs.replace(row, handler=_paying(row)) if row.id in paying else row for row in rows]
 

@@ -1,4 +1,4 @@
-"""Sending as Efi has it: under the caller's own name, which can be used once, and asked for afterwards."""
+"""Sending as Efi has it: under the caller's own name, which can be used once, and queried afterwards."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
 
 
 def read_code(request: Asked) -> tuple[OrderPayer, str]:
-    """Who pays, and which code."""
+    """The payer and the code."""
     body = request.body.under(EnvioDeCodigo, "qrcode")
     payer = _read_payer(body, request)
     code = body.text("pixCopiaECola")

@@ -1,1 +1,1 @@
-"""Inter's interface: what it has beyond the central bank's API."""
+"""Inter's interface: its additions to the central bank's API."""

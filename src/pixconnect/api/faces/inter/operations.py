@@ -257,7 +257,7 @@ _OWN: Final = (
 )
 _OF_TESTS: Final = (
     Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", partial(pay_charge, AT_ONCE), "read",
-        "Only below `/faces/inter+homologation`. What it answers is inferred."),
+        "Only below `/faces/inter+homologation`. Its answer is inferred."),
     Row("sandbox.pagar_cobv", "POST", "/pix/v2/cobv/pagar/{txid}", "pix.write", "cobv", partial(pay_charge, WITH_DUE_DATE),
         "read", "As above; any other amount than that of the day is refused."),
     Row("sandbox.pagar_codigo", "POST", "/pix/v2/sandbox/cob/pagamento", "pix.write", "cob", pay_br_code, "read",

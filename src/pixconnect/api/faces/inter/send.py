@@ -1,4 +1,4 @@
-"""Sending as Inter has it: under an idempotency key that may be left out, and asked for by a code of the institution's own."""
+"""Sending as Inter has it: under an optional idempotency key, and queried by the institution's own code."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Sicoob's interface: what it has beyond the central bank's API."""
+"""Sicoob's interface: its additions to the central bank's API."""

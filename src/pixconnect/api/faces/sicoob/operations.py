@@ -130,7 +130,7 @@ class ImagemDaCob(ImagemDaLocation, frozen=True, kw_only=True):
 
 
 def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
-    """Let each location that is answered say its code, whether it leads to a charge or not yet."""
+    """Add its code to each returned location, with or without a charge."""
     located = ("cob.", "cobv.", "loc.")
     return [structs.replace(row, handler=_with_codes(row)) if row.id.startswith(located) else row for row in rows]
 
@@ -244,7 +244,7 @@ _OWN: Final = (
     Row("pagamentos.pagar_qrcode", "POST", f"{_SENDING}/qrcode", "transfer.write", "payments", send.pay_qr_code, "read",
         "No code has fine or interest. Names of refusals are inferred."),
     Row("pagamentos.consultar", "GET", f"{_SENDING}/{{id}}", "transfer.read", "payments", send.get_by_end_to_end_id, "read",
-        "NÃO_REALIZADO is what provably never left, which is inferred."),
+        "NÃO_REALIZADO is a payment that provably never left, which is inferred."),
     Row("saldo", "GET", f"{_ACCOUNT}/saldo", "ledger.read", "account", read_balance, "read",
         "Nothing is ever blocked, and there is no limit. The header client_id is ignored."),
     Row("extrato", "GET", f"{_ACCOUNT}/extrato/{{mes}}/{{ano}}", "ledger.read", "account", list_month, "read",

@@ -138,7 +138,7 @@ def check_given(body: Members, member: str, known: Party) -> None:
 
 
 def read_owner(body: Members) -> str | None:
-    """Whose a code must be."""
+    """The required owner of a code."""
     payee = body.object("destino")
     return payee and payee.cpf_or_cnpj("cpfCnpj")
 

@@ -272,7 +272,7 @@ async def _start(face: Face, services: Services, request: Asked, body: Members, 
         known = None
     if known is not None and face.choose(services, "repeated_refund") == "refused":
         raise errors.ExternalIdConflict("correlationID: was already used for a refund")
-    # Without a value it is the rest; of one that comes again, what it was then.
+    # Without a value it is the rest; a repeat gets its original value.
     rest = received.amount_cents - received.returned_cents - received.returning_cents
     left = rest if known is None else known.amount_cents
     asked = RefundRequest(

@@ -230,7 +230,7 @@ async def _search(services: Services, caller: Caller, search: TransferSearch, sp
 
 
 async def _find_paying(services: Services, caller: Caller, charge: Charge, span: Span) -> Page[Transfer]:
-    """What paid a charge, as a list of one or none."""
+    """The payment of a charge, as a list of one or none."""
     try:
         paying = await charge_usecases.read_paying_transfer(services.context, caller, charge.id)
     except errors.NotFound:
@@ -340,7 +340,7 @@ _OWN: Final = (
     Row("estorno.pedir", "POST", "/api/v1/refund", "refund.write", "general", charge.refund_pix, "read"),
     Row("estorno.consultar", "GET", "/api/v1/refund/{id}", "refund.read", "general", charge.get_named_refund, "read"),
     Row("estorno.listar", "GET", "/api/v1/refund", "refund.read", "general", charge.list_refunds, "read",
-        "What came back of sends is among them.",
+        "Returns of sends are among them.",
         listed=_SLICED),
     Row("transacao.consultar", "GET", "/api/v1/transaction/{id}", "transfer.read", "general", get_pix_either_way,
         "read", "By end-to-end id only."),
@@ -369,7 +369,7 @@ _OWN: Final = (
         listed=_SLICED),
     Row("conta.consultar", "GET", "/api/v1/account/{accountId}", "ledger.read", "general", get_account, "read"),
     Row("extrato", "GET", "/api/v1/statement", "ledger.read", "general", read_statement, "read",
-        "Its order, its descriptions and what stands in transactionId are inferred.",
+        "Its order, its descriptions and the contents of transactionId are inferred.",
         listed=_SLICED),
     Row("chave.conferir", "GET", "/api/v1/pix-keys/{pixKey}/check", "transfer.read", "key", check_key_in_path, "read",
         "A look-up costs tokens and nothing else, and is never switched off."),
@@ -380,7 +380,7 @@ _OWN: Final = (
 )
 _OF_TESTS: Final = (
     Row("teste.pagar", "GET", "/openpix/testing", "pix.write", "general", charge.pay_in_test, "read",
-        "Only below `/faces/woovi+homologation`. What it answers is inferred; static codes are not paid."),
+        "Only below `/faces/woovi+homologation`. Its answer is inferred; static codes are not paid."),
 )
 # fmt: on
 

@@ -1,4 +1,4 @@
-"""Lists as Woovi has them: so many are skipped, so many are shown."""
+"""Lists as Woovi has them: by a number to skip and a number to show."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class PagamentoAprovado(Struct, frozen=True, kw_only=True):
 class SendRequest(Struct, frozen=True, kw_only=True):
     name: str
     amount_cents: int | None
-    """``None`` is what the code asks for."""
+    """``None`` is the code's own amount."""
     comment: str | None
     auto_approve: bool
     key: PixKey | None = None

@@ -7,7 +7,7 @@ export type AccountType = "CHECKING" | "SAVINGS" | "SALARY" | "TRANSACTIONAL";
 
 /** An event `adjustment.*`. */
 export interface AdjustmentEvent {
-  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
   name: "adjustment.posted";
@@ -91,7 +91,7 @@ export interface ChargeDiscount {
 
 /** An event `qrcode.*`. */
 export interface ChargeEvent {
-  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
   name: "qrcode.pending" | "qrcode.approved" | "qrcode.expired";
@@ -159,7 +159,7 @@ export interface CheckResult {
 
 /** A move of the clock. Exactly one of the three. */
 export interface ClockRequest {
-  /** Forward by so many seconds. */
+  /** Forward by this many seconds. */
   advance_s?: number;
   /** Forward to this instant. RFC 3339, UTC, with microseconds. */
   now?: Instant;
@@ -197,7 +197,7 @@ export interface CreateDueChargeRequest {
   key: string;
   /** The last day on which it is not late: today or later. On a day without business it rolls to the next business day. A date in Sao Paulo. */
   due_on: string;
-  /** Who is asked to pay. */
+  /** The debtor. */
   payer: ChargePayer;
   /** Calendar days after the due date on which it may still be paid. */
   valid_days?: number;
@@ -231,7 +231,7 @@ export interface CreateRefundRequest {
   amount: number;
   /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
-  /** MD06 the payer asked for it, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong. */
+  /** MD06 requested by the payer, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong. */
   reason?: RefundReason;
   /** For the payer to read. */
   description?: string;
@@ -265,7 +265,7 @@ export interface CurrentKey {
   y: string;
   /** The algorithm it signs with. */
   alg: "ES256";
-  /** What it is used for. */
+  /** Its use. */
   use: "sig";
   /** The same key as PEM. */
   pem: string;
@@ -273,7 +273,7 @@ export interface CurrentKey {
   keys: PublishedKey[];
 }
 
-/** What the institution decides by hand. */
+/** The institution's decision by hand. */
 export interface DecisionRequest {
   /** Return the held money, release it, or block more of the claim. */
   decision: "hold" | "release" | "take";
@@ -281,13 +281,13 @@ export interface DecisionRequest {
   amount?: number;
 }
 
-/** What you answer. */
+/** Your answer. */
 export interface DefenceRequest {
-  /** Why the Pix is rightly yours; `text_length_max` says how long it may be. */
+  /** Why the Pix is rightly yours; `text_length_max` is the maximum length. */
   text: string;
 }
 
-/** One POST and what came of it. */
+/** One POST and its result. */
 export interface DeliveryAttempt {
   /** From 1; redelivery counts on. */
   number: number;
@@ -323,7 +323,7 @@ export type Direction = "IN" | "OUT";
 
 /** An event `charge.*`. */
 export interface DivergenceEvent {
-  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
   name: "charge.diverged";
@@ -365,7 +365,7 @@ export type EndpointStatus = "active" | "inactive" | "disabled";
 
 export type ErrorCode = "BAD_REQUEST" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "CURSOR_EXPIRED" | "PAYLOAD_TOO_LARGE" | "EXTERNAL_ID_CONFLICT" | "AMOUNT_OUT_OF_RANGE" | "LIMIT_EXCEEDED" | "INVALID_PIX_KEY" | "PIX_KEY_NOT_OWNED" | "PIX_KEY_NOT_FOUND" | "INVALID_TAX_ID" | "INVALID_ACCOUNT" | "INVALID_QR_CODE" | "QR_CODE_EXPIRED" | "QR_CODE_ALREADY_PAID" | "AMOUNT_MISMATCH" | "SAME_ACCOUNT" | "HOLDER_BLOCKED" | "ORIGINAL_NOT_REFUNDABLE" | "REFUND_EXCEEDS_ORIGINAL" | "REFUND_WINDOW_CLOSED" | "REFUND_INFRACTION_OPEN" | "INFRACTION_ANSWERED" | "INFRACTION_CLOSED" | "INSUFFICIENT_FUNDS" | "INVALID_WEBHOOK_URL" | "RATE_LIMITED" | "INTERNAL_ERROR" | "SERVICE_UNAVAILABLE" | "OUTCOME_UNKNOWN";
 
-/** What the payload does not say; fields that do not apply are left out. */
+/** Facts missing in the payload; fields that do not apply are omitted. */
 export interface EventDetail {
   /** For a charge: its amount. Cents, without a fraction. */
   amount?: number;
@@ -437,7 +437,7 @@ export interface FaultRules {
   rules: FaultRule[];
 }
 
-/** An event of the feed: what webhooks say, and more. */
+/** An event of the feed: the webhooks' contents, and more. */
 export interface FeedEvent {
   /** The event's id, as in webhooks. Below 2^53. */
   id: number;
@@ -445,13 +445,13 @@ export interface FeedEvent {
   name: EventName;
   /** When it happened. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
-  /** What it is about. */
+  /** Its subject. */
   resource: "adjustment" | "charge" | "infraction" | "movement" | "refund" | "transfer";
   /** The id of that charge, transfer, refund or movement. Below 2^53. */
   resource_id: number;
-  /** What the payload of the event's family says, such as `TransferPayload`, as webhooks post it. */
+  /** The payload of the event's family, such as `TransferPayload`, as webhooks post it. */
   payload: Record<string, unknown>;
-  /** What the payload does not say. */
+  /** Facts missing in the payload. */
   detail: EventDetail;
   /** Continues after this event: store it together with your own record of the event. */
   cursor: string;
@@ -527,7 +527,7 @@ export interface Infraction {
   reason: "fraud" | "operational_flaw";
   /** The situation, in the words of the key directory. */
   situation: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
-  /** What the payer says. */
+  /** The payer's words. */
   words?: string;
   /** TAKEN and RELEASED are its ends. */
   status: "ANSWERED" | "OPEN" | "RELEASED" | "TAKEN";
@@ -545,7 +545,7 @@ export interface Infraction {
   last_modified: string;
 }
 
-/** What you answered. */
+/** Your answer. */
 export interface InfractionDefence {
   /** Your words. */
   text: string;
@@ -559,7 +559,7 @@ export interface InfractionDefence {
 
 /** An event `infraction.*`. */
 export interface InfractionEvent {
-  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
   name: "infraction.opened" | "infraction.answered" | "infraction.taken" | "infraction.released" | "infraction.reminded";
@@ -613,11 +613,11 @@ export interface InfractionRequest {
   end_to_end_id: string;
   /** How much is contested; all of it if left out. Cents, without a fraction. */
   amount?: number;
-  /** What the payer's institution says. */
+  /** The payer's institution's reason. */
   reason?: "fraud" | "operational_flaw";
   /** The situation. */
   situation?: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
-  /** What the payer says. */
+  /** The payer's words. */
   words?: string;
   /** The decision after seven days: `by_answer` releases answered ones and takes the others; with `never` the block ends by itself after eleven. */
   judged?: "by_answer" | "never" | "release" | "take";
@@ -677,7 +677,7 @@ export interface KeySet {
 
 export type KeyType = "CPF" | "CNPJ" | "PHONE" | "EMAIL" | "EVP";
 
-/** One side of a transfer as far as it is known. Of your own side it is what this service knows of you. */
+/** One side of a transfer as far as it is known. Your own side is this service's record of you. */
 export interface KnownParty {
   /** With its check digit. */
   account_number: PartyMember;
@@ -707,7 +707,7 @@ export interface Liveness {
 
 /** An event `movement.*`. */
 export interface MovementEvent {
-  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
   name: "movement.posted";
@@ -755,17 +755,17 @@ export interface MovementPayload {
 
 /** Money that the institution, or a person in its app, moves on your account without you. */
 export interface MovementRequest {
-  /** What it is; `by_hand` is a person in the institution's app. */
+  /** The kind; `by_hand` is a person in the institution's app. */
   kind: "boleto" | "by_hand" | "fee" | "judicial" | "other" | "reversal" | "wire";
   /** IN raises your balance, OUT lowers it. */
   direction: Direction;
   /** How much is moved. Cents, without a fraction. */
   amount: number;
-  /** What the institution writes beside it. */
+  /** The institution's text beside it. */
   text?: string;
 }
 
-/** A payer at another institution; the sandbox makes up what you leave out. */
+/** A payer at another institution; the sandbox invents omitted members. */
 export interface OutsidePayer {
   /** The account's owner. */
   name?: string;
@@ -811,7 +811,7 @@ export interface PaidBy {
 export interface PartyMember {
   /** `known` is whole, `masked` has the institution's asterisks, `unknown` is not reported. */
   certainty: "known" | "masked" | "unknown";
-  /** What it is, unless it is unknown. */
+  /** Its value, unless unknown. */
   value?: string;
 }
 
@@ -823,7 +823,7 @@ export interface Payment {
   amount: number;
   /** CONFIRMED once the money is durably in your account; PROCESSING while it is held as suspect; ERROR if the service refused it, the network cancelled it or your institution returned it. */
   status: "CONFIRMED" | "ERROR" | "PROCESSING";
-  /** Why it was refused, as the scheme says it. */
+  /** Why it was refused, in the scheme's codes. */
   code?: string;
   /** The same as a sentence. */
   reason?: string;
@@ -841,7 +841,7 @@ export interface PaymentRequest {
   amount?: number;
   /** The payer. */
   payer?: OutsidePayer;
-  /** What the payer writes: `infoPagador` of the central bank's Pix API. */
+  /** The payer's message: `infoPagador` of the central bank's Pix API. */
   payer_message?: string;
   /** Set, your institution holds it as suspect: it releases or returns it after 72 hours, or before by `decide`. */
   suspect?: "release" | "return";
@@ -861,7 +861,7 @@ export interface PublishedKey {
   y: string;
   /** The algorithm it signs with. */
   alg: "ES256";
-  /** What it is used for. */
+  /** Its use. */
   use: "sig";
 }
 
@@ -903,9 +903,9 @@ export interface Receipt {
   amount: number;
   /** When, by the network's clock where it is known. RFC 3339, UTC, with microseconds. */
   settled_at: string;
-  /** Who paid, or of a refund who returned it. */
+  /** The payer, or for a refund the returning party. */
   payer: ReceiptParty;
-  /** Who received it. */
+  /** The payee. */
   payee: ReceiptParty;
   /** The network's name of the Pix, of a refund that of the original; missing where the network does not know one. */
   end_to_end_id?: string;
@@ -917,7 +917,7 @@ export interface Receipt {
   code_kind: "account" | "dynamic_code" | "key" | "static_code";
   /** Of a transfer: how much of it has been returned since, if any. Cents. */
   amount_returned?: number;
-  /** What the payer wrote, or who returned it. */
+  /** The message of the payer, or of the returning party. */
   message?: string;
   /** Settled within this service, without the network. */
   is_book: boolean;
@@ -958,7 +958,7 @@ export interface Refund {
   amount: number;
   /** PROCESSING until the rail has answered, then RETURNED or ERROR. */
   status: "ERROR" | "PROCESSING" | "RETURNED";
-  /** OUT: you return what you received. IN: what you sent is returned to you. */
+  /** OUT: you return a payment that you received. IN: a payment of yours is returned to you. */
   flow: Direction;
   /** Why it is returned. */
   reason: RefundReason;
@@ -972,7 +972,7 @@ export interface Refund {
 
 /** An event `refund.*`. */
 export interface RefundEvent {
-  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
   name: "refund.in.processing" | "refund.in.returned" | "refund.in.error" | "refund.out.processing" | "refund.out.returned" | "refund.out.error";
@@ -1048,7 +1048,7 @@ export interface SandboxClock {
   now: string;
 }
 
-/** A holder for tests, and what a program needs to act as it. */
+/** A holder for tests, and its credentials. */
 export interface SandboxHolder {
   /** The holder's id, which its tokens and webhooks have in them. Below 2^53. */
   holder_id: number;
@@ -1068,7 +1068,7 @@ export interface SandboxInfraction {
   end_to_end_id: string;
   /** How much is contested. Cents, without a fraction. */
   amount: number;
-  /** How much is to be blocked, once there is so much. Cents. */
+  /** The claimed amount, to be blocked as far as available. Cents. */
   wanted: number;
   /** How much of that is blocked. Cents. */
   held: number;
@@ -1078,7 +1078,7 @@ export interface SandboxInfraction {
   respond_by: string;
 }
 
-/** What OAuth 2 libraries read about this server (RFC 8414). */
+/** Metadata of this server for OAuth 2 libraries (RFC 8414). */
 export interface ServerMetadata {
   /** As `iss` in tokens. */
   issuer: string;
@@ -1203,7 +1203,7 @@ export interface Transfer {
 
 /** An event `transfer.*`. */
 export interface TransferEvent {
-  /** The event's id, the same on every attempt: drop what you have seen. Below 2^53. */
+  /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
   name: "transfer.in.processing" | "transfer.in.confirmed" | "transfer.in.error" | "transfer.out.processing" | "transfer.out.confirmed" | "transfer.out.error" | "transfer.in.completed" | "transfer.out.waiting" | "transfer.in.held";
@@ -1225,9 +1225,9 @@ export interface TransferOutcome {
 
 /** The known facts about both sides of a transfer, and its names. */
 export interface TransferParties {
-  /** Who paid. */
+  /** The payer. */
   payer: KnownParty;
-  /** Who was paid. */
+  /** The payee. */
   payee: KnownParty;
   /** Its name. */
   end_to_end_id: string;
@@ -1291,7 +1291,7 @@ export interface TransferPayload {
   hold?: CreditHold;
 }
 
-/** What the institution decides by hand of a payment that it holds. */
+/** The institution's decision by hand on a held payment. */
 export interface VerdictRequest {
   /** Release it, so that it is yours and pays its charge; or return it to its payer. */
   decision: "release" | "return";

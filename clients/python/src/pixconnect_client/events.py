@@ -93,7 +93,7 @@ class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: RefundStatus
     """The status after this event."""
     flow: Direction
-    """OUT: you return what you received. IN: what you sent is returned to you."""
+    """OUT: you return a payment that you received. IN: a payment of yours is returned to you."""
     create_timestamp: datetime
     """When the refund was accepted."""
 

@@ -296,7 +296,7 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: RefundStatus
     """PROCESSING, then RETURNED or ERROR."""
     flow: Direction
-    """OUT: you return what you received. IN: what you sent is returned to you."""
+    """OUT: you return a payment that you received. IN: a payment of yours is returned to you."""
     reason: RefundReason
     """The reason code."""
     description: str | None = None
@@ -509,7 +509,7 @@ class PublishedKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     alg: str
     """The algorithm it signs with."""
     use: str
-    """What it is used for."""
+    """Its use."""
 
 
 class KeySet(Struct, frozen=True, kw_only=True, omit_defaults=True):

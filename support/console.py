@@ -187,6 +187,7 @@ def make_parts(context: Context, operator: Operator) -> ConsoleParts:
         api_url="http://api.example",
         auth_url="http://api.example",
         version="0",
+        menu=pages.MENU,
         trusted_proxies=(),
     )
 

@@ -19,7 +19,7 @@ def write_page() -> str:
         "# People's data",
         "",
         "Stored personal data, their purposes and periods. Written by `make docs` from `retention.csv` and `text_columns.csv`",
-        "in `src/pixconnect/domain/rules`; a test checks that they list each text column of the database.",
+        "in `src/pixconnect/domain/rules` and the features' `text_columns`, which list each text column of the database.",
         "[Answer a data request](../guides/answer-a-persons-request.md) has the steps for a request.",
         "",
         "- *At least*: no request erases the data earlier. *At most*: the program erases them then. Both start at *runs from*,",

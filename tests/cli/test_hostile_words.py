@@ -27,7 +27,7 @@ STARTS: Final = {"listen"}
 
 
 def list_verbs() -> Iterator[tuple[tuple[str, ...], App]]:
-    for name, *_ in (*command_line.OPERATORS_VERBS, *command_line.FOR_ONE_HOLDER):
+    for name in (verb.name for verb in command_line.VERBS if verb.group != "running"):
         if name not in STARTS:
             yield from list_of_group(command_line.app[name], (name,))
 

@@ -10,6 +10,7 @@ from babel.messages.extract import extract_from_dir
 
 from pixconnect import console
 from pixconnect.console.language import LANGUAGES, choose_language
+from pixconnect.console.pages import MENU
 
 TEMPLATES = Path(console.__file__).parent / "templates"
 _PLACE = re.compile(r"%\((\w+)\)s")
@@ -17,7 +18,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 def test_every_text_of_a_page_is_there_in_portuguese_with_the_same_places() -> None:
     found: Any = extract_from_dir(TEMPLATES, method_map=[("**.html", "jinja2")], keywords={"_": None})
-    texts = {str(message) for _, _, message, _, _ in found}
+    texts = {str(message) for _, _, message, _, _ in found} | {entry.text for entry in MENU}
     assert len(texts) > 100
     portuguese = LANGUAGES["pt"].texts
     assert texts - set(portuguese) == set()

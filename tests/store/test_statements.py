@@ -11,6 +11,9 @@ from types import ModuleType
 import asyncpg
 
 from pixconnect import store
+from pixconnect.feature import gather
+from pixconnect.store.frame import clock
+from pixconnect.store.frame.deadline import Deadline
 from pixconnect.store.frame.table import Table
 from support.service import Service
 
@@ -35,6 +38,11 @@ def list_statements() -> Iterator[tuple[str, str]]:
             if is_whole and f"{found.name}.{name}" not in FRAGMENTS:
                 yield f"{found.name}.{name}", value
         yield from list_of_tables(importlib.import_module(found.name))
+    for deadline in gather("deadlines", Deadline):
+        for part in (deadline.first, deadline.last, deadline.is_undone):
+            if part is not None:
+                yield "a deadline", part
+    yield from (("a deadline", part) for part in (*clock._FIRST_DUE, *clock._LAST_DUE))
 
 
 def list_of_tables(module: ModuleType) -> Iterator[tuple[str, str]]:

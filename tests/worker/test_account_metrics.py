@@ -14,13 +14,13 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions.account_alarm import raise_alarm
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.figures import METERS
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.proof.case import look_for_cases
 from pixconnect.worker import metrics
 from pixconnect.worker.accounts import READ_EVERY_S, AccountBalances
-from pixconnect.worker.metrics import measure_accounts
 from support import postgres
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
@@ -37,8 +37,13 @@ async def shop(database: postgres.Addresses) -> AsyncIterator[Shop]:
 
 
 async def measure(shop: Shop, name: str) -> Any:
-    clock = shop.live.clock
-    return (await measure_accounts(shop.context.pool, clock.now(), clock.real_now()))[f"pixconnect_institution_{name}"]
+    found = [
+        gauge.read(await meter.look(shop.context, shop.live.clock.now()))
+        for meter in METERS
+        for gauge in meter.gauges
+        if gauge.name == f"pixconnect_institution_{name}"
+    ]
+    return found[0]
 
 
 async def test_what_came_in_is_counted_for_an_hour_and_once(shop: Shop) -> None:

@@ -16,21 +16,26 @@ from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.foundation.metrics import Histogram, Measured
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker import metrics
-from pixconnect.worker import metrics as account_metrics
+from pixconnect.worker.accounts import AccountReaders
 from pixconnect.worker.feed import Sequencer
-from pixconnect.worker.metrics import InstitutionFigures
-from pixconnect.worker.rail_figures import RailFigures, name_message
+from pixconnect.worker.metrics import WorkerFigures
+from pixconnect.worker.rail_figures import name_message
 from support import postgres
 from support.records import outside_party
 from support.service import open_holder, open_service
 from support.webhooks import (
     Received,
+    RunningWorker,
     WebhookService,
     answering,
     eventually,
     open_receiver,
     open_webhook_service,
     running_worker,
+)
+
+ACCOUNT_GAUGES = (
+    *("received_last_hour", "unread_seconds", "poll_seconds", "paused", "unclosed_day_age_seconds", "queued_cents"),
 )
 
 
@@ -61,10 +66,7 @@ async def test_each_attempt_is_counted(database: postgres.Addresses, monkeypatch
         writer.close()
 
     async with open_webhook_service(database) as service, running_worker(service) as worker:
-        read = metrics.make_worker_read(
-            *(service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases)),
-            *(RailFigures(), InstitutionFigures()),
-        )
+        read = metrics.make_worker_read(service.context, _figures_of(service, worker))
         async with open_receiver() as well, open_receiver(answering(503)) as badly, open_receiver(break_off) as half:
             for receiver in (well, badly, half):
                 await service.add_endpoint(receiver.url)
@@ -113,7 +115,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
             "pixconnect_verify_age_seconds": {},
             "pixconnect_verify_seconds": {},
             "pixconnect_partitions_ahead": {"event": 1, "delivery": 1, "event_feed": 1},
-            **{name: {} for name, *_ in account_metrics.ROWS},
+            **{f"pixconnect_institution_{name}": {} for name in ACCOUNT_GAUGES},
         }  # fmt: skip
         await service.add_endpoint(receiver.url)
         await service.announce([1, 2, 3])
@@ -125,10 +127,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
 
 async def test_what_only_the_database_knows_is_left_out_while_it_is_away(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service, running_worker(service) as worker:
-        read = metrics.make_worker_read(
-            *(service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases)),
-            *(RailFigures(), InstitutionFigures()),
-        )
+        read = metrics.make_worker_read(service.context, _figures_of(service, worker))
         await eventually(lambda: is_told(read, "pixconnect_slots_held", 256))
         before = await metrics._measure_waiting(service.context)
         await worker.stop()
@@ -161,6 +160,14 @@ async def test_orders_are_counted_by_what_the_rail_has_said_of_them(database: po
     assert told["pixconnect_orders_due"] == {"transfer": 1, "refund": 0}
     assert told["pixconnect_order_oldest_open_age_seconds"] == {"transfer": 40.0, "refund": 0.0}
     assert told["pixconnect_order_oldest_silent_age_seconds"] == {"transfer": 40.0, "refund": 0.0}
+
+
+def _figures_of(service: WebhookService, worker: RunningWorker) -> WorkerFigures:
+    readers = AccountReaders(service.context, worker.leases, lambda opened, memory: service.rail)
+    sequencer = Sequencer(service.context, worker.leases)
+    return WorkerFigures(
+        leases=worker.leases, deliveries=worker.delivery, sequencer=sequencer, members={"accounts": readers}
+    )
 
 
 def _read_without_worker(service: WebhookService) -> Any:

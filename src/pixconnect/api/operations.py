@@ -46,6 +46,7 @@ from pixconnect.api.standard import payload
 from pixconnect.api.standard.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.api.standard.problem import GENERAL, make_form
+from pixconnect.feature import gather
 
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
@@ -132,19 +133,6 @@ REFUNDS: Final = Section(
             RETURN_IDENTIFICATION, Nothing, Nothing, refund.Refund, refund.get_refund_by_return_identification),
         Row("list_refunds_by_holder", "GET", "/v1/connect/refund/list", "refund.read",
             NONE, refund.RefundListQuery, Nothing, Listing[refund.Refund], refund.list_refunds, may_be_old=True),
-    ),
-)
-
-INFRACTIONS: Final = Section(
-    title="Infractions",
-    text="Contested Pix: your institution's blocks and decisions, and your answers.",
-    operations=(
-        Row("list_infractions", "GET", "/v1/connect/infraction/list", "infraction.read",
-            NONE, infraction.InfractionListQuery, Nothing, Listing[infraction.Infraction], infraction.list_infractions),
-        Row("get_infraction_by_id", "GET", "/v1/connect/infraction/id/{id}", "infraction.read",
-            ID, Nothing, Nothing, infraction.Infraction, infraction.get_infraction_by_id),
-        Row("defend_infraction", "POST", "/v1/connect/infraction/id/{id}/defence", "infraction.write",
-            ID, Nothing, infraction.DefenceRequest, infraction.Infraction, infraction.defend_infraction),
     ),
 )
 
@@ -305,9 +293,12 @@ CALLBACKS: Final = (
 # fmt: on
 
 
+_OF_FEATURES: Final = gather("sections", Section)
+
+
 def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
     """The interface; the sandbox's own operations do not exist in live mode."""
-    always = (CHARGES, TRANSFERS, REFUNDS, INFRACTIONS, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
+    always = (CHARGES, TRANSFERS, REFUNDS, *_OF_FEATURES, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
     return (*always, SANDBOX) if is_sandbox else always
 
 

@@ -27,10 +27,9 @@ from pixconnect.http import listening as descriptors
 from pixconnect.http.server import serve_metrics
 from pixconnect.usecases.frame.context import OrderTraces
 from pixconnect.worker import run as worker_run
-from pixconnect.worker.accounts import OpenRail
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.delivery_records import AttemptLog
-from pixconnect.worker.run import WorkerParts
+from pixconnect.worker.parts import OpenRail, WorkerParts
 from pixconnect.worker.traces import TracedAttempts, TracedRail, TracedReceivers
 
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
@@ -11,9 +11,10 @@ from pixconnect.cli.frame import failures, settings, terminal, usage
 from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.cli.integrator import credentials
 from pixconnect.domain.frame.errors import PixConnectError, ServiceUnavailable
+from pixconnect.feature import Verb, list_features
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
-# Name, module and function or group of verbs, and help, which is here so that `--help` imports no module.
+# Name, module and function or group of verbs, and help, which is here so that `--help` imports no module. Features add theirs.
 _PARTS = (
     ("run", "run:run", "Run everything on this machine until interrupted."),
     ("serve", "processes:serve", "Serve the API, in one process."),
@@ -25,13 +26,12 @@ _PARTS = (
     ("doctor", "doctor:doctor", "Check this machine and the service, and print the remedies."),
     ("completion", "completion:completion", "Print the completion script of verbs and options for your shell."),
 )
-FOR_ONE_HOLDER = (
+_FOR_ONE_HOLDER = (
     ("listen", "listen:listen", "Print events as they come, and post them to a program on this machine."),
     ("trigger", "sandbox:trigger", "Sandbox: make any event happen, for real."),
     ("charge", "charge:app", "Create, list and show charges: requests to be paid, each with a QR code."),
     ("transfer", "transfer:app", "Send money, and list transfers sent and received."),
     ("refund", "refund:app", "Refund payments that you received."),
-    ("infraction", "infraction:app", "Answer contests of received Pix."),
     ("balance", "statement:balance", "Print the account's balances."),
     ("statement", "statement:statement", "Print the account's history, or write it to a file."),
     ("events", "events:app", "List, show and resend events."),
@@ -45,19 +45,15 @@ FOR_ONE_HOLDER = (
     ("faults", "sandbox:faults_app", "Sandbox: make the network misbehave."),
     ("profile", "profile:app", "Credentials under a name."),
 )
-OPERATORS_VERBS = (
+_FOR_OPERATORS = (
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "Manage holders' OAuth clients."),
     ("key", "holder:key_app", "Manage holders' Pix keys."),
-    ("institution", "institution:app", "Accounts at institutions, over which live mode moves money."),
     ("face", "face:app", "Sandbox: the interfaces of institutions, for their own libraries."),
-    ("case", "proof.case:app", "Show and end differences between the books and the institution or rail."),
-    ("block", "reading.block:app", "Money that institutions keep holders from spending."),
     ("report", "report:app", "List and resolve reports of the rail that wait for an operator."),
     ("person", "reading.person:app", "Personal data, for answering people's requests."),
     ("find", "reading.find:find", "Search all holders for an id, or for orders that the rail has not ended."),
     ("database", "database:app", "Check the service's database."),
-    ("verify", "proof.verify:app", "Prove the books, and print the faults."),
     ("operator", "operator:app", "Operators' access to the console and to holders' resources."),
     ("audit", "audit:app", "What operators did."),
     ("signing-key", "signing_key:app", "Manage the keys that sign tokens, QR codes and webhooks."),
@@ -87,16 +83,19 @@ app = App(
     # How a verb ends is for `main` to say.
     result_action="return_value",
 )
-for _number, (_title, _folder, _verbs) in enumerate(
-    (
-        ("The service", "running", _PARTS),
-        ("For one holder, through the API", "integrator", FOR_ONE_HOLDER),
-        ("For operators, on the database", "operator", OPERATORS_VERBS),
-    )
-):
-    _group = Group(_title, sort_key=_number)
-    for _name, _target, _help in _verbs:
-        app.command(f"pixconnect.cli.{_folder}.{_target}", name=_name, help=_help, group=_group)
+_GROUPS = {
+    "running": Group("The service", sort_key=0),
+    "integrator": Group("For one holder, through the API", sort_key=1),
+    "operator": Group("For operators, on the database", sort_key=2),
+}
+VERBS: Final = (
+    *(Verb("running", name, f"cli.running.{place}", text) for name, place, text in _PARTS),
+    *(Verb("integrator", name, f"cli.integrator.{place}", text) for name, place, text in _FOR_ONE_HOLDER),
+    *(Verb("operator", name, f"cli.operator.{place}", text) for name, place, text in _FOR_OPERATORS),
+    *(verb for feature in list_features() for verb in feature.verbs),
+)
+for _verb in VERBS:
+    app.command(f"pixconnect.{_verb.place}", name=_verb.name, help=_verb.help, group=_GROUPS[_verb.group])
 
 
 # Options common to all verbs stand below the verb's own.

@@ -96,6 +96,16 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     """How often its party may ask for it, where a look costs more than a page."""
 
 
+class OverviewPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the first page."""
+
+    template: str
+    find: Callable[[Visit], Awaitable[object]]
+    """Its template's ``found``; a false one leaves the part out."""
+    is_waiting: bool = False
+    """Whether it is a line of what waits for a person."""
+
+
 class Console:
     """Answers requests; calls ``use`` at each, so that the process can end after a long time without visitors."""
 

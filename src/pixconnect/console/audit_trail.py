@@ -1,22 +1,19 @@
-"""What operators did, and everyone in the console; how the books stand; cases, and transfers that wait for a yes."""
+"""What operators did, and everyone in the console; how the books stand; cases."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from starlette.responses import Response
 
-from pixconnect.console.application import PageRoute
+from pixconnect.console.application import OverviewPart, PageRoute
 from pixconnect.console.forms import read_field
-from pixconnect.console.visit import Visit
+from pixconnect.console.visit import MenuEntry, Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.institutions.outcome import ANSWERS
 from pixconnect.domain.money.adjustment import KINDS, parse_kind
 from pixconnect.domain.proof.case import Evidence, parse_ending_claim
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
@@ -28,7 +25,6 @@ from pixconnect.usecases.proof.case_ending import WantedEnding
 
 PAGE_SIZE: Final = 50
 RUNS_MAX: Final = 14
-APPROVALS_MAX: Final = 100
 FINDINGS_MAX: Final = 50
 """Of one run; the command line prints all of them."""
 _OPERATORS: Final = "the audit is the operators'"
@@ -59,20 +55,20 @@ async def show_case(visit: Visit) -> Response:
 
 
 async def note_case(visit: Visit) -> Response:
-    operator = _begin_act(visit)
+    operator = visit.begin_act(_OPERATORS)
     await case_usecases.note_case(operator, visit.path_id(), read_field(visit.sent, "note"))
     return visit.go(f"/audit/cases/{visit.path_id()}", said="saved")
 
 
 async def close_case(visit: Visit) -> Response:
-    operator = _begin_act(visit)
+    operator = visit.begin_act(_OPERATORS)
     await case_usecases.close_cases(operator, [visit.path_id()], read_field(visit.sent, "reason"))
     return visit.go(f"/audit/cases/{visit.path_id()}", said="saved")
 
 
 async def propose_adjustment(visit: Visit) -> Response:
     """Propose only: what confirms moves money, and is on the command line, by a role that no process of pages has."""
-    operator = _begin_act(visit)
+    operator = visit.begin_act(_OPERATORS)
     wished = WantedAdjustment(
         case_id=visit.path_id(),
         kind=parse_kind(read_field(visit.sent, "kind")),
@@ -86,7 +82,7 @@ async def propose_adjustment(visit: Visit) -> Response:
 
 async def propose_answer(visit: Visit) -> Response:
     """Say what lines of a day are; as of an adjustment, another operator confirms it."""
-    operator = _begin_act(visit)
+    operator = visit.begin_act(_OPERATORS)
     said = [str(value).partition(" ") for value in visit.sent.getlist("line")]
     named = {answer: [line for one, _, line in said if one == answer] for answer in ANSWERS}
     wished = WantedAnswer(
@@ -103,7 +99,7 @@ async def propose_answer(visit: Visit) -> Response:
 
 async def propose_ending(visit: Visit) -> Response:
     """Record how an order ended, identified by operators' file; as for an adjustment, another one confirms it."""
-    operator = _begin_act(visit)
+    operator = visit.begin_act(_OPERATORS)
     wished = WantedEnding(
         case_id=visit.path_id(),
         said=parse_ending_claim(read_field(visit.sent, "said")),
@@ -117,17 +113,6 @@ async def propose_ending(visit: Visit) -> Response:
     )
     await ending_usecases.propose_ending(operator, wished)
     return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
-
-
-async def show_approvals(visit: Visit) -> Response:
-    visit.refuse_holders(_OPERATORS)
-    waiting = await approval_usecases.list_waiting_transfers(visit.context, visit.chosen_id, APPROVALS_MAX)
-    return visit.page("approvals.html", waiting=waiting, now=visit.context.clock.now())
-
-
-async def decide_waiting(visit: Visit, *, is_approved: bool) -> Response:
-    await approval_usecases.decide_transfer(_begin_act(visit), visit.path_id(), is_approved=is_approved)
-    return visit.go("/audit/approvals", said="approved" if is_approved else "not_approved")
 
 
 def _read_cents(visit: Visit, field: str) -> int | None:
@@ -147,21 +132,19 @@ def _read_id(visit: Visit, field: str) -> int | None:
     return number
 
 
-def _begin_act(visit: Visit) -> Operator:
-    """The acting operator of a case, as the audit names them."""
-    visit.refuse_holders(_OPERATORS)
-    if not visit.who.may_act:
-        raise errors.Forbidden("a reader changes nothing")
-    visit.form()
-    return visit.operator.acting_as(visit.who.audit_name)
+async def count_cases(visit: Visit) -> int:
+    """For operators, on the first page."""
+    return 0 if visit.who.kind == "holder" else await case_usecases.count_cases(visit.context)
 
 
-ROUTES: Final = (
-    PageRoute(path="/audit", page=show_audit),
+MENU: Final = (
+    MenuEntry(section="audit", path="/audit/proof", text="Proof of the books"),
+    MenuEntry(section="audit", path="/audit/cases", text="Cases"),
+)
+OVERVIEW: Final = (OverviewPart(template="overview_cases.html", find=count_cases, is_waiting=True),)
+ROUTES: Final = (PageRoute(path="/audit", page=show_audit),)
+PROOF_ROUTES: Final = (
     PageRoute(path="/audit/proof", page=show_proof),
-    PageRoute(path="/audit/approvals", page=show_approvals),
-    PageRoute(path="/audit/approvals/{id}/approve", page=partial(decide_waiting, is_approved=True), method="POST"),
-    PageRoute(path="/audit/approvals/{id}/refuse", page=partial(decide_waiting, is_approved=False), method="POST"),
     PageRoute(path="/audit/cases", page=show_cases),
     PageRoute(path="/audit/cases/{id}", page=show_case),
     PageRoute(path="/audit/cases/{id}/note", page=note_case, method="POST"),

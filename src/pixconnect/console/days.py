@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
+from msgspec import Struct
 from starlette.responses import Response
 
-from pixconnect.console.application import PageRoute
+from pixconnect.console.application import OverviewPart, PageRoute
 from pixconnect.console.forms import read_field
-from pixconnect.console.visit import Visit
+from pixconnect.console.visit import MenuEntry, Visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.certificate import EndingCertificate
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import inquiry
-from pixconnect.usecases.institutions.day import DayLines
+from pixconnect.usecases.institutions.credential import list_ending
+from pixconnect.usecases.institutions.day import AccountDays, DayLines
+from pixconnect.usecases.institutions.figures import count_waiting_transfers
+from pixconnect.usecases.money.unresolved import WaitingCharge, list_late_charges
 
+LATE_SHOWN_MAX: Final = 5
 LINES_MAX: Final = 500
 """More are in the file alone."""
 _OPERATORS: Final = "accounts at institutions are the operators'"
@@ -100,6 +107,43 @@ def _read_name(visit: Visit) -> str:
     return name
 
 
+class AccountsNow(Struct, frozen=True, kw_only=True):
+    """Accounts at institutions on the first page."""
+
+    accounts: Sequence[AccountDays]
+    ending: Sequence[EndingCertificate]
+    late: Sequence[WaitingCharge]
+
+
+async def find_accounts(visit: Visit) -> AccountsNow | None:
+    # In a sandbox there are none.
+    if visit.who.kind == "holder" or visit.parts.is_sandbox or visit.chosen_id is not None:
+        return None
+    context = visit.context
+    return AccountsNow(
+        accounts=await day_usecases.list_accounts_days(context),
+        ending=await list_ending(context.pool, context.clock.real_now()),
+        late=await list_late_charges(context, LATE_SHOWN_MAX),
+    )
+
+
+async def count_waiting_there(visit: Visit) -> int:
+    """Transfers that somebody must approve at their institution, for operators."""
+    return 0 if visit.who.kind == "holder" else await count_waiting_transfers(visit.context)
+
+
+MENU: Final = (
+    MenuEntry(
+        section="account",
+        path="/days",
+        text="Days",
+        is_shown=lambda visit: visit.who.kind != "holder" and not visit.parts.is_sandbox,
+    ),
+)
+OVERVIEW: Final = (
+    OverviewPart(template="overview_waiting_there.html", find=count_waiting_there, is_waiting=True),
+    OverviewPart(template="overview_accounts.html", find=find_accounts),
+)
 ROUTES: Final = (
     PageRoute(path="/days", page=show_days),
     # Before the days, none of which has this name.

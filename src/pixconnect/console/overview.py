@@ -6,19 +6,31 @@ from typing import Final
 
 from starlette.responses import Response
 
-from pixconnect.console.application import PageRoute
+from pixconnect.console.application import OverviewPart, PageRoute
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.institutions.credential import list_ending
-from pixconnect.usecases.money import holder
-from pixconnect.usecases.money.unresolved import list_late_charges
-from pixconnect.usecases.reading import browse, infraction_page
+from pixconnect.feature import gather
+from pixconnect.usecases.money import holder, kept_report, unresolved
+from pixconnect.usecases.reading import browse
 from pixconnect.usecases.reading import overview as overview_usecases
 
 NEWEST_COUNT: Final = 6
 HOLDERS_MAX: Final = 50
-LATE_SHOWN_MAX: Final = 5
+
+
+async def _count_reports(visit: Visit) -> int:
+    return 0 if visit.who.kind == "holder" else sum((await kept_report.count_open(visit.context.pool)).values())
+
+
+async def _count_silent(visit: Visit) -> int:
+    return 0 if visit.who.kind == "holder" else await unresolved.count_silent(visit.context)
+
+
+OVERVIEW: Final = (
+    OverviewPart(template="overview_reports.html", find=_count_reports, is_waiting=True),
+    OverviewPart(template="overview_silent.html", find=_count_silent, is_waiting=True),
+    *gather("overview", OverviewPart),
+)
 
 
 async def show_overview(visit: Visit) -> Response:
@@ -35,23 +47,14 @@ async def show_overview(visit: Visit) -> Response:
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.operator, 0, HOLDERS_MAX)
     holder_ids = [each.id for each, _ in holders] if visit.holder_id is None else [visit.holder_id]
     money = await overview_usecases.read_money(context, viewer, holder_ids)
-    # In a sandbox there are none.
-    shows_days = visit.who.kind != "holder" and not visit.parts.is_sandbox and visit.chosen_id is None
-    accounts = await day_usecases.list_accounts_days(context) if shows_days else []
-    ending = await list_ending(context.pool, context.clock.real_now()) if shows_days else []
-    late = await list_late_charges(context, LATE_SHOWN_MAX if shows_days else 0)
-    contested_count, first_ends_at = await infraction_page.count_unanswered(context, viewer)
+    parts = [(each, found) for each in OVERVIEW if (found := await each.find(visit))]
     return visit.page(
         "overview.html",
         money={each.holder_id: each for each in money},
         is_first_holders=visit.holder_id is None and len(holders) == HOLDERS_MAX,
-        waiting=None if visit.who.kind == "holder" else await overview_usecases.read_waiting_work(context),
-        contested_count=contested_count,
-        first_ends_at=first_ends_at,
+        waiting=[each for each in parts if each[0].is_waiting],
+        others=[each for each in parts if not each[0].is_waiting],
         service=await visit.parts.health.read_health(),
-        accounts=accounts,
-        ending=ending,
-        late=late,
         charges=charges,
         transfers=transfers,
         failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],

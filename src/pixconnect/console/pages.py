@@ -1,10 +1,11 @@
-"""All pages of the console, as one table."""
+"""All pages of the console, and its menu."""
+
+from __future__ import annotations
 
 from typing import Final
 
 from pixconnect.console import (
     audit_trail,
-    days,
     figures,
     finding,
     ledger,
@@ -15,6 +16,8 @@ from pixconnect.console import (
     webhooks,
 )
 from pixconnect.console.application import PageRoute
+from pixconnect.console.visit import MenuEntry, Visit
+from pixconnect.feature import gather
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     *overview.ROUTES,
@@ -23,9 +26,28 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     *ledger.ROUTES,
     *figures.ROUTES,
     *sandbox.ROUTES,
-    *payments.INFRACTION_ROUTES,
     *finding.ROUTES,
-    *days.ROUTES,
     *audit_trail.ROUTES,
+    *gather("pages", PageRoute),
     *signing_in.ROUTES,
+)
+
+
+def _is_for_operators(visit: Visit) -> bool:
+    return visit.who.kind != "holder"
+
+
+MENU: Final[tuple[MenuEntry, ...]] = (
+    MenuEntry(section="payments", path="/charges", text="Charges"),
+    MenuEntry(section="payments", path="/transfers", text="Transfers"),
+    MenuEntry(section="payments", path="/refunds", text="Refunds"),
+    MenuEntry(section="webhooks", path="/events", text="Events"),
+    MenuEntry(section="webhooks", path="/deliveries", text="Deliveries"),
+    MenuEntry(section="webhooks", path="/endpoints", text="Endpoints"),
+    MenuEntry(section="account", path="/ledger", text="Ledger"),
+    MenuEntry(section="account", path="/figures", text="Figures"),
+    MenuEntry(section="account", path="/sandbox", text="Sandbox", is_shown=lambda visit: visit.parts.is_sandbox),
+    MenuEntry(section="account", path="/holders", text="Holders", is_shown=_is_for_operators),
+    MenuEntry(section="account", path="/audit", text="Audit", is_shown=_is_for_operators),
+    *gather("menu", MenuEntry),
 )

@@ -1,4 +1,4 @@
-"""Payments: lists of charges, transfers and refunds, each one with all that happened to it; and what payers contest.
+"""Payments: lists of charges, transfers and refunds, each one with all that happened to it.
 
 Receipts are a page that prints well, and the same as PDF; in Portuguese in either language, since payers get them.
 """
@@ -14,21 +14,17 @@ from typing import Any, Final, Literal, get_args
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.forms import read_field, show_list
+from pixconnect.console.forms import show_list
 from pixconnect.console.visit import Visit
 from pixconnect.domain.due.day_amount import ShownAmount, show_amount
-from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.domain.money.block_report import BLOCK_KINDS
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind, lay_out_receipt, name_file
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.receipt_pdf import write_receipt_pdf
-from pixconnect.usecases.institutions import defence
 from pixconnect.usecases.reading import browse, infraction_page, search, timeline
 from pixconnect.usecases.reading import receipt as receipt_usecases
-from pixconnect.usecases.reading.infraction_page import STATES
 
 _PICTURES_MAX: Final = 128
 
@@ -114,66 +110,4 @@ ROUTES: Final = (
         PageRoute(path=f"/{kind}s/{{id}}/receipt.pdf", page=partial(_save_receipt, kind=kind), is_file=True)
         for kind in _WITH_RECEIPT
     ),
-)
-
-
-async def list_infractions(visit: Visit) -> Response:
-    async def read(wanted: Wanted, after: str | None) -> object:
-        return await infraction_page.browse_infractions(visit.context, visit.viewer, wanted, after)
-
-    return await show_list(visit, "infractions.html", read, statuses=STATES, now=visit.context.clock.now())
-
-
-async def defend_infraction(visit: Visit) -> Response:
-    visit.form()
-    visit.viewer.require("infraction.write")
-    shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
-    visit, contested = visit.about(shown.infraction.holder_id), shown.infraction
-    text = _read_text(visit)
-    # The words stand with the infraction, and end as those do: the audit is for ever.
-    caller, act = visit.act("infraction defend", f"infraction {contested.id}", {"characters": len(text)})
-    await defence.defend(visit.acting, caller, contested.id, text, act)
-    return visit.go(f"/infractions/{contested.id}", said="defended")
-
-
-async def refuse_defence(visit: Visit, refusal: errors.PixConnectError, status: int) -> Response:
-    return await show_infraction(visit, status=status, complaint=str(refusal), typed=_read_text(visit))
-
-
-def _read_text(visit: Visit) -> str:
-    # A browser ends each line of a form with two characters; the institution counts one.
-    return read_field(visit.sent, "text").replace("\r\n", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-async def show_infraction(
-    visit: Visit, *, status: int = 200, complaint: str = "", typed: str | None = None
-) -> Response:
-    shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
-    contested = shown.infraction
-    return visit.page(
-        "infraction.html",
-        status=status,
-        shown=shown,
-        contested=contested,
-        complaint=complaint,
-        typed=typed,
-        may_answer=visit.who.may_act and visit.viewer.may("infraction.write"),
-        curl=f'curl -s {visit.parts.api_url}/v1/connect/infraction/id/{contested.id} -H "Authorization: Bearer $TOKEN"',
-        cli=f"pixconnect infraction show {contested.id}",
-    )
-
-
-async def list_blocks(visit: Visit) -> Response:
-    """Blocks at institutions, and their reasons: for operators, and holders are not warned."""
-    visit.refuse_holders("these pages are for operators")
-    kinds = tuple(kind for kind in BLOCK_KINDS if kind in visit.request.query_params.getlist("kind"))
-    page = await infraction_page.browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)
-    return visit.page("blocks.html", page=page, kinds=BLOCK_KINDS, chosen=kinds)
-
-
-INFRACTION_ROUTES: Final = (
-    PageRoute(path="/infractions", page=list_infractions, may_be_old=True),
-    PageRoute(path="/infractions/{id}", page=show_infraction),
-    PageRoute(path="/infractions/{id}/defend", page=defend_infraction, method="POST", refused=refuse_defence),
-    PageRoute(path="/blocks", page=list_blocks, may_be_old=True),
 )

@@ -61,6 +61,14 @@ class Assets:
         return self._answers.get(name)
 
 
+class MenuEntry(Struct, frozen=True, kw_only=True):
+    section: Literal["payments", "webhooks", "account", "audit"]
+    path: str
+    text: str
+    """English: each language translates it."""
+    is_shown: Callable[[Visit], bool] = lambda _visit: True
+
+
 class ConsoleParts(Struct, frozen=True, kw_only=True):
     context: Context
     """With the service's rights: reads, and holders' own acts."""
@@ -84,6 +92,7 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     api_url: str
     auth_url: str
     version: str
+    menu: Sequence[MenuEntry]
     trusted_proxies: Sequence[Network]
     standby: Standby | None = None
     """From which lists, searches, figures and files are read; ``None`` where there is none."""
@@ -160,6 +169,9 @@ class Visit(Struct, frozen=True, kw_only=True):
         peer = self.request.client.host if self.request.client else ""
         return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
 
+    def menu(self, section: str) -> list[MenuEntry]:
+        return [entry for entry in self.parts.menu if entry.section == section and entry.is_shown(self)]
+
     def refuse_holders(self, reason: str) -> None:
         """Refuse a page about all holders, which is for operators alone."""
         if self.who.kind == "holder":
@@ -221,6 +233,14 @@ class Visit(Struct, frozen=True, kw_only=True):
     def acting(self) -> Context:
         """The context of use cases that record their act themselves: on connections that may write the audit."""
         return msgspec.structs.replace(self.context, pool=self.operator.pool)
+
+    def begin_act(self, reason: str) -> Operator:
+        """The operator who acts by a form, as the audit names them; ``reason`` tells holders why they may not."""
+        self.refuse_holders(reason)
+        if not self.who.may_act:
+            raise errors.Forbidden("a reader changes nothing")
+        self.form()
+        return self.operator.acting_as(self.who.audit_name)
 
     def act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> tuple[Caller, Act]:
         """Who acts on a holder's things, and the audit's record of the act.

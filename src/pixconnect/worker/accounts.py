@@ -24,15 +24,15 @@ from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
-from pixconnect.domain.institutions.rail_memory import RailMemory
 from pixconnect.domain.institutions.sweep import Pace
 from pixconnect.domain.institutions.webhook import APART_S
-from pixconnect.domain.money.rail import Rail, RailUnavailable
+from pixconnect.domain.money.rail import RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.institutions import account_figures as figures_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.meter import Gauge
 from pixconnect.usecases.institutions.contest import follow_contests
 from pixconnect.usecases.institutions.credential import note_certificates
 from pixconnect.usecases.institutions.day_file import read_day_files
@@ -51,6 +51,7 @@ from pixconnect.usecases.money.pending_call import go_on
 from pixconnect.usecases.money.settlement import Fence
 from pixconnect.usecases.proof.comparison import BalanceComparisons
 from pixconnect.worker.leases import LeaseLost, SlotLeases
+from pixconnect.worker.parts import MemberRow, OpenRail
 
 READ_EVERY_S: Final = 60.0
 SETTLE_EVERY_S: Final = 300.0
@@ -156,7 +157,6 @@ AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
 ORDERS_MAX: Final = 16
 """Orders moved at once over one account: they are sent side by side."""
 
-OpenRail = Callable[[OpenAccount, RailMemory], Rail]
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last argument has the paces to read because the institution called."""
 
@@ -168,12 +168,15 @@ class AccountReaders:
     """Tasks for each account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
 
     def __init__(
-        self, context: Context, leases: SlotLeases, open_rail: OpenRail, balances: AccountBalances | None = None
+        self,
+        context: Context,
+        leases: SlotLeases,
+        open_rail: OpenRail,
     ) -> None:
         self._context = context
         self._leases = leases
         self._open_rail = open_rail
-        self._balances = AccountBalances() if balances is None else balances
+        self.balances = AccountBalances()
         self._comparisons = BalanceComparisons()
         self._settling = LineSettling()
         self._says_none = False
@@ -215,7 +218,7 @@ class AccountReaders:
                 name = f"account {account_id}: {do.__name__}"
                 self._tasks[account_id, do] = asyncio.create_task(self._keep(account_id, do), name=name)
         # Who has an account no more says nothing of it.
-        self._balances.drop_others({account.name for account in accounts if account.state == "active"})
+        self.balances.drop_others({account.name for account in accounts if account.state == "active"})
         for account in accounts:
             if account.state != "active":
                 context = at_account(self._context, account, self._context.rail)
@@ -228,7 +231,7 @@ class AccountReaders:
         if account.may_receive:
             work = (*work, self._comparisons.compare)
         # What may not leave needs no balance.
-        return (*work, self._balances.watch) if account.state == "active" else work
+        return (*work, self.balances.watch) if account.state == "active" else work
 
     async def _keep(self, account_id: int, do: LookAfter) -> None:
         institutions = self._context.institutions
@@ -349,3 +352,18 @@ def _choose_work(account: InstitutionAccount) -> tuple[LookAfter, ...]:
         send_defences,
         move_orders if account.state == "active" else ask_about_orders,
     )
+
+
+# fmt: off
+_BALANCE: Final = Gauge[AccountReaders]("pixconnect_institution_balance_cents", ("institution",),
+    "An institution's last reported balance of an account, while orders wait to leave it; only of institutions "
+        "with a balance, and read at most once a minute.",
+    lambda readers: dict(readers.balances.cents))
+# fmt: on
+MEMBERS: Final = (
+    MemberRow(
+        name="accounts",
+        make=lambda parts, leases, _place: AccountReaders(parts.context, leases, parts.open_account_rail),
+        gauges=(_BALANCE,),
+    ),
+)

@@ -1,4 +1,4 @@
-"""Chores that come again and again: tallies of lists, chains and heads, cases, partitions, texts, keys, endpoints."""
+"""Chores that come again and again: tallies of lists, partitions, texts, keys, endpoints, and those of features."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.simulation.sandbox_control import SandboxUnavailable
+from pixconnect.feature import gather
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.usecases.frame.chore import Chore
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import signing_key as signing_key_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming as incoming_usecases
-from pixconnect.usecases.proof import case as case_usecases
-from pixconnect.usecases.proof import chain as chain_usecases
-from pixconnect.usecases.proof.chain import AUDIT_CHAINED_MAX, CHAINED_MAX
 from pixconnect.usecases.reading import search as search_usecases
-from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
@@ -36,19 +34,16 @@ PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
 FORGET_EVERY_S: Final = 3600.0
 RESUME_EVERY_S: Final = 1.0
-CHAIN_EVERY_S: Final = 20.0
-HEADS_EVERY_S: Final = 86_400.0
-CASES_EVERY_S: Final = 60.0
-ALARMS_EVERY_S: Final = 20.0
 LIMITS_EVERY_S: Final = 60.0
 SWEEP_EVERY_S: Final = 300.0
 REST_TIMES: Final = 2
-"""Rows from before an upgrade are chained with pauses of this many times a batch's duration; so are texts swept."""
+"""Texts are swept with pauses of this many times a batch's duration."""
 APART_S: Final = 0.2
 """Between the first rounds of two chores."""
 AGAIN_AFTER_S: Final = 1.0
 """Until a round that could not be done is tried again: twice as long each time, at most the chore's own interval."""
 
+_CHORES: Final = gather("chores", Chore)
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailable)
 _log = structlog.get_logger(__name__)
 
@@ -90,15 +85,10 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
                 ("fold", fold, FOLD_EVERY_S),
                 ("resume", resume, RESUME_EVERY_S),
                 ("clock", partial(_agree, context), AGREE_EVERY_S),
-                ("chain", partial(_chain, context, chain_usecases.chain_entries, CHAINED_MAX), CHAIN_EVERY_S),
-                ("audit", partial(_chain, context, chain_usecases.chain_audit, AUDIT_CHAINED_MAX), CHAIN_EVERY_S),
-                # Also when a worker starts: one that is started each night would never log them otherwise.
-                ("heads", partial(_log_heads, context), HEADS_EVERY_S),
-                ("alarms", partial(alarm_usecases.look_for_alarms, context), ALARMS_EVERY_S),
-                ("cases", partial(case_usecases.look_for_cases, context), CASES_EVERY_S),
                 ("limits", partial(holder_usecases.act_on_waiting_limits, context), LIMITS_EVERY_S),
                 ("texts", partial(_sweep, context), SWEEP_EVERY_S),
                 ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
+                *((chore.name, partial(chore.run, context), chore.every_s) for chore in _CHORES),
             )
         ):
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))
@@ -110,25 +100,11 @@ async def _agree(context: Context) -> None:
         await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
 
 
-async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], count_max: int) -> float | None:
-    began_s = context.clock.monotonic_s()
-    # A full batch means that there are more, as after an upgrade: what callers want goes on between them.
-    if await chain(context) < count_max:
-        return None
-    return REST_TIMES * (context.clock.monotonic_s() - began_s)
-
-
 async def _sweep(context: Context) -> float | None:
     began_s = context.clock.monotonic_s()
     if not await partition_usecases.sweep_texts(context):
         return None
     return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
-
-
-async def _log_heads(context: Context) -> None:
-    # A sandbox's history proves nothing to others, and its terminal is for people.
-    if context.sandbox_control is None:
-        await chain_usecases.log_heads(context)
 
 
 async def _repeat(

@@ -48,7 +48,7 @@ EARLY_S: Final = 0.01
 
 
 class Poller(IntEnum):
-    """The pollers, in the order in which they wake."""
+    """The worker's own pollers, in the order in which they wake; members that features add follow."""
 
     DELIVERIES = 0
     ORDERS = 1
@@ -56,11 +56,9 @@ class Poller(IntEnum):
     POSITIONS = 3
     LEASES = 4
     CHORES = 5
-    LOTS = 6
-    DEFENCES = 7
 
 
-def until_beat(every_s: float, looker: Poller, now_s: float) -> float:
+def until_beat(every_s: float, looker: int, now_s: float) -> float:
     """Seconds until a looker's next beat, which comes ``every_s``: not less than ``EARLY_S``; ``now_s`` is monotonic."""
     return every_s - (now_s + EARLY_S - looker * APART_S) % every_s + EARLY_S
 
@@ -68,7 +66,7 @@ def until_beat(every_s: float, looker: Poller, now_s: float) -> float:
 class Rest:
     """Longer from look to look while nothing is found, so that a service without work hardly wakes up."""
 
-    def __init__(self, shortest_s: float, longest_s: float, looker: Poller) -> None:
+    def __init__(self, shortest_s: float, longest_s: float, looker: int) -> None:
         self._shortest_s = shortest_s
         self._longest_s = longest_s
         self._next_s = shortest_s

@@ -13,7 +13,8 @@ from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.standard.charge_lot import ItemKey
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.lot import do_due_items
-from pixconnect.worker.leases import Member, Poller, Rest, SlotLeases
+from pixconnect.worker.leases import Member, Rest, SlotLeases
+from pixconnect.worker.parts import MemberRow
 
 BATCH_MAX: Final = 256
 """Charges at once."""
@@ -33,12 +34,11 @@ _log = structlog.get_logger(__name__)
 class LotWorker(Member):
     """Executes the requests for each charge of a lot."""
 
-    def __init__(self, context: Context, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
+    def __init__(self, context: Context, leases: SlotLeases, place: int) -> None:
         self._context = context
         self._leases = leases
-        self._batch_max = batch_max
         self._has_news = asyncio.Event()
-        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, Poller.LOTS)
+        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, place)
         # In memory alone: after a takeover the next worker tries at once, which does no harm.
         self._resting_until_s: dict[ItemKey, float] = {}
         leases.add(self)
@@ -54,7 +54,7 @@ class LotWorker(Member):
                 await asyncio.sleep(PAUSE_S)
                 continue
             # A full batch may have left something: then it looks again at once.
-            if done_count < self._batch_max:
+            if done_count < BATCH_MAX:
                 rest_s = self._rest.after(self._context.clock.monotonic_s(), has_found=done_count > 0)
                 await wait_for(self._has_news, rest_s)
 
@@ -65,10 +65,13 @@ class LotWorker(Member):
             return 0
         now_s = self._context.clock.monotonic_s()
         self._resting_until_s = {key: until_s for key, until_s in self._resting_until_s.items() if until_s > now_s}
-        done_count, failed = await do_due_items(self._context, slots, self._batch_max, self._resting_until_s.keys())
+        done_count, failed = await do_due_items(self._context, slots, BATCH_MAX, self._resting_until_s.keys())
         self._resting_until_s |= dict.fromkeys(failed, now_s + TRY_AGAIN_AFTER_S)
         return done_count
 
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         if not only_orders and not only_deliveries:
             self._has_news.set()
+
+
+MEMBERS: Final = (MemberRow(name="lots", make=lambda parts, leases, place: LotWorker(parts.context, leases, place)),)

@@ -30,11 +30,11 @@ from pixconnect.usecases.institutions.credential import (
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import NO_LIMITS, make_owner, open_shop
 from support.account_there import make_account, make_papers
 from support.failure_page import quoted
 from support.fake_institution import FakeInstitution, a_description
+from support.health import check_accounts
 from support.operators import as_operator
 from support.records import a_new_holder
 from support.service import Service

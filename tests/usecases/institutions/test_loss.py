@@ -16,9 +16,9 @@ from pixconnect.usecases.institutions.loss import list_lost, recover_account
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.institutions.statement_sweep import note_listed
 from pixconnect.usecases.institutions.sweep import sweep_due
-from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import Shop, open_banco, open_shop
 from support.fake_institution import FakeInstitution
+from support.health import check_accounts
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import Service, open_watched_pool

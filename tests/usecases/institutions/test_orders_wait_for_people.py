@@ -9,12 +9,12 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import order as order_store
-from pixconnect.usecases.money.unresolved import read_waiting
+from pixconnect.usecases.money.unresolved import count_silent
 from pixconnect.usecases.reading.receipt import read_parties
-from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import Shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
+from support.health import check_accounts
 from support.service import Service, read_funds
 
 
@@ -54,7 +54,7 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     assert (seen.waiting.waits_for, seen.view.transfer.status) == ("approval", "PROCESSING")
     assert await read_funds(shop.live, shop.house) == (600, 400)
     # Nobody is silent; a day later somebody should look.
-    assert (await read_waiting(shop.live.context)).silent_count == 0
+    assert await count_silent(shop.live.context) == 0
     assert len(await order_store.list_waiting_since(shop.live.context.pool, 10)) == 1
     shop.live.clock.advance(days=1, minutes=5)
     with pytest.raises(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 
 import asyncpg
@@ -19,12 +18,11 @@ from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import order_figures as order_figures_store
+from pixconnect.usecases.frame.problem import check_problems
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money import unresolved
-from pixconnect.usecases.money.approval import decide_transfer, list_waiting_transfers
+from pixconnect.usecases.money.approval import PROBLEMS, decide_transfer, list_waiting_transfers
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading.receipt import read_parties
-from pixconnect.usecases.running.health import check_rail
 from support.books import check_books
 from support.operators import as_operator, execute
 from support.records import outside_party
@@ -278,8 +276,7 @@ async def test_it_is_counted_and_dated(service: Service, payer: Caller) -> None:
     sent = await send(service, payer)
     assert await approval_store.measure_awaited(pool, 10) == (1, sent.created_at)
     assert await order_figures_store.read_all(pool, service.clock.now(), 10) == {}
-    read_waiting = partial(unresolved.read_waiting, service.context)
-    await check_rail(service.context.rail, read_waiting)
+    await check_problems(service.context, PROBLEMS)
     service.clock.advance(hours=1)
     with pytest.raises(errors.ServiceUnavailable, match="1 transfer has waited for an operator's yes for over 1 h"):
-        await check_rail(service.context.rail, read_waiting)
+        await check_problems(service.context, PROBLEMS)

@@ -16,10 +16,10 @@ from pixconnect.usecases.money.charge_change import CHANGE_CALLS, change_there
 from pixconnect.usecases.money.charge_opening import OPENING_CALLS
 from pixconnect.usecases.money.pending_call import RefusedByInstitution, go_on
 from pixconnect.usecases.money.unresolved import list_late_charges
-from pixconnect.usecases.running.health import check_accounts
 from pixconnect.usecases.standard import charge as standard_charge
 from support.account_shop import Shop, lost_at_the_answer
 from support.books import check_books
+from support.health import check_accounts
 from support.operators import as_operator
 
 SILENT: OpeningAnswer = UnknownOutcome(reason="silence")

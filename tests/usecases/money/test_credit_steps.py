@@ -89,13 +89,13 @@ async def test_a_held_charge_does_not_expire_and_one_that_is_free_again_does(ser
     await take(service, accepted(report))
     service.clock.advance(days=2)
     assert await expire(service) == 0
-    assert await clock_store.find_first_due(service.context.pool) is None
-    assert await clock_store.find_last_due(service.context.pool, service.clock.now()) is None
+    assert await clock_store.find_first_due(service.context.pool, ()) is None
+    assert await clock_store.find_last_due(service.context.pool, (), service.clock.now()) is None
     await take(service, cancelled(report))
     transfer = await transfer_of(service, caller, report)
     assert (transfer.status, transfer.outcome_code) == ("ERROR", "CREDIT_CANCELLED")
     assert "(AB03): The payment did not settle in time." in (transfer.outcome_reason or "")
-    assert await clock_store.find_first_due(service.context.pool) == charge.expires_at
+    assert await clock_store.find_first_due(service.context.pool, ()) == charge.expires_at
     assert await expire(service) == 1
     assert (await charge_now(service, caller, charge)).status == "EXPIRED"
     assert (await event_names(service))[-2:] == ["transfer.in.error", "qrcode.expired"]

@@ -19,7 +19,7 @@ from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.usecases.money.unresolved import list_unresolved, read_waiting
+from pixconnect.usecases.money.unresolved import count_silent, list_unresolved
 from pixconnect.usecases.reading import statement as statement_usecases
 from support.books import check_books
 from support.postgres import Addresses
@@ -402,13 +402,13 @@ async def test_after_a_lost_answer_it_is_left_alone(mute: Service, make: MakeOrd
         mute.clock.advance(hours=1)
     assert (order.sent_count(mute), mute.rail.queried) == (1, [])
     assert (await ledger_usecases.read_balance(mute.context, caller)).reserved_cents == 400
-    assert (await read_waiting(mute.context)).silent_count == 1
+    assert await count_silent(mute.context) == 1
     ((unresolved, _),) = await list_unresolved(mute.context, timedelta(seconds=60), None, None)
     assert (unresolved.name, unresolved.asked_count) == (order.name, 0)
     # Only a report ends it.
     await take_reports(mute.context, [settled(order, order.told)])
     assert (await order.now(mute)).settled_at is not None
-    assert (await read_waiting(mute.context)).silent_count == 0
+    assert await count_silent(mute.context) == 0
     await check_books(mute)
 
 

@@ -10,7 +10,7 @@ from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
-from pixconnect.usecases.money.unresolved import RailWaiting, list_accepted, list_unresolved, read_waiting
+from pixconnect.usecases.money.unresolved import count_accepted, count_silent, list_accepted, list_unresolved
 from support.postgres import Addresses
 from support.records import outside_party
 from support.service import Service, accepted, credit_report, held, send_out
@@ -47,16 +47,16 @@ async def test_refunds_are_shown_like_transfers_and_both_are_counted(service: Se
     ((_, ordered),) = await list_unresolved(service.context, timedelta(0), None, refund.return_id)
     assert isinstance(ordered, Refund)
     assert ordered.return_id == refund.return_id
-    assert await read_waiting(service.context) == RailWaiting(reports_count=0, silent_count=2)
+    assert await count_silent(service.context) == 2
 
 
 async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: Service, caller: Caller) -> None:
     report = credit_report(service)
     await receive_credit(service.context, accepted(report))
     service.clock.advance(seconds=59)
-    assert (await read_waiting(service.context)).accepted_count == 0
+    assert await count_accepted(service.context) == 0
     service.clock.advance(seconds=1)
-    assert (await read_waiting(service.context)).accepted_count == 1
+    assert await count_accepted(service.context) == 1
     silent_for, name = timedelta(seconds=60), report.end_to_end_id
     [found] = await list_accepted(service.context, silent_for, caller.holder_id, name)
     assert (found.end_to_end_id, found.status) == (name, "PROCESSING")
@@ -64,7 +64,7 @@ async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: 
     assert await list_accepted(service.context, silent_for, None, "E" + "0" * 31) == []
     assert await list_accepted(service.context, timedelta(seconds=61), None, None) == []
     await receive_credit(service.context, report)
-    assert (await read_waiting(service.context)).accepted_count == 0
+    assert await count_accepted(service.context) == 0
     assert await list_accepted(service.context, timedelta(0), None, None) == []
 
 
@@ -72,10 +72,10 @@ async def test_a_suspect_payment_is_counted_once_its_time_is_over(service: Servi
     report = held(credit_report(service))
     await receive_credit(service.context, report)
     service.clock.advance(hours=71)
-    assert (await read_waiting(service.context)).accepted_count == 0
+    assert await count_accepted(service.context) == 0
     assert await list_accepted(service.context, timedelta(seconds=60), None, None) == []
     service.clock.advance(hours=1, seconds=61)
-    assert (await read_waiting(service.context)).accepted_count == 1
+    assert await count_accepted(service.context) == 1
     assert len(await list_accepted(service.context, timedelta(seconds=60), None, None)) == 1
 
 
@@ -88,7 +88,7 @@ async def test_an_order_without_a_transfer_is_shown(service: Service, caller: Ca
     finally:
         await owner.close()
     await service.work(seconds=61)
-    assert (await read_waiting(service.context)).silent_count == 1
+    assert await count_silent(service.context) == 1
     ((_, ordered),) = await list_unresolved(service.context, timedelta(seconds=60), None, None)
     assert ordered is None
     assert len(service.rail.orders) == 1, "what is not there is not sent again"

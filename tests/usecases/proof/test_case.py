@@ -19,7 +19,7 @@ from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses, as_owner, make_live
-from support.service import open_service
+from support.service import Service, open_service
 from support.statement_files import make_ofx, make_ofx_line
 
 DAY = date(2026, 7, 1)
@@ -198,3 +198,12 @@ async def test_an_operators_word_holds_for_the_amount_that_it_was_about(shop: Sh
     ):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError):
             await shop.live.execute_as_owner(statement)
+
+
+async def test_a_kept_report_is_not_counted_again_as_a_case(service: Service) -> None:
+    assert await case_usecases.count_cases(service.context) == 0
+    assert await service.fetch(
+        "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()), ('report', 'b', 'x', now()) "
+        "returning id"
+    )
+    assert await case_usecases.count_cases(service.context) == 1

@@ -48,13 +48,3 @@ async def test_nobody_sees_money_that_is_not_theirs(service: Service, caller: Ca
     assert [each.holder_id for each in await overview.read_money(service.context, own, both)] == [caller.holder_id]
     blind = Viewer(holder_id=None, scopes=frozenset({"charge.read"}))
     assert await overview.read_money(service.context, blind, both) == []
-
-
-async def test_what_waits_for_people_is_counted(service: Service, caller: Caller) -> None:
-    assert not await overview.read_waiting_work(service.context)
-    assert await service.fetch(
-        "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()), ('report', 'b', 'x', now()) "
-        "returning id"
-    )
-    waiting = await overview.read_waiting_work(service.context)
-    assert (bool(waiting), waiting.cases_count, waiting.reports_count) == (True, 1, 0)

@@ -202,7 +202,7 @@ async def test_another_holders_is_absent_and_scopes_hide(service: Service, calle
         await timeline.read_timeline(service.context, _viewer(caller, "transfer.read"), "charge", charge.id)
     found = await timeline.read_timeline(service.context, _viewer(caller, "charge.read"), "charge", charge.id)
     assert _told(found) == [("state", "charge", "PENDING"), ("state", "charge", "APPROVED")]
-    assert found.hidden == ("transfer.read", "refund.read", "infraction.read", "ledger.read", "webhook.read")
+    assert found.hidden == ("transfer.read", "refund.read", "ledger.read", "webhook.read", "infraction.read")
 
 
 async def test_a_delivery_says_what_holds_it_back_and_its_headers(service: Service, caller: Caller) -> None:

@@ -16,10 +16,11 @@ from pixconnect.api.docs.records import describe_fields
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import SettledReport
 from pixconnect.foundation.pool import open_pool
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.problem import counted, find_problems
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.usecases.money.unresolved import RailWaiting, read_waiting
 from pixconnect.usecases.running import health
 from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks, watch_health
 from pixconnect.usecases.running.standby import Standby
@@ -177,47 +178,49 @@ async def test_webhooks_are_well_while_nothing_waits_for_over_a_minute(age_s: in
 
 
 @pytest.mark.parametrize(
-    ("reports_count", "silent_count", "accepted_count", "error"),
+    ("counts", "error"),
     [
-        (0, 0, 0, None),
-        (1, 0, 0, "1 report waits for an operator"),
-        (2, 0, 0, "2 reports wait for an operator"),
-        (0, 1, 0, "1 order has been silent for over 60 s"),
-        (2, 10, 0, "2 reports wait for an operator; 10 orders have been silent for over 60 s"),
-        (0, 0, 1, "1 payment was accepted over 60 s ago and not settled"),
-        (0, 1, 2, "1 order has been silent for over 60 s; 2 payments were accepted over 60 s ago and not settled"),
+        ((0, 0), None),
+        ((1, 0), "1 report waits for an operator"),
+        ((2, 0), "2 reports wait for an operator"),
+        ((2, 10), "2 reports wait for an operator; 10 orders have been silent for over 60 s"),
     ],
 )
-async def test_what_a_person_must_see_of_the_rail_degrades_it(
-    reports_count: int, silent_count: int, accepted_count: int, error: str | None
-) -> None:
-    async def read_waiting() -> RailWaiting:
-        return RailWaiting(reports_count=reports_count, silent_count=silent_count, accepted_count=accepted_count)
+async def test_what_a_person_must_see_of_the_rail_degrades_it(counts: tuple[int, int], error: str | None) -> None:
+    async def count_reports(_: object) -> int:
+        return counts[0]
 
-    check = partial(check_rail, FakeRail(), read_waiting)
+    async def count_silent(_: object) -> int:
+        return counts[1]
+
+    problems = (
+        counted("rail", count_reports, "report waits", "reports wait", "for an operator"),
+        counted("rail", count_silent, "order has", "orders have", "been silent for over 60 s"),
+    )
+    check = partial(check_rail, FakeRail(), partial(find_problems, cast("Context", None), problems))
     found = await HealthWatch({"database": fine, "rail": check}, SystemClock()).read_health()
     assert (found.status, found.checks["rail"].error) == ("degraded" if error else "healthy", error)
 
 
 async def test_a_rail_that_is_away_hides_no_report() -> None:
-    async def read_waiting() -> RailWaiting:
-        return RailWaiting(reports_count=1, silent_count=0)
+    async def find_waiting() -> list[str]:
+        return ["1 report waits for an operator"]
 
     rail = FakeRail()
     rail.is_reachable = False
     with pytest.raises(errors.ServiceUnavailable) as raised:
-        await check_rail(rail, read_waiting)
+        await check_rail(rail, find_waiting)
     assert raised.value.message == "the rail cannot be reached; 1 report waits for an operator"
 
 
 async def test_where_there_is_no_rail_health_says_so() -> None:
-    async def read_waiting() -> RailWaiting:
-        return RailWaiting(reports_count=0, silent_count=0)
+    async def find_waiting() -> list[str]:
+        return []
 
     with pytest.raises(
         errors.ServiceUnavailable, match=r"^no rail is configured: payments are impossible in both directions$"
     ):
-        await check_rail(NoRail(), read_waiting, has_rail=False)
+        await check_rail(NoRail(), find_waiting, has_rail=False)
 
 
 async def test_a_doubtful_setting_degrades_health_and_is_told_to_operators_only(database: Addresses) -> None:
@@ -240,15 +243,15 @@ async def test_a_doubtful_setting_degrades_health_and_is_told_to_operators_only(
 
 
 async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:
-    async def read_waiting() -> RailWaiting:
+    async def find_waiting() -> list[str]:
         raise ConnectionRefusedError
 
-    await check_rail(FakeRail(), read_waiting)
+    await check_rail(FakeRail(), find_waiting)
 
 
 async def test_a_report_that_waits_degrades_health_until_it_is_closed(database: Addresses) -> None:
     async with open_service(database) as service:
-        check = partial(check_rail, service.rail, partial(read_waiting, service.context))
+        check = watch_health(service.context, cast("Keyring", service.context.signer))._checks["rail"]
         await check()
         unknown = SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
         await take_reports(service.context, [unknown])

@@ -8,7 +8,9 @@ from msgspec import Meta, Struct
 
 from pixconnect.api.frame import paging
 from pixconnect.api.frame.envelope import Amount, Id, Instant, Listing, ListQuery, clamp_cents
-from pixconnect.api.frame.operation import Nothing, Request, Services
+from pixconnect.api.frame.operation import Nothing, Request, Section, Services
+from pixconnect.api.frame.operation import Operation as Row
+from pixconnect.api.frame.routing import ID, NONE
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money.block_report import InfractionReason, InfractionReport, InfractionState, Situation
 from pixconnect.domain.money.infraction import DefenceState
@@ -253,3 +255,22 @@ def _show_report(told: InfractionReport) -> SandboxInfraction:
         status=_STATUSES[told.state],
         respond_by=format_instant(told.respond_by),
     )
+
+
+# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# fmt: off
+SECTIONS: Final = (
+    Section(
+        title="Infractions",
+        text="Pix that somebody contests: what your institution has blocked and decided, and how you answer it.",
+        operations=(
+            Row("list_infractions", "GET", "/v1/connect/infraction/list", "infraction.read",
+                NONE, InfractionListQuery, Nothing, Listing[Infraction], list_infractions),
+            Row("get_infraction_by_id", "GET", "/v1/connect/infraction/id/{id}", "infraction.read",
+                ID, Nothing, Nothing, Infraction, get_infraction_by_id),
+            Row("defend_infraction", "POST", "/v1/connect/infraction/id/{id}/defence", "infraction.write",
+                ID, Nothing, DefenceRequest, Infraction, defend_infraction),
+        ),
+    ),
+)
+# fmt: on

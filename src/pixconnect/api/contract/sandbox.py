@@ -16,7 +16,7 @@ from pixconnect.api.frame.envelope import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, I
 from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
-from pixconnect.domain.identity.access import Scope
+from pixconnect.domain.identity.access import ScopeName
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.refund import RefundReason
@@ -184,7 +184,7 @@ class HolderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The owner's CPF or CNPJ, without a mask."""
     balance: Amount | None = None
     """The initial balance of the account; none if omitted."""
-    scopes: Annotated[list[Scope], Meta(min_length=1)] | None = None
+    scopes: Annotated[list[ScopeName], Meta(min_length=1)] | None = None
     """Its client's scopes; all of them if left out."""
 
 

@@ -5,46 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
-
 from pixconnect.api.docs.examples import example_of_event
 from pixconnect.api.docs.records import Schema, described, to_schema, typed
-from pixconnect.domain.frame.event import (
-    EVENT_FACTS,
-    AdjustmentPayload,
-    ChargePayload,
-    DivergencePayload,
-    EventName,
-    InfractionPayload,
-    MovementPayload,
-    RefundPayload,
-    TransferPayload,
-)
+from pixconnect.domain.frame.event import EVENT_FACTS, FAMILIES, EventFamily, EventName
+from pixconnect.feature import gather
 
-
-class EventFamily(Struct, frozen=True, kw_only=True):
-    prefix: str
-    """What their names begin with."""
-    schema: str
-    """The name of the whole event's schema."""
-    payload: type
-    resource: str | None
-    """The name of the schema of the thing that the event concerns, with its status; ``None`` if callers read none."""
-
-    @property
-    def names(self) -> list[EventName]:
-        return [name for name in EVENT_FACTS if name.startswith(self.prefix)]
-
-
-_FAMILIES: Final = (
-    EventFamily(prefix="qrcode.", schema="ChargeEvent", payload=ChargePayload, resource="Charge"),
-    EventFamily(prefix="transfer.", schema="TransferEvent", payload=TransferPayload, resource="Transfer"),
-    EventFamily(prefix="refund.", schema="RefundEvent", payload=RefundPayload, resource="Refund"),
-    EventFamily(prefix="movement.", schema="MovementEvent", payload=MovementPayload, resource=None),
-    EventFamily(prefix="charge.", schema="DivergenceEvent", payload=DivergencePayload, resource="Transfer"),
-    EventFamily(prefix="adjustment.", schema="AdjustmentEvent", payload=AdjustmentPayload, resource=None),
-    EventFamily(prefix="infraction.", schema="InfractionEvent", payload=InfractionPayload, resource="Infraction"),
-)
+_FAMILIES: Final = (*FAMILIES, *gather("event_families", EventFamily))
 PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 
 # A tag apart from that of the operations on webhooks: generators write a file for each tag, once for operations and once for

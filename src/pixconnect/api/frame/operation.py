@@ -26,7 +26,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.errors import PixConnectError
 from pixconnect.domain.frame.money import show_reais
 from pixconnect.domain.frame.rate import RatePolicy
-from pixconnect.domain.identity.access import Caller, Network, Scope
+from pixconnect.domain.identity.access import Caller, Network, ScopeName
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation import logging as our_logging
@@ -99,7 +99,7 @@ BodyT = TypeVar("BodyT")
 AnswerT = TypeVar("AnswerT")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-NeededScope = Scope | Literal["any"]
+NeededScope = ScopeName | Literal["any"]
 """The permission that a token needs; ``any`` valid token has it."""
 
 

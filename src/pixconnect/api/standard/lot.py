@@ -15,13 +15,14 @@ from typing import Annotated, Final, Literal, cast, get_args
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-from pixconnect.api.frame.operation import Reply, Services
+from pixconnect.api.frame.operation import Nothing, Reply, Services
 from pixconnect.api.standard import charge_body, frame
 from pixconnect.api.standard.charge_body import ChargePatch, ChargePut
 from pixconnect.api.standard.charge_records import Txid
 from pixconnect.api.standard.due_records import CobVRevisada, CobVSolicitada
 from pixconnect.api.standard.frame import Asked, Body, Parametros, PeriodQuery, refusing_repeated
-from pixconnect.api.standard.problem import ProblemaDoItem, describe_rows
+from pixconnect.api.standard.frame import StandardOperation as Row
+from pixconnect.api.standard.problem import ProblemaDoItem, Types, describe_rows
 from pixconnect.api.standard.violations import TXID, Members, Violations, list_members
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
@@ -357,3 +358,20 @@ def _show_item(item: ShownItem) -> ItemDoLote:
         status=_SHOWN[item.status],
         problema=describe_rows(item.refusal) if item.refusal is not None else None,
     )
+
+
+_LOTE: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVOperacaoInvalida")
+_LOTE_ASKED: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVConsultaInvalida")
+# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# fmt: off
+OPERATIONS: Final = (
+    Row("lotecobv.criar", "PUT", "/lotecobv/{id}", "lotecobv.write", _LOTE,
+        Nothing, LoteCobVSolicitado, 202, Nothing, put_lot, BODY_MAX),
+    Row("lotecobv.revisar", "PATCH", "/lotecobv/{id}", "lotecobv.write", _LOTE,
+        Nothing, LoteCobVRevisado, 202, Nothing, patch_lot, BODY_MAX),
+    Row("lotecobv.consultar", "GET", "/lotecobv/{id}", "lotecobv.read", _LOTE_ASKED,
+        Nothing, Nothing, 200, LoteCobVConsultado, get_lot),
+    Row("lotecobv.listar", "GET", "/lotecobv", "lotecobv.read", Types(invalid="LoteCobVConsultaInvalida"),
+        LoteCobVListQuery, Nothing, 200, LotesCobVConsultados, list_lots),
+)
+# fmt: on

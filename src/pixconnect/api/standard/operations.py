@@ -9,18 +9,16 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pixconnect.api.frame.operation import Method, Nothing
-from pixconnect.api.standard import charge, charge_records, due_records, location, lot, payment, webhook
-from pixconnect.api.standard import lot as lot_records
+from pixconnect.api.standard import charge, charge_records, due_records, location, payment, webhook
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types
+from pixconnect.feature import gather
 from pixconnect.usecases.standard import pix as standard_pix
 
 _COB: Final = Types(missing="CobNaoEncontrado", invalid="CobOperacaoInvalida")
 _COBV: Final = Types(missing="CobVNaoEncontrada", invalid="CobVOperacaoInvalida")
 _COBV_ASKED: Final = Types(missing="CobVNaoEncontrada", invalid="CobVConsultaInvalida")
-_LOTE: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVOperacaoInvalida")
-_LOTE_ASKED: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVConsultaInvalida")
 _LOC: Final = Types(missing="PayloadLocationNaoEncontrado", invalid="PayloadLocationOperacaoInvalida")
 _WEBHOOK: Final = Types(missing="WebhookNaoEncontrado", invalid="WebhookOperacaoInvalida")
 
@@ -47,14 +45,7 @@ SPOKEN: Final = (
     Row("cobv.listar", "GET", "/cobv", "cobv.read", Types(invalid="CobVConsultaInvalida"),
         due_records.CobVListQuery, Nothing, 200, due_records.CobsVConsultadas, charge.list_due_charges,
         may_be_old=True),
-    Row("lotecobv.criar", "PUT", "/lotecobv/{id}", "lotecobv.write", _LOTE,
-        Nothing, lot_records.LoteCobVSolicitado, 202, Nothing, lot.put_lot, lot_records.BODY_MAX),
-    Row("lotecobv.revisar", "PATCH", "/lotecobv/{id}", "lotecobv.write", _LOTE,
-        Nothing, lot_records.LoteCobVRevisado, 202, Nothing, lot.patch_lot, lot_records.BODY_MAX),
-    Row("lotecobv.consultar", "GET", "/lotecobv/{id}", "lotecobv.read", _LOTE_ASKED,
-        Nothing, Nothing, 200, lot_records.LoteCobVConsultado, lot.get_lot),
-    Row("lotecobv.listar", "GET", "/lotecobv", "lotecobv.read", Types(invalid="LoteCobVConsultaInvalida"),
-        lot_records.LoteCobVListQuery, Nothing, 200, lot_records.LotesCobVConsultados, lot.list_lots),
+    *gather("standard_operations", Row),
     Row("loc.criar", "POST", "/loc", "payloadlocation.write", _LOC,
         Nothing, location.PayloadLocationSolicitada, 201, location.PayloadLocation, location.create_location),
     Row("loc.consultar", "GET", "/loc/{id}", "payloadlocation.read", _LOC,

@@ -13,7 +13,7 @@ from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.settings import read_settings
-from pixconnect.domain.identity.access import Client, Scope, is_client_id
+from pixconnect.domain.identity.access import Client, ScopeName, is_client_id
 from pixconnect.foundation import certificates, jose
 from pixconnect.foundation.certificates import Certificate
 from pixconnect.local import tls_files
@@ -38,7 +38,9 @@ app = App(name="client", help="Manage holders' OAuth clients.")
 
 
 @app.command
-def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[Scope] = (), json: Json = False) -> None:
+def create(
+    *, holder_id: HolderId, name: str = "client", scope: operating.Many[ScopeName] = (), json: Json = False
+) -> None:
     """Make a client; prints its client_id and its client_secret, which is shown only once.
 
     In live mode its scopes must be named.
@@ -54,7 +56,11 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
 
 @app.command(name="set")
 def change(
-    *, client_id: ClientId, scope: operating.Many[Scope] = (), add_scope: operating.Many[Scope] = (), json: Json = False
+    *,
+    client_id: ClientId,
+    scope: operating.Many[ScopeName] = (),
+    add_scope: operating.Many[ScopeName] = (),
+    json: Json = False,
 ) -> None:
     """Give a client other scopes. If it loses one, its tokens issued until now are refused.
 

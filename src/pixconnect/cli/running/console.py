@@ -103,6 +103,7 @@ async def _answer(
             api_url=settings.public_base_url,
             auth_url=settings.public_auth_url,
             version=__version__,
+            menu=pages.MENU,
             trusted_proxies=settings.read_networks("trusted_proxies"),
             standby=standby,
         )

@@ -13,69 +13,35 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.feature import Scope, list_features
 
-OwnScope = Literal[
-    "charge.read",
-    "charge.write",
-    "transfer.read",
-    "transfer.write",
-    "refund.read",
-    "refund.write",
-    "ledger.read",
-    "webhook.read",
-    "webhook.write",
-    "infraction.read",
-    "infraction.write",
-]
-StandardScope = Literal[
-    "cob.read",
-    "cob.write",
-    "cobv.read",
-    "cobv.write",
-    "lotecobv.read",
-    "lotecobv.write",
-    "pix.read",
-    "pix.write",
-    "payloadlocation.read",
-    "payloadlocation.write",
-]
-"""Those of the central bank's Pix API; its ``webhook.read`` and ``webhook.write`` are spelled like ours."""
-Scope = Literal[OwnScope, StandardScope]
-SCOPE_TEXTS: Final = dict[Scope, str](
-    (
-        ("charge.read", "reading and listing charges"),
-        ("charge.write", "creating charges"),
-        ("transfer.read", "reading and listing transfers"),
-        ("transfer.write", "starting transfers"),
-        ("refund.read", "reading and listing refunds"),
-        ("refund.write", "returning a received Pix"),
-        ("ledger.read", "the balance, the transactions, the statement"),
-        ("webhook.read", "reading webhook endpoints, deliveries and events"),
-        ("webhook.write", "changing endpoints, redelivery and replay"),
-        ("infraction.read", "reading and listing infractions: Pix that their payers contest"),
-        ("infraction.write", "answering an infraction"),
-        ("cob.read", "Pix API: reading and listing immediate charges"),
-        ("cob.write", "Pix API: making, changing and removing immediate charges"),
-        ("cobv.read", "Pix API: reading and listing charges with a due date"),
-        ("cobv.write", "Pix API: making, changing and removing charges with a due date"),
-        ("lotecobv.read", "Pix API: reading batches of charges with a due date"),
-        ("lotecobv.write", "Pix API: making and changing batches of charges with a due date"),
-        ("pix.read", "Pix API: reading and listing received Pix and their refunds"),
-        ("pix.write", "Pix API: returning a received Pix"),
-        ("payloadlocation.read", "Pix API: reading and listing locations"),
-        ("payloadlocation.write", "Pix API: making locations and freeing them"),
-    )
+_KERNEL: Final = (
+    Scope("charge.read", "reading and listing charges", ("charge",)),
+    Scope("charge.write", "creating charges"),
+    Scope("transfer.read", "reading and listing transfers", ("transfer", "spent")),
+    Scope("transfer.write", "starting transfers"),
+    Scope("refund.read", "reading and listing refunds", ("refund",)),
+    Scope("refund.write", "returning a received Pix"),
+    Scope("ledger.read", "the balance, the transactions, the statement", ("ledger entry",)),
+    Scope("webhook.read", "reading webhook endpoints, deliveries and events", ("event", "delivery", "endpoint")),
+    Scope("webhook.write", "changing endpoints, redelivery and replay"),
 )
-"""The permission of each."""
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+_ALL: Final = (*_KERNEL, *(scope for feature in list_features() for scope in feature.scopes))
+SCOPES: Final = tuple(scope.name for scope in _ALL)
 """In the order in which they are shown."""
-OWN_SCOPES: tuple[OwnScope, ...] = get_args(OwnScope)
-"""Those that our own interface asks for."""
+OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
+"""Those that our own interface asks for; the others are the central bank's Pix API's, which asks for `webhook.*` too."""
+SCOPE_TEXTS: Final = {scope.name: scope.text for scope in _ALL}
+"""The permission of each."""
+if TYPE_CHECKING:
+    ScopeName: TypeAlias = str
+else:
+    ScopeName = Literal[SCOPES]
 
 AUDIENCE = "pix-connect"
 """The tokens' ``aud``."""
@@ -268,19 +234,7 @@ RECOVERY_CODES_COUNT: Final = 10
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
 
 
-READ_SCOPES: Final = dict[str, Scope](
-    (
-        ("charge", "charge.read"),
-        ("transfer", "transfer.read"),
-        ("refund", "refund.read"),
-        ("infraction", "infraction.read"),
-        ("ledger entry", "ledger.read"),
-        ("event", "webhook.read"),
-        ("delivery", "webhook.read"),
-        ("endpoint", "webhook.read"),
-        ("spent", "transfer.read"),
-    )
-)
+READ_SCOPES: Final = {kind: scope.name for scope in _ALL for kind in scope.kinds}
 """The scope for viewing each kind; other kinds are for operators alone."""
 
 
@@ -291,14 +245,14 @@ class Viewer(Struct, frozen=True, kw_only=True):
     """``None`` is all holders."""
     scopes: frozenset[str]
 
-    def may(self, scope: Scope) -> bool:
+    def may(self, scope: ScopeName) -> bool:
         return scope in self.scopes
 
     def may_see(self, kind: str) -> bool:
         scope = READ_SCOPES.get(kind)
         return self.holder_id is None if scope is None else self.may(scope)
 
-    def require(self, scope: Scope) -> None:
+    def require(self, scope: ScopeName) -> None:
         if not self.may(scope):
             raise errors.Forbidden(f"this client lacks the scope {scope}")
 
@@ -346,7 +300,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
         return Caller(client_id=self.name, holder_id=holder_id, scopes=self.scopes, peer=peer, operator=operator)
 
 
-ALL_SCOPES: Final = frozenset[str](SCOPES)
+ALL_SCOPES: Final = frozenset(SCOPES)
 """Those of an operator."""
 READING_SCOPES: Final = frozenset[str](scope for scope in SCOPES if scope.endswith(".read"))
 """A reader's scopes; actors' secrets, such as a valid signature, need one of the other scopes."""

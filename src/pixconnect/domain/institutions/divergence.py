@@ -6,11 +6,54 @@ notifies the charge's holder, beside those of the contract, which do not change.
 
 from __future__ import annotations
 
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
 from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.clock import format_instant
-from pixconnect.domain.frame.event import Divergence, Event
+from pixconnect.domain.frame.event import Amount, Divergence, Event, EventFamily, Instant
 from pixconnect.domain.money.charge import PAID, Charge, asked_amount_cents
 from pixconnect.domain.money.transfer import Transfer
+
+
+class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payload of ``charge.*`` events."""
+
+    id: int
+    """The id of the transfer that brought the money."""
+    end_to_end_id: str
+    """Its name on the whole network."""
+    correlation_id: UUID
+    """The same in everything that belongs to this transfer, its refunds included."""
+    divergences: list[Divergence]
+    """The differences.
+
+    It has paid the charge that was `EXPIRED` (paid after its end), `REMOVED`, or asked for an `OTHER_AMOUNT`. It has paid none
+    where that was `PAID_BEFORE`, or `NEVER_OPENED`: no charge of this txid exists here.
+    """
+    transaction_identification: str
+    """The charge's txid; where there is no charge, the one that the payment names."""
+    charge_id: int | None = None
+    """The charge's id, where there is one."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+    amount: Amount
+    """How much was paid."""
+    asked_amount: Amount | None = None
+    """The charge's requested amount."""
+    status: str
+    """The transfer's: the money is in your account."""
+    settle_timestamp: Instant
+    """When it settled at the institution."""
+    create_timestamp: Instant
+    """When it was recorded here."""
+
+
+FAMILIES: Final = (
+    EventFamily(prefix="charge.", schema="DivergenceEvent", payload=DivergencePayload, resource="Transfer"),
+)
 
 
 def _find_asked(charge: Charge, transfer: Transfer) -> int:
@@ -24,7 +67,7 @@ def announce_divergence(
     transfer: Transfer, charge: Charge | None, divergences: tuple[Divergence, ...], event_id: int
 ) -> Event:
     """Make the event of a payment that has settled and differs from its charge, as that was before the payment."""
-    payload = events.DivergencePayload(
+    payload = DivergencePayload(
         id=transfer.id,
         end_to_end_id=transfer.shown_id,
         correlation_id=transfer.correlation_id,

@@ -23,7 +23,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.clock import format_instant
-from pixconnect.domain.frame.event import SLOTS_COUNT, Event
+from pixconnect.domain.frame.event import SLOTS_COUNT, Amount, Event, EventFamily, Instant
 from pixconnect.domain.money.ledger import Account, Balance
 
 AdjustmentKind = Literal["bank_error", "our_error", "found", "written_off"]
@@ -96,9 +96,35 @@ def check_bound(case_cents: int, adjusted_cents: int, amount_cents: int, directi
         raise errors.BadRequest(f"amount: must be from 1 to the {left_cents} cents of the case that are not adjusted")
 
 
+class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payload of ``adjustment.*`` events."""
+
+    id: int
+    """The adjustment's id: that of its line in your statement, where it has one."""
+    kind: str
+    """The source of the error, `bank_error` or `our_error`; `found`; or `written_off`, by which the house takes it over."""
+    impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
+    amount: Amount
+    """By how much."""
+    deficit: Amount
+    """The part that exceeded your balance: you owe it, and incoming money repays it first."""
+    opposite_of: int | None = None
+    """The id of the adjustment that it undoes."""
+    status: Literal["POSTED"]
+    """Only movements that moved money are announced."""
+    create_timestamp: Instant
+    """When it was posted: it is never dated back."""
+
+
+FAMILIES: Final = (
+    EventFamily(prefix="adjustment.", schema="AdjustmentEvent", payload=AdjustmentPayload, resource=None),
+)
+
+
 def announce_adjustment(adjustment: Adjustment, event_id: int) -> Event:
     """Make the event of an adjustment of a holder's available balance."""
-    payload = events.AdjustmentPayload(
+    payload = AdjustmentPayload(
         id=adjustment.id,
         kind=adjustment.kind,
         impact_type=adjustment.direction,

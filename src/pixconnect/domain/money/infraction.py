@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.clock import format_instant
-from pixconnect.domain.frame.event import Event, EventName
+from pixconnect.domain.frame.event import Amount, Event, EventFamily, EventName, Instant
 from pixconnect.domain.money.block_report import (
     BlockTerms,
     DefenceAnswer,
@@ -314,10 +314,54 @@ def remind(infraction: Infraction, now: datetime) -> tuple[Infraction, bool]:
     return after, now < infraction.respond_by
 
 
+class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payload of ``infraction.*`` events."""
+
+    id: int
+    """The infraction's id here."""
+    infraction_id: str
+    """Your institution's name of it."""
+    end_to_end_id: str
+    """The Pix that is contested, by its name on the whole network."""
+    transfer_id: int
+    """The id of its transfer."""
+    charge_id: int | None = None
+    """The charge that the Pix has paid."""
+    transaction_identification: str | None = None
+    """The txid that the Pix names."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+    amount: Amount
+    """How much of the Pix is contested."""
+    held: Amount
+    """How much of your money is blocked because of it."""
+    taken: Amount
+    """How much your institution has given back because of it."""
+    reason: Literal["fraud", "operational_flaw"]
+    """The payer's institution's reason: the payer was deceived, or the Pix went wrong by a fault."""
+    situation: Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
+    """The situation, in the words of the key directory."""
+    words: str | None = None
+    """The payer's words."""
+    status: str
+    """`OPEN`, `ANSWERED`, `TAKEN` or `RELEASED`."""
+    respond_by: Instant
+    """Until when you can answer."""
+    respond_to: str
+    """Where you answer: the path of the operation."""
+    create_timestamp: Instant
+    """When it was recorded here."""
+
+
+FAMILIES: Final = (
+    EventFamily(prefix="infraction.", schema="InfractionEvent", payload=InfractionPayload, resource="Infraction"),
+)
+
+
 def announce_infraction(infraction: Infraction, held_cents: int, name: EventName | None, event_id: int) -> Event:
     """Make the event of the state that it has reached, or of a reminder."""
     name = name or _EVENT_NAMES[infraction.state]
-    payload = events.InfractionPayload(
+    payload = InfractionPayload(
         id=infraction.id,
         infraction_id=infraction.name,
         end_to_end_id=infraction.end_to_end_id,

@@ -4,7 +4,8 @@ The rows stand in ``arrangement.csv``. A changed rule gets a new row and keeps t
 until the end, so callers pass the instant that starts the clock. A rule with a single source warns, and never refuses.
 
 As in the register of the arrangement's rules a changed row gets a new row, and an instant decides which one counts.
-``tests/repository/test_retention.py`` checks that ``text_columns.csv`` lists each column of the database that can hold texts.
+``tests/repository/test_retention.py`` checks that ``text_columns.csv`` and the features' ``text_columns`` list each column of
+the database that can hold texts.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from msgspec import Struct
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.identifiers import minute_of_name
 from pixconnect.domain.frame.rate import RatePolicy
+from pixconnect.feature import list_features
 
 _FILE: Final = Path(__file__).parent / "arrangement.csv"
 
@@ -281,7 +283,7 @@ def read_columns(text: str) -> dict[tuple[str, str], str]:
     """Which data each column has, by table and column; ``NOT_PERSONAL`` where none."""
     return {
         (row["table"], column): row["data"]
-        for row in csv.DictReader(text.splitlines())
+        for row in csv.DictReader(filter(None, text.splitlines()))
         for column in row["columns"].split()
     }
 
@@ -289,4 +291,8 @@ def read_columns(text: str) -> dict[tuple[str, str], str]:
 # Read when the module is loaded: a register that is wrong stops a process at its start, and no erasure begins by half a
 # table.
 RETENTIONS: Final = parse_retentions((_FOLDER / "retention.csv").read_text(encoding="utf-8"))
-TEXT_COLUMNS: Final = read_columns((_FOLDER / "text_columns.csv").read_text(encoding="utf-8"))
+TEXT_COLUMNS: Final = read_columns(
+    "".join(
+        ((_FOLDER / "text_columns.csv").read_text(encoding="utf-8"), *(one.text_columns for one in list_features()))
+    )
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.deadline import Deadline
 from pixconnect.store.frame.table import fetch_row
 
 CHANNEL: Final = "pixconnect_clock"
@@ -66,39 +68,41 @@ async def unlock(connection: Connection) -> None:
     await connection.execute("select pg_advisory_unlock($1)", LOCK_KEY)
 
 
-_FIRST_DUE: Final[LiteralString] = """
-    select least(
-        (select min(expires_at) from charge where status = 'PENDING' and held_by is null),
-        (select min(due_at) from open_order),
-        (select min(least(send_at, remind_at)) from infraction where least(send_at, remind_at) is not null)
-    )
-"""
+# Of the kernel. A charge that is held has no deadline: it waits until the rail ends the payment that holds it.
+_FIRST_DUE: Final[tuple[LiteralString, ...]] = (
+    "select min(expires_at) from charge where status = 'PENDING' and held_by is null",
+    "select min(due_at) from open_order",
+)
 
 
-async def find_first_due(pool: Pool) -> datetime | None:
-    """The earliest deadline of charges, transfers, refunds and contests; those of deliveries are not among them.
+async def find_first_due(pool: Pool, deadlines: Sequence[Deadline]) -> datetime | None:
+    """The earliest deadline of charges, transfers, refunds and features; those of deliveries are not among them."""
+    parts: list[LiteralString] = [*_FIRST_DUE, *(each.first for each in deadlines if each.first is not None)]
+    return await pool.fetchval("select least((" + "), (".join(parts) + "))")
 
-    A charge that is held has none: it waits until the rail ends the payment that holds it.
+
+_LAST_DUE: Final[tuple[LiteralString, ...]] = (
+    "select max(expires_at) from charge where status = 'PENDING' and held_by is null and expires_at <= $1",
+    "select max(due_at) from open_order where due_at <= $1",
     """
-    return await pool.fetchval(_FIRST_DUE)
+    select max(last.due_at) from generate_series(0, $2::integer - 1) as slots (wanted), lateral (
+        select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
+        order by due_at desc limit 1
+    ) as last
+    """,
+)
 
 
-_LAST_DUE: Final[LiteralString] = """
-    select greatest(
-        (select max(expires_at) from charge where status = 'PENDING' and held_by is null and expires_at <= $1),
-        (select max(due_at) from open_order where due_at <= $1),
-        (select max(least(send_at, remind_at)) from infraction where least(send_at, remind_at) <= $1),
-        (select max(last.due_at) from generate_series(0, $2::integer - 1) as slots (wanted), lateral (
-            select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
-            order by due_at desc limit 1
-        ) as last)
-    )
-"""
-
-
-async def find_last_due(pool: Pool, until: datetime) -> datetime | None:
+async def find_last_due(pool: Pool, deadlines: Sequence[Deadline], until: datetime) -> datetime | None:
     """The latest deadline up to an instant."""
-    return await pool.fetchval(_LAST_DUE, until, SLOTS_COUNT)
+    parts: list[LiteralString] = [*_LAST_DUE, *(each.last for each in deadlines if each.last is not None)]
+    return await pool.fetchval("select greatest((" + "), (".join(parts) + "))", until, SLOTS_COUNT)
+
+
+async def is_anything_undone(pool: Pool, deadlines: Sequence[Deadline]) -> bool:
+    """Whether something is to be done at once that has no instant."""
+    parts: list[LiteralString] = [each.is_undone for each in deadlines if each.is_undone is not None]
+    return bool(parts) and await pool.fetchval("select (" + ") or (".join(parts) + ")")
 
 
 _MOVE_BACK: Final[LiteralString] = """
@@ -106,11 +110,6 @@ _MOVE_BACK: Final[LiteralString] = """
         -- A due date stays the day that it is.
         update charge set expires_at = expires_at - $2::interval
         where status = 'PENDING' and created_at > $1 and due_on is null
-    ),
-    infraction_moved as (
-        update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,
-            respond_by = respond_by - $2::interval
-        where created_at > $1 and least(send_at, remind_at) is not null
     )
     update open_order set due_at = due_at - $2::interval,
         give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end
@@ -123,5 +122,8 @@ _MOVE_BACK: Final[LiteralString] = """
 async def move_deadlines_back(
     connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
 ) -> None:
-    """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants."""
+    """Bring deadlines of charges and orders nearer that were set at an instant which is in the future now.
+
+    Rows keep their other instants.
+    """
     await connection.execute(_MOVE_BACK, now, by, ask_after, ask_after_max)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Final, LiteralString, NamedTuple
 
@@ -14,6 +14,7 @@ from pixconnect.domain.money.infraction import Infraction, InfractionReturn
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup
+from pixconnect.store.frame.deadline import Deadline
 from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, fetch_row, of_columns, split_pairs, update_of
 
@@ -275,3 +276,23 @@ async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int
     """The block that each refund, by id and holder, was taken of, if anything was in one."""
     rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(refunds))
     return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}
+
+
+_MOVE_BACK: Final[LiteralString] = """
+    update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,
+        respond_by = respond_by - $2::interval
+    where created_at > $1 and least(send_at, remind_at) is not null
+"""
+
+
+async def _move_back(connection: Connection, now: datetime, by: timedelta) -> None:
+    await connection.execute(_MOVE_BACK, now, by)
+
+
+DEADLINES: Final = (
+    Deadline(
+        first="select min(least(send_at, remind_at)) from infraction where least(send_at, remind_at) is not null",
+        last="select max(least(send_at, remind_at)) from infraction where least(send_at, remind_at) <= $1",
+        move_back=_move_back,
+    ),
+)

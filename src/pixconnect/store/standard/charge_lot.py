@@ -21,6 +21,7 @@ from pixconnect.domain.standard.charge_lot import (
     encode_refusal,
 )
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.deadline import Deadline
 from pixconnect.store.frame.listing import bounds
 from pixconnect.store.frame.table import Table, split_pairs
 from pixconnect.store.money import charge as charge_store
@@ -232,9 +233,8 @@ async def find_due(pool: Pool, slots: Sequence[int], count_max: int, left_out_co
     return [DueItem(request=REQUEST.read(row), txid=row["txid"], charge_id=row["charge_id"]) for row in rows]
 
 
-async def is_anything_due(pool: Pool) -> bool:
-    """Whether workers have something to do for any lot."""
-    return await pool.fetchval("select exists (select from lot_request)")
+# Requests from before a move of the clock are executed at their own time: due dates may pass.
+DEADLINES: Final = (Deadline(is_undone="select exists (select from lot_request)"),)
 
 
 # Locked in this order within the statement: a join by itself would lock in the order of its plan.

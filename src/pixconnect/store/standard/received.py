@@ -17,6 +17,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame.deadline import Deadline
 from pixconnect.store.money.transfer import TRANSFER
 
 _RECEIVED: Final[LiteralString] = """
@@ -115,9 +116,12 @@ async def count_hours(pool: Pool, holder_id: int, until: datetime) -> None:
         await pool.execute(_COUNT_HOURS, holder_id, counted_until)
 
 
-async def forget_hours(connection: Connection) -> None:
+async def forget_hours(connection: Connection, _now: datetime, _by: timedelta) -> None:
     """Delete the counts of hours: the clock was moved back, and some hours are in the future again."""
     await connection.execute("with forgotten as (delete from received_known) delete from received_hour")
+
+
+DEADLINES: Final = (Deadline(move_back=forget_hours),)
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transfer]:

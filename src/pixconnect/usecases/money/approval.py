@@ -6,7 +6,7 @@ hands the order over as any other, or gives it up as any other, so that its mone
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -21,10 +21,16 @@ from pixconnect.store.money import order as order_store
 from pixconnect.store.money.approval import ApprovalAnswer, PendingApproval
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Core, Operator, read_ordered, write_alone
+from pixconnect.usecases.frame.meter import Gauge, Meter, age_s
+from pixconnect.usecases.frame.problem import counted
 from pixconnect.usecases.money.before_order import find_holds
 from pixconnect.writing.service_time import service_now_to_write
 
 LISTED_MAX: Final = 1000
+COUNTED_MAX: Final = 100_000
+"""Counting for metrics stops here: to ask how long a backlog is must not be a load of its own."""
+WAITS_MAX: Final = timedelta(hours=1)
+"""A transfer that waits for an operator's yes is given up some hours later: somebody should look before."""
 PAID_COUNTED_MAX: Final = 100
 """Up to which it is counted how often a payee was paid before."""
 
@@ -130,3 +136,42 @@ async def list_waiting_transfers(
         for order in orders
         if isinstance(transfer := ordered.get(order.name), Transfer) and order.name in awaited
     ]
+
+
+async def count_waiting(context: Core) -> int:
+    """How many wait, of all holders."""
+    return (await approval_store.measure_awaited(context.pool, LISTED_MAX))[0]
+
+
+async def _look_at_awaited(context: Core, now: datetime) -> tuple[int, float]:
+    count, oldest_at = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
+    return count, age_s(oldest_at, now)
+
+
+# fmt: off
+METERS: Final = (
+    Meter[tuple[int, float]](look=_look_at_awaited, gauges=(
+        Gauge("pixconnect_transfers_to_approve", (),
+            f"Transfers that wait for an operator's yes, counted up to {COUNTED_MAX}; see `pixconnect operator transfer list`.",
+            lambda awaited: awaited[0]),
+        Gauge("pixconnect_transfer_to_approve_oldest_age_seconds", (),
+            "How long ago the oldest of these was accepted; 0 if there is none.",
+            lambda awaited: awaited[1]),
+    )),
+)
+# fmt: on
+
+
+async def _count_late(context: Core) -> int:
+    return await approval_store.count_awaited_since(context.pool, context.clock.now() - WAITS_MAX, LISTED_MAX)
+
+
+PROBLEMS: Final = (
+    counted(
+        "rail",
+        _count_late,
+        "transfer has",
+        "transfers have",
+        f"waited for an operator's yes for over {WAITS_MAX // timedelta(hours=1)} h",
+    ),
+)

@@ -15,12 +15,10 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer, announce_update
 from pixconnect.store.institutions import waiting_charge as waiting_store
 from pixconnect.store.institutions.waiting_charge import WaitingCharge
-from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.order import WaitingOrder
 from pixconnect.usecases.frame.context import Context, Operator, read_ordered
-from pixconnect.usecases.money import kept_report
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.service_time import service_now
@@ -38,10 +36,6 @@ PERSON_WAITS_MAX: Final = timedelta(days=1)
 """A transfer may wait for days for a person's approval; but an operator should check that the person knows."""
 
 
-APPROVAL_WAITS_MAX: Final = timedelta(hours=1)
-"""A transfer that waits for an operator's approval is given up some hours later: an operator should look before."""
-
-
 class NewWaiting(Struct, frozen=True, kw_only=True):
     """A transfer that an institution says waits for a person."""
 
@@ -51,19 +45,6 @@ class NewWaiting(Struct, frozen=True, kw_only=True):
     @property
     def holder_id(self) -> int:
         return self.order.holder_id
-
-
-class RailWaiting(Struct, frozen=True, kw_only=True):
-    """Work that waits for a person, each counted up to a bound."""
-
-    reports_count: int
-    """Open kept reports."""
-    silent_count: int
-    """Orders that were handed over and got no answer for longer than the scheme allows."""
-    accepted_count: int = 0
-    """Payments that the rail accepted, and neither settled nor cancelled for as long."""
-    to_approve_count: int = 0
-    """Transfers that have waited for an operator's yes for over an hour."""
 
 
 async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
@@ -95,17 +76,14 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
 NOTE_WAITING: Final = WriteOperation("note_waiting", _note_waiting)
 
 
-async def read_waiting(context: Context) -> RailWaiting:
-    reports = await kept_report.count_open(context.pool)
-    handed_before = context.clock.now() - SILENT_MAX
-    return RailWaiting(
-        reports_count=sum(reports.values()),
-        silent_count=await order_store.count_unresolved(context.pool, handed_before, LISTED_MAX),
-        accepted_count=await transfer_store.count_accepted(context.pool, handed_before, LISTED_MAX),
-        to_approve_count=await approval_store.count_awaited_since(
-            context.pool, context.clock.now() - APPROVAL_WAITS_MAX, LISTED_MAX
-        ),
-    )
+async def count_silent(context: Context) -> int:
+    """Orders that were handed over and got no answer for longer than the scheme allows."""
+    return await order_store.count_unresolved(context.pool, context.clock.now() - SILENT_MAX, LISTED_MAX)
+
+
+async def count_accepted(context: Context) -> int:
+    """Payments that the rail accepted, and neither settled nor cancelled for as long."""
+    return await transfer_store.count_accepted(context.pool, context.clock.now() - SILENT_MAX, LISTED_MAX)
 
 
 async def list_late_charges(context: Context, count_max: int = LISTED_MAX) -> Sequence[WaitingCharge]:

@@ -39,6 +39,7 @@ from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import rail as rail_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.chore import Chore
 from pixconnect.usecases.frame.context import Context, Core, Operator, read_ordered, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
@@ -338,3 +339,11 @@ def _check_text(field: str, text: str) -> str:
     if not text.strip() or len(text) > TEXT_LENGTH_MAX:
         raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters that say something")
     return _cut(text.strip())
+
+
+async def count_cases(context: Core) -> int:
+    """How many are open. A kept report, which is a case too once somebody has looked, is not counted again."""
+    return sum(each.count for kind, each in (await case_store.count_open(context.pool)).items() if kind != "report")
+
+
+CHORES: Final = (Chore(name="cases", run=look_for_cases, every_s=60.0),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final
 
@@ -13,12 +14,15 @@ from pixconnect.domain.proof.chain import HEADS_TOLD, ChainedEntry, ChainHead
 from pixconnect.flow.shares import on_behalf_of_all
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.proof import chain as chain_store
+from pixconnect.usecases.frame.chore import Chore
 from pixconnect.usecases.frame.context import Context
 
 CHAINED_MAX: Final = 5_000
 """Entries that are chained in one transaction."""
 AUDIT_CHAINED_MAX: Final = 1_000
 """The same for rows of the audit: each is a separate link."""
+REST_TIMES: Final = 2
+"""Rows from before an upgrade are chained with pauses of this many times a batch's duration."""
 REST: Final = timedelta(minutes=1)
 """Rows are chained this long after they are visible for good: longer than any batch waits that has taken its ids already."""
 
@@ -61,3 +65,25 @@ async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> C
     if found is None:
         raise errors.NotFound(f"entry: the chain of holder {holder_id} has no entry {entry_id}, or not yet")
     return found
+
+
+async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], count_max: int) -> float | None:
+    began_s = context.clock.monotonic_s()
+    # A full batch means that there are more, as after an upgrade: what callers want goes on between them.
+    if await chain(context) < count_max:
+        return None
+    return REST_TIMES * (context.clock.monotonic_s() - began_s)
+
+
+async def _tell_heads(context: Context) -> None:
+    # A sandbox's history proves nothing to others, and its terminal is for people.
+    if context.sandbox_control is None:
+        await tell_heads(context)
+
+
+CHORES: Final = (
+    Chore(name="chain", run=lambda context: _chain(context, chain_entries, CHAINED_MAX), every_s=20.0),
+    Chore(name="audit", run=lambda context: _chain(context, chain_audit, AUDIT_CHAINED_MAX), every_s=20.0),
+    # Also when a worker starts: one that is started each night would never log them otherwise.
+    Chore(name="heads", run=_tell_heads, every_s=86_400.0),
+)

@@ -1,4 +1,4 @@
-"""The first page for people: the money of the day, tasks for people, and figures over time.
+"""The first page for people: the money of the day, and figures over time.
 
 Also everything of one holder, for its support: account, limits, keys, clients, endpoints, money.
 
@@ -23,10 +23,7 @@ from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
 from pixconnect.domain.reading.figures import Figures, HolderMoney, Series, SeriesKind, Step, spread
 from pixconnect.store.institutions import account as account_store
-from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import infraction as infraction_store
-from pixconnect.store.money import order as order_store
-from pixconnect.store.proof import case as case_store
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.reading import search as search_store
 from pixconnect.store.reading.search import Found
@@ -34,33 +31,12 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import Context, Core, Operator
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import holder as holder_usecases
-from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.reading import browse
 from pixconnect.usecases.reading.browse import EndpointLine
 from pixconnect.writing.service_time import service_now
 
 LINES_MAX: Final = 20_000
 """Of all holders together; that takes 20 ms."""
-COUNTED_MAX: Final = 1_000
-
-
-class WaitingWork(Struct, frozen=True, kw_only=True):
-    """How much waits for a person, each counted up to a bound."""
-
-    reports_count: int
-    """Reports of a rail that could only be recorded by guessing."""
-    cases_count: int
-    silent_count: int
-    """Orders that were handed over, and have had no answer for longer than the scheme allows."""
-    approvals_count: int
-    """Transfers that wait for a person at their institution."""
-    to_approve_count: int
-    """Transfers that wait for an operator's yes here."""
-
-    def __bool__(self) -> bool:
-        return any(
-            (self.reports_count, self.cases_count, self.silent_count, self.approvals_count, self.to_approve_count)
-        )
 
 
 async def read_money(
@@ -74,22 +50,6 @@ async def read_money(
     # The day is that of Sao Paulo, by which limits count too.
     # The bound is shared out, so that many holders do not make the first page slow.
     return await figures_store.read_money_of_day(context.pool, seen, begin_of_day(now), lines_max // len(seen))
-
-
-async def read_waiting_work(context: Context) -> WaitingWork:
-    """Of all holders together: for operators."""
-    waiting = await unresolved.read_waiting(context)
-    cases = await case_store.count_open(context.pool)
-    approvals = await order_store.list_waiting_since(context.pool, COUNTED_MAX)
-    to_approve_count, _ = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
-    return WaitingWork(
-        reports_count=waiting.reports_count,
-        # A kept report is a case too, once the worker has looked.
-        cases_count=sum(each.count for kind, each in cases.items() if kind != "report"),
-        silent_count=waiting.silent_count,
-        approvals_count=len(approvals),
-        to_approve_count=to_approve_count,
-    )
 
 
 NAMED_MAX: Final = 50

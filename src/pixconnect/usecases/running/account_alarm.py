@@ -15,6 +15,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions.account_alarm import AlarmKind
+from pixconnect.usecases.frame.chore import Chore
 from pixconnect.usecases.frame.context import Context, Core
 
 STRAYS_MAX: Final = 2
@@ -72,3 +73,6 @@ async def _look_at(context: Context, account: InstitutionAccount) -> None:
 async def _raise(context: Context, account: InstitutionAccount, kind: AlarmKind, said: str, now: datetime) -> None:
     if await alarm_store.raise_alarm(context.pool, account.id, kind, said, now):
         _log.critical("an account was paused", institution=account.name, reason=kind, said=said)
+
+
+CHORES: Final = (Chore(name="alarms", run=look_for_alarms, every_s=20.0),)

@@ -8,7 +8,8 @@ out the database.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
@@ -21,19 +22,14 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.institutions.certificate import describe_end, find_ending
 from pixconnect.domain.money.rail import Rail, RailUnavailable
+from pixconnect.feature import gather
 from pixconnect.foundation.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
-from pixconnect.store.institutions import account as account_store
-from pixconnect.store.institutions import account_alarm as alarm_store
-from pixconnect.store.institutions import certificate as certificate_store
-from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.store.money import order as order_store
-from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Context, Institutions
+from pixconnect.usecases.frame.problem import Problem, check_problems, counted, find_problems
 from pixconnect.usecases.identity.keyring import Keyring
-from pixconnect.usecases.money import unresolved
-from pixconnect.usecases.money.unresolved import RailWaiting
+from pixconnect.usecases.money import kept_report, unresolved
 from pixconnect.usecases.running import installation, partition
 from pixconnect.usecases.running.standby import Standby, check_standby
 from pixconnect.usecases.webhooks import delivery, feed
@@ -42,8 +38,6 @@ from pixconnect.writing.service_time import service_now_to_write
 CHECK_TIMEOUT_S = 1.5
 KEPT_S = 0.2
 """How long we repeat an answer after its check began: the answer shows a fault, or its end, at most so much later."""
-UNREAD_MAX = timedelta(minutes=5)
-"""So long an account at an institution may stay unread; one that is polled more seldom, for three of its intervals."""
 WEBHOOK_LAG_MAX_S = 60
 """If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
 
@@ -160,66 +154,21 @@ async def check_disk(pool: Pool) -> None:
     await database_disk.check(pool, CHECK_TIMEOUT_S)
 
 
-async def check_accounts(context: Context) -> None:
-    """Check whether each active account was read lately, none is paused by a loss or an alarm, and no charge waits."""
-    problems: list[str] = []
-    # Which ones is no stranger's to know: `institution list` says it.
-    if late_count := await _count_unread(context):
-        unread = _count(late_count, "account at an institution was", "accounts at institutions were")
-        problems.append(f"{unread} not read for over {UNREAD_MAX // timedelta(seconds=1)} s")
-    lost = [account for account in await account_store.list_all(context.pool) if account.lost_at is not None]
-    if lost:
-        paused = _count(len(lost), "account at an institution is", "accounts at institutions are")
-        problems.append(f"{paused} paused since the database has forgotten something")
-    if alarms := await alarm_store.list_alarms(context.pool):
-        paused = _count(len(alarms), "account at an institution is", "accounts at institutions are")
-        problems.append(f"{paused} paused by an alarm: money left as by theft")
-    if apart := (await case_store.count_open(context.pool)).get("account"):
-        differing = _count(apart.count, "account at an institution has", "accounts at institutions have")
-        problems.append(f"{differing} another balance there than in the books")
-    if waiting := await unresolved.list_late_charges(context):
-        charges = _count(len(waiting), "charge at an institution has", "charges at institutions have")
-        problems.append(
-            f"{charges} waited for over {unresolved.CHARGE_WAITS_MAX // timedelta(seconds=1)} s to be opened or changed"
-        )
-    now = context.clock.now()
-    waiting_orders = await order_store.list_waiting_since(context.pool, unresolved.LISTED_MAX)
-    if long := [1 for _, since in waiting_orders if now - since > unresolved.PERSON_WAITS_MAX]:
-        transfers = _count(len(long), "transfer has", "transfers have")
-        problems.append(
-            f"{transfers} waited for a person at the institution for over {unresolved.PERSON_WAITS_MAX // timedelta(hours=1)} h"
-        )
-    # The nearest of all: the others are in `institution list`.
-    if ending := find_ending(await certificate_store.list_all(context.pool), context.clock.real_now()):
-        problems.append(f"a certificate of an account at an institution {ending[0].said}")
-    if problems:
-        raise errors.ServiceUnavailable("; ".join(problems))
-
-
-async def _count_unread(context: Context) -> int:
-    late_count = 0
-    for account in await context.institutions.list_active():
-        near = await sweep_store.find(context.pool, account.id, "near")
-        since = account.created_at if near is None else near.ended_at
-        late_count += context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s))
-    return late_count
-
-
 async def check_rail(
     rail: Rail,
-    read_waiting: Callable[[], Awaitable[RailWaiting]],
+    find_waiting: Callable[[], Awaitable[Sequence[str]]],
     *,
     has_rail: bool = True,
     institutions: Institutions | None = None,
 ) -> None:
-    """Check whether a rail is there and answers, and whether reports, silent orders or unsettled payments wait for a person."""
-    problems: list[str] = []
+    """Check whether a rail is there and answers, and whether work with it waits for a person."""
     try:
-        waiting = await read_waiting()
+        waiting = await find_waiting()
     except DATABASE_FAILED:
         # The check of the database reports that.
-        waiting = RailWaiting(reports_count=0, silent_count=0)
-    # Accounts at institutions are rails of their own (``check_accounts``).
+        waiting = ()
+    problems: list[str] = []
+    # Accounts at institutions are rails of their own.
     has_accounts = institutions is not None and await institutions.list_active()
     try:
         if not has_accounts:
@@ -230,27 +179,8 @@ async def check_rail(
             if has_rail
             else ("no rail is configured: payments are impossible in both directions")
         )
-    if waiting.reports_count:
-        problems.append(_count(waiting.reports_count, "report waits", "reports wait") + " for an operator")
-    if waiting.silent_count:
-        silent = _count(waiting.silent_count, "order has", "orders have")
-        problems.append(f"{silent} been silent for over {unresolved.SILENT_MAX // timedelta(seconds=1)} s")
-    if waiting.accepted_count:
-        accepted = _count(waiting.accepted_count, "payment was", "payments were")
-        problems.append(
-            f"{accepted} accepted over {unresolved.SILENT_MAX // timedelta(seconds=1)} s ago and not settled"
-        )
-    if waiting.to_approve_count:
-        transfers = _count(waiting.to_approve_count, "transfer has", "transfers have")
-        problems.append(
-            f"{transfers} waited for an operator's yes for over {unresolved.APPROVAL_WAITS_MAX // timedelta(hours=1)} h"
-        )
-    if problems:
-        raise errors.ServiceUnavailable("; ".join(problems))
-
-
-def _count(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+    if problems or waiting:
+        raise errors.ServiceUnavailable("; ".join((*problems, *waiting)))
 
 
 async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Mapping[str, datetime]) -> None:
@@ -283,6 +213,19 @@ async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None
         raise errors.ServiceUnavailable(f"the oldest due delivery has waited for {lag_s:.0f} s")
 
 
+async def _count_reports(context: Context) -> int:
+    return sum((await kept_report.count_open(context.pool)).values())
+
+
+_SILENT: Final = f"{unresolved.SILENT_MAX // timedelta(seconds=1)} s"
+_OF_RAIL: Final = (
+    counted("rail", _count_reports, "report waits", "reports wait", "for an operator"),
+    counted("rail", unresolved.count_silent, "order has", "orders have", f"been silent for over {_SILENT}"),
+    counted(
+        *("rail", unresolved.count_accepted, "payment was", "payments were"),
+        f"accepted over {_SILENT} ago and not settled",
+    ),
+)
 NO_CERTIFICATES: Final[Mapping[str, datetime]] = MappingProxyType({})
 
 
@@ -301,28 +244,20 @@ def watch_health(
         certificates: The ends of certificates in the settings, by purpose.
         standby: The standby, if there is one.
     """
+    by_check = defaultdict[str, list[Problem]](list)
+    for problem in (*_OF_RAIL, *gather("problems", Problem)):
+        by_check[problem.check].append(problem)
     policy = context.policy
-    # A sandbox is for trials: nothing in its settings is dangerous.
-    live = (
-        {}
-        if policy.is_sandbox
-        else dict(
-            settings=partial(check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates),
-            institutions=partial(check_accounts, context),
-        )
-    )
-    elsewhere = {} if standby is None else dict(standby=partial(check_standby, standby))
-    return HealthWatch({**_list_checks(context, keyring), **elsewhere, **live}, context.clock)
-
-
-def _list_checks(context: Context, keyring: Keyring) -> dict[str, Check]:
-    read_waiting = partial(unresolved.read_waiting, context)
-    return {
+    checks: dict[str, Check] = {
         "database": partial(check_database, context.pool),
         "disk": partial(check_disk, context.pool),
         "clock": partial(check_clock, context.pool, context.clock),
         "rail": partial(
-            check_rail, context.rail, read_waiting, has_rail=context.policy.has_rail, institutions=context.institutions
+            check_rail,
+            context.rail,
+            partial(find_problems, context, by_check.pop("rail")),
+            has_rail=policy.has_rail,
+            institutions=context.institutions,
         ),
         "webhooks": partial(check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
         "signing_key": partial(check_signing_key, keyring),
@@ -331,6 +266,15 @@ def _list_checks(context: Context, keyring: Keyring) -> dict[str, Check]:
         "books": partial(installation.check_books, context.pool),
         "feed": partial(feed.check_feed, context.pool, context.clock),
     }
+    if standby is not None:
+        checks["standby"] = partial(check_standby, standby)
+    # A sandbox is everybody's own: nothing in its settings is dangerous.
+    if not policy.is_sandbox:
+        checks["settings"] = partial(
+            check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates
+        )
+        checks |= {name: partial(check_problems, context, found) for name, found in by_check.items()}
+    return HealthWatch(checks, context.clock)
 
 
 def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> HealthWatch:

@@ -20,10 +20,10 @@ from typing import Final
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
+from pixconnect.feature import gather
 from pixconnect.foundation.notifier import Connect, keep_listening
 from pixconnect.store.frame import clock as clock_store
-from pixconnect.store.standard import charge_lot as lot_store
-from pixconnect.store.standard import received as received_store
+from pixconnect.store.frame.deadline import Deadline
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.charge import expire_charges
@@ -51,6 +51,7 @@ BEHIND_MAX: Final = timedelta(days=30)
 """How far back the clock goes behind real time: a reset walks all of it again, deadline by deadline."""
 _EXPIRED_MAX = 1000
 _ALL_SLOTS = range(SLOTS_COUNT)
+_DEADLINES: Final = gather("deadlines", Deadline)
 
 
 async def read_clock(context: Context) -> datetime:
@@ -181,13 +182,13 @@ async def _next_stop(control: SandboxControl, target: datetime, walk: _Walk) -> 
     """The next deadline before the target, joined with those close to it; ``None`` if there is none."""
     pool = walk.context.pool
     sandbox = await control.call(READ_DUE, None)
-    due = await clock_store.find_first_due(pool)
+    due = await clock_store.find_first_due(pool, _DEADLINES)
     delivery_due = await delivery_store.next_due_at(pool, target, walk.slow_endpoint_ids)
     first = min(filter(None, (due, delivery_due, sandbox.next_due_at)), default=None)
     if first is None or first >= target:
         return None
     window = WIDE_WINDOW if walk.context.clock.monotonic_s() > walk.hurries_at_s else WINDOW
-    last = await clock_store.find_last_due(pool, min(first + window, target))
+    last = await clock_store.find_last_due(pool, _DEADLINES, min(first + window, target))
     return first if last is None else max(first, last)
 
 
@@ -215,12 +216,11 @@ async def _is_all_done(control: SandboxControl, walk: _Walk) -> bool:
     sandbox = await control.call(READ_DUE, None)
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
         return False
-    # Requests from before the move are executed at their own time: due dates may pass.
-    if await lot_store.is_anything_due(context.pool):
+    if await clock_store.is_anything_undone(context.pool, _DEADLINES):
         return False
     # Reports from a charge's time are recorded now: charges that are still due were not paid.
     await expire_charges(context, _ALL_SLOTS, now, _EXPIRED_MAX)
-    first_due_at = await clock_store.find_first_due(context.pool)
+    first_due_at = await clock_store.find_first_due(context.pool, _DEADLINES)
     if first_due_at is not None and first_due_at <= now:
         return False
     timeout_s = min(walk.timeout_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
@@ -247,6 +247,7 @@ async def _set_offset(context: Context, offset: timedelta) -> None:
         if by > timedelta(0):
             await clock_store.move_deadlines_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
             await delivery_store.move_deliveries_back(connection, now, by)
-            await received_store.forget_hours(connection)
+            for move_back in filter(None, (each.move_back for each in _DEADLINES)):
+                await move_back(connection, now, by)
         revision = await clock_store.move(connection, offset)
     context.clock.set_offset(offset, revision)

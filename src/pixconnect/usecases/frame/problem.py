@@ -12,7 +12,7 @@ from pixconnect.usecases.frame.context import Context
 
 class Problem(Struct, frozen=True, kw_only=True):
     check: str
-    """The name of the health check; one that no other row names is a check of its own."""
+    """The name of the health check that reports it: ``rail``, or one that only live mode runs."""
     find: Callable[[Context], Awaitable[str | None]]
     """Describes the problem for the public; ``None`` if there is none."""
 

@@ -5,7 +5,7 @@ Each request sees what those before it did: balances are changed in memory, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
@@ -25,6 +25,7 @@ from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.ledger import LockedBalances
 from pixconnect.store.money.order import ORDERS
 from pixconnect.store.webhooks.delivery import EVENTS, KEY_WEBHOOK_EVENTS
@@ -61,6 +62,10 @@ class UnitOfWork(Changes):
         self.now = now
         self.balances = locked.balances
         self.held = locked.held
+        self.charges: dict[tuple[int | str, int], Charge] = {}
+        """Locked, by id or txid and by holder, as the batch changes them."""
+        self.transfers: dict[tuple[int, int], Transfer] = {}
+        """Locked, by id and holder, as the batch changes them."""
         self._claims = [claim(self) for claim in claims]
         self._batch = batch
         self._locked = locked
@@ -76,6 +81,7 @@ class UnitOfWork(Changes):
         # ids. With new ids this batch's events come after that one.
         charges, first_id = await charge_store.lock(self.connection, wanted)
         self.count_from(first_id)
+        self.charges.update(charges.items())
         return charges
 
     async def lock_charges_by_txid(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Charge]:
@@ -84,7 +90,17 @@ class UnitOfWork(Changes):
             return {}
         charges, first_id = await charge_store.lock_by_txid(self.connection, wanted)
         self.count_from(first_id)
+        self.charges.update(charges.items())
         return charges
+
+    async def lock_charges_of(self, received: Sequence[str]) -> None:
+        """Lock the charges that received transfers of these ids have paid, before those transfers, as credits do."""
+        if received:
+            await self.lock_charges(await transfer_store.find_charge_ids(self.connection, received))
+
+    async def lock_transfers(self, wanted: Collection[tuple[int, int]]) -> None:
+        if wanted:
+            self.transfers = await transfer_store.lock_by_id(self.connection, sorted(wanted))
 
     def post(
         self,

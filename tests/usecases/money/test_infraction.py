@@ -117,6 +117,9 @@ async def test_while_it_is_undecided_nobody_here_gives_the_pix_back(service: Ser
         await tell(service, structs.replace(report, state=state, report_id=state))
         with pytest.raises(errors.RefundInfractionOpen):
             await give_back(service, caller, paid, 100)
+        # In the documented order of refusals.
+        with pytest.raises(errors.RefundExceedsOriginal):
+            await give_back(service, caller, paid, PAID_CENTS + 1)
     await give_back(service, caller, other, 100)
     await tell(service, decided(service, report))
     await give_back(service, caller, paid, 100)

@@ -375,14 +375,14 @@ async def test_a_rejection_counts_whatever_its_words_are(service: Service, calle
 def defect(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Amounts that a defect of ours cannot record."""
     amounts: list[int] = []
-    settle = incoming.transfer_rules.settle_transfer
+    settle = settlement.transfer_rules.settle_transfer
 
     def fail(transfer: Transfer, *arguments: object) -> Transfer:
         if transfer.amount_cents in amounts:
             raise ZeroDivisionError
         return settle(transfer, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(incoming.transfer_rules, "settle_transfer", fail)
+    monkeypatch.setattr(settlement.transfer_rules, "settle_transfer", fail)
     return amounts
 
 

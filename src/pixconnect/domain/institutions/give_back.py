@@ -75,6 +75,7 @@ def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewR
         # No caller waits for an answer, so it is not given up after a minute.
         handover_timeout=find_window(received.settled_at or received.created_at),
         may_exist=True,
+        account_id=received.institution_id,
     )
 
 

@@ -28,14 +28,17 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
         return not (isinstance(self.ordered, Refund) and (self.ordered.external_id or "").startswith(AUTOMATIC_PREFIX))
 
 
-def find_funds_hold(waiting: WaitingOrder) -> str | None:
-    """Why a holder may pay nothing now."""
+def find_flag_hold(waiting: WaitingOrder) -> str | None:
+    """Why an operator lets a holder pay nothing."""
     if not waiting.is_holders:
         return None
     if not waiting.balance.may_withdraw:
         return "the holder may not withdraw"
-    if waiting.is_disabled:
-        return "the holder is disabled"
-    if waiting.balance.deficit_cents:
-        return f"the holder owes {waiting.balance.deficit_cents} cents that its institution took"
-    return None
+    return "the holder is disabled" if waiting.is_disabled else None
+
+
+def find_debt_hold(waiting: WaitingOrder) -> str | None:
+    """Why a holder that owes something pays nothing."""
+    if not waiting.is_holders or not waiting.balance.deficit_cents:
+        return None
+    return f"the holder owes {waiting.balance.deficit_cents} cents that its institution took"

@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.limit import ApprovalRule, Limits, Spending
+from pixconnect.domain.money.limit import ApprovalRule, Limits
 
 Account = Literal["available", "reserved", "blocked", "deficit", "settlement", "funding", "difference"]
 
@@ -92,21 +92,13 @@ def part_taken(balance: Balance, amount_cents: int) -> list[tuple[Account, int]]
 
 
 def check_funds(balance: Balance, amount_cents: int) -> None:
-    """Refuse an amount that a holder may not take out, or lacks."""
-    # In the documented order of refusals.
-    check_may_withdraw(balance)
+    """Refuse an amount that a holder does not have, and every amount while the holder owes something."""
     if balance.deficit_cents > 0:
         raise errors.InsufficientFunds(
             f"amount: the account owes {balance.deficit_cents} cents that its institution took; what comes in repays it first"
         )
     if balance.available_cents < amount_cents:
         raise errors.InsufficientFunds("amount: is more than the available funds")
-
-
-def check_transfer(amount_cents: int, balance: Balance, spending: Spending) -> None:
-    """Refuse a transfer that its payer may not make, in the documented order."""
-    spending.check(balance.holder_id, balance.limits, amount_cents)
-    check_funds(balance, amount_cents)
 
 
 def check_may_withdraw(balance: Balance) -> None:

@@ -35,6 +35,9 @@ class Limits(Struct, frozen=True, kw_only=True):
         return self.day_cents is not None or self.night_cents is not None
 
 
+NO_LIMITS: Final = Limits()
+
+
 class ApprovalRule(Struct, frozen=True, kw_only=True):
     """Which outgoing transfers of a holder an operator wants to approve before they leave; by default none."""
 

@@ -25,7 +25,7 @@ from pixconnect.domain.frame.event import Event, EventName
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.ledger import Balance, Cause, check_funds, check_may_withdraw
+from pixconnect.domain.money.ledger import Balance, Cause
 from pixconnect.domain.money.rail import InstitutionReturn, ReturnReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.rules.register import ARRANGEMENT
@@ -92,6 +92,8 @@ class NewRefund(Struct, kw_only=True):
     handover_timeout: timedelta
     may_exist: bool
     """Look for it first: the client named it, or it was tried before."""
+    account_id: int | None
+    """The account at an institution on which the original lies; ``None`` is the installation's own rail."""
 
 
 class Refund(Struct, frozen=True, kw_only=True):
@@ -148,16 +150,8 @@ def read_reason(text: str) -> RefundReason:
     return _REASONS.get(text, "MD06")
 
 
-def check_refund(
-    amount_cents: int, original: Transfer, balance: Balance, now: datetime, *, is_contested: bool = False
-) -> None:
-    """Refuse a refund that breaks a rule, in the documented order."""
-    check_may_withdraw(balance)
-    if is_contested:
-        raise errors.RefundInfractionOpen(
-            "end_to_end_id: the payer contests this Pix; until the institution has decided, only the institution "
-            "can return it"
-        )
+def check_original(amount_cents: int, original: Transfer, now: datetime) -> None:
+    """Refuse a refund that is larger than the rest of its original, or too late."""
     # We checked before any lock that the original has settled: settlement is never undone.
     if original.settled_at is None:
         raise errors.InvariantBroken("judged before, and never undone")
@@ -168,7 +162,6 @@ def check_refund(
     if now > original.settled_at + find_window(original.settled_at):
         window = find_window(original.settled_at)
         raise errors.RefundWindowClosed(f"end_to_end_id: settled more than {window.days} days ago")
-    check_funds(balance, amount_cents)
 
 
 def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
@@ -220,6 +213,7 @@ def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str,
         return_id=return_id,
         handover_timeout=find_window(original.settled_at or now),
         may_exist=False,
+        account_id=original.institution_id,
     )
     return open_refund(new, original, now)
 
@@ -298,6 +292,7 @@ def open_institution_return(
         return_id=report.return_id or return_id,
         handover_timeout=find_window(original.settled_at or now),
         may_exist=False,
+        account_id=original.institution_id,
     )
     return msgspec.structs.replace(open_refund(new, original, now), made_by="institution")
 

@@ -143,7 +143,8 @@ class NewTransfer(Struct, kw_only=True):
     may_exist: bool
     """Look for it first: the client named it, or it was tried before."""
     terms: SendingTerms = NO_TERMS
-    institution_id: int | None = None
+    account_id: int | None
+    """The account at an institution over which it leaves; ``None`` is the installation's own rail, and a transfer by book."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -231,7 +232,7 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
         settled_at=None,
         created_at=now,
         modified_at=now,
-        institution_id=new.institution_id,
+        institution_id=new.account_id,
     )
 
 

@@ -27,8 +27,6 @@ from pixconnect.domain.institutions.institution import ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.joining import ReversedMovement, make_movement_id
 from pixconnect.domain.institutions.rail_memory import name_refund_there
 from pixconnect.domain.money import refund as refund_rules
-from pixconnect.domain.money import transfer as transfer_rules
-from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.kept_report import Misfit, find_change
 from pixconnect.domain.money.rail import InstitutionReturn, MovementReport, SettledReport
 from pixconnect.domain.money.refund import Refund
@@ -43,15 +41,14 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.refund import REFUNDS
-from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.charge_moves import count_returned
 from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.usecases.money.movement import post_statement_item, take_back
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -285,13 +282,14 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     work = await lock_balances(batch, _holders_of)
     await work.claim(HeldBlocks).read()
     names = [returned.report.original_end_to_end_id for returned in batch]
-    # Charges before transfers, in the order in which incoming payments lock them too.
-    charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
+    await work.lock_charges_of(names)
     wanted = sorted({(returned.original.id, returned.holder_id) for returned in batch})
-    originals = await transfer_store.lock_by_id(work.connection, wanted)
+    await work.lock_transfers(wanted)
     refunds = await refund_store.find_of_transfers(work.connection, wanted)
     moved = await movement_store.find_standing(work.connection, [one.mistaken.key for one in batch if one.mistaken])
-    account_ids = {original.institution_id for original in originals.values() if original.institution_id is not None}
+    account_ids = {
+        original.institution_id for original in work.transfers.values() if original.institution_id is not None
+    }
     naming_keys = await name_store.read_keys(work.connection, sorted(account_ids))
     first_ids = await holder_store.find_first(work.connection, {returned.holder_id for returned in batch})
     made = await name_store.find_of_transfers(work.connection, wanted)
@@ -306,10 +304,10 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
         if before is not None:
             # The same one, if it is a try whose commit was lost.
             outcome = RecordedReturn(is_recorded=before.id == returned.refund_id)
-        elif _is_ours(returned, originals[key], refunds.get(key, []), naming_keys, first_ids):
-            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by the listing
+        elif _is_ours(returned, work.transfers[key], refunds.get(key, []), naming_keys, first_ids):
+            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by what is listed
         else:
-            outcome = _judge(returned.report, originals[key], named)
+            outcome = _judge(returned.report, work.transfers[key], named)
         outcomes.append(outcome)
         if before is not None or not outcome.is_recorded:
             continue
@@ -320,7 +318,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
             mistaken = None if movement is None else mistaken
             if movement is not None:
                 take_back(work, movement, returned.report.return_id or returned.report.original_end_to_end_id)
-        refund, originals[key] = _record(work, returned, originals[key], charges)
+        refund = _record(work, returned, work.transfers[key])
         made[returned.report.asked_as, *key] = named[refund.return_id] = refund
         recorded.append((refund, returned.report.asked_as))
         if mistaken is not None:
@@ -367,9 +365,7 @@ def _judge(report: InstitutionReturn, original: Transfer, named: Mapping[str, Re
     return RecordedReturn(is_recorded=report.amount_cents <= left_cents - original.returning_cents)
 
 
-def _record(
-    work: UnitOfWork, returned: ListedReturn, original: Transfer, charges: dict[tuple[int, int], Charge]
-) -> tuple[Refund, Transfer]:
+def _record(work: UnitOfWork, returned: ListedReturn, original: Transfer) -> Refund:
     report = returned.report
     opened = refund_rules.open_institution_return(
         report, original, refund_id=returned.refund_id, return_id=returned.return_id, now=work.now
@@ -379,8 +375,5 @@ def _record(
     work.claim(HeldBlocks).take_returned(refund)
     work.announce_refund(refund)
     work.put(REFUNDS, refund)
-    after = transfer_rules.return_part(original, refund.amount_cents, work.now)
-    work.move(TRANSFERS, original, after)
-    if after.status == "RETURNED" and after.charge_id is not None:
-        return_paid_charge(work, charges, (after.charge_id, after.holder_id))
-    return refund, after
+    count_returned(work, original, refund.amount_cents)
+    return refund

@@ -9,7 +9,7 @@ from pixconnect.domain.money.order import OpenOrder, await_approval
 from pixconnect.domain.money.transfer import NewTransfer, Transfer, announce_update
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money.approval import PENDING_APPROVALS, PendingApproval
-from pixconnect.usecases.money.order_rule import OrderRule
+from pixconnect.usecases.money.order_rule import NewOrder, OrderRule
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 
@@ -18,8 +18,10 @@ class Approvals(OrderRule):
         super().__init__(work)
         self._reasons: dict[int, ApprovalReason] = {}
 
-    async def begin(self, batch: Sequence[NewTransfer]) -> None:
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
         for new in batch:
+            if not isinstance(new, NewTransfer):
+                continue
             rule = self.work.balances[new.holder_id].approval
             # By book the money only goes to another holder here, and stays within reach.
             if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
@@ -28,13 +30,14 @@ class Approvals(OrderRule):
             reason = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
             if reason is not None:
                 self._reasons[new.transfer_id] = reason
+        return bool(self._reasons)
 
     async def _was_paid(self, new: NewTransfer) -> bool:
         by, payee = new.request.initiation_type, new.payee.party
         return await approval_store.count_paid(self.work.connection, new.holder_id, by, payee, 1) > 0
 
-    def delay(self, new: NewTransfer, transfer: Transfer, order: OpenOrder) -> OpenOrder:
-        reason = self._reasons.get(new.transfer_id)
+    def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
+        reason = self._reasons.get(transfer.id)
         if reason is None:
             return order
         pending = PendingApproval(

@@ -1,63 +1,99 @@
-"""The rules that judge transfers before they become orders, and again before orders that waited leave."""
+"""The rules that judge transfers and refunds before they become orders, and again before orders that waited leave."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Final
 
-from pixconnect.domain.money.leaving import WaitingOrder, find_funds_hold
-from pixconnect.domain.money.ledger import check_funds
-from pixconnect.domain.money.order import OpenOrder
-from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.money.transfer import NewTransfer, Transfer
+from pixconnect.domain.money.leaving import WaitingOrder, find_debt_hold, find_flag_hold
+from pixconnect.domain.money.ledger import Balance, check_funds, check_may_withdraw
+from pixconnect.domain.money.refund import NewRefund, Refund, check_original
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import ledger as ledger_store
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.allowance_rule import Allowances
 from pixconnect.usecases.money.approval_rule import Approvals
 from pixconnect.usecases.money.held_blocks import Contests
-from pixconnect.usecases.money.order_rule import OrderRule
-from pixconnect.usecases.money.outgoing_transfer import Allowances
+from pixconnect.usecases.money.order_rule import NewOrder, OrderRule
 from pixconnect.usecases.money.spending import HolderLimits
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 
-class Funds(OrderRule):
-    """The holder may withdraw, owes nothing and has the money."""
+class Flags(OrderRule):
+    """The holder may withdraw."""
 
-    def check(self, new: NewTransfer) -> None:
-        check_funds(self.work.balances[new.holder_id], new.request.amount_cents)
+    def check(self, new: NewOrder) -> None:
+        check_may_withdraw(self.work.balances[new.holder_id])
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        del pool, now, amount_cents
+        check_may_withdraw(balance)
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
         del connection
-        return {each.name: hold for each in waiting if (hold := find_funds_hold(each)) is not None}
+        return {each.name: hold for each in waiting if (hold := find_flag_hold(each)) is not None}
+
+
+class Originals(OrderRule):
+    """A refund is in time, and leaves as much of the Pix that it returns as other refunds return."""
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        return any(isinstance(new, NewRefund) for new in batch)
+
+    def check(self, new: NewOrder) -> None:
+        if isinstance(new, NewRefund):
+            original = self.work.transfers[new.original_id, new.holder_id]
+            check_original(new.request.amount_cents, original, self.work.now)
+
+
+class Funds(OrderRule):
+    """The holder owes nothing and has the money."""
+
+    def check(self, new: NewOrder) -> None:
+        check_funds(self.work.balances[new.holder_id], new.request.amount_cents)
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        del pool, now
+        check_funds(balance, amount_cents)
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        del connection
+        return {each.name: hold for each in waiting if (hold := find_debt_hold(each)) is not None}
 
 
 # In the documented order of refusals.
-ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (Contests, Allowances, HolderLimits, Funds, Approvals)
+ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (
+    Allowances,
+    HolderLimits,
+    Flags,
+    Originals,
+    Contests,
+    Funds,
+    Approvals,
+)
+BEFORE_PAYEE: Final[tuple[type[OrderRule], ...]] = (HolderLimits,)
+"""Rules whose refusals come before those that concern the payee."""
 
 
-class OrderRules:
-    """All rules, for the transfers of one batch."""
+async def begin_rules(work: UnitOfWork, batch: Sequence[NewOrder]) -> list[OrderRule]:
+    """The rules that may concern a batch, in order, ready to judge it. Call it once everything is locked."""
+    return [rule for kind in ORDER_RULES if await (rule := kind(work)).begin(batch)]
 
-    def __init__(self, work: UnitOfWork) -> None:
-        self._rules = [rule(work) for rule in ORDER_RULES]
 
-    async def begin(self, batch: Sequence[NewTransfer]) -> None:
-        for rule in self._rules:
-            await rule.begin(batch)
-
-    def check(self, new: NewTransfer) -> None:
-        for rule in self._rules:
-            rule.check(new)
-
-    def count(self, new: NewTransfer) -> None:
-        for rule in self._rules:
-            rule.count(new)
-
-    def delay(self, new: NewTransfer, transfer: Transfer, order: OpenOrder) -> OpenOrder:
-        for rule in self._rules:
-            order = rule.delay(new, transfer, order)
-        return order
+async def check_payer(
+    context: Context, holder_id: int, amount_cents: int, rules: Sequence[type[OrderRule]] = ORDER_RULES
+) -> None:
+    """Refuse, outside of a batch, an amount that a holder may not send to any payee."""
+    balance = await ledger_store.find_balance(context.pool, holder_id)
+    if balance is not None:
+        for rule in rules:
+            await rule.check_payer(context.pool, context.clock.now(), balance, amount_cents)
 
 
 async def find_holds(connection: Connection | Pool, under_way: Collection[Transfer | Refund]) -> dict[str, str]:

@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TypeVar
-
 from pixconnect.domain.due import day_amount
 from pixconnect.domain.due.day_amount import DayAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Divergence
 from pixconnect.domain.institutions.divergence import announce_divergence
-from pixconnect.domain.money.charge import Charge, announce_charge, pay_charge, read_contents
+from pixconnect.domain.money.charge import Charge, announce_charge, pay_charge, read_contents, return_charge
 from pixconnect.domain.money.charge_contents import digest_contents
-from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.money.transfer import Transfer, return_part
 from pixconnect.store.money.charge import CHARGES, PAID_AMOUNTS
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.store.standard.charge_revision import REVISIONS, ChargeRevision
 from pixconnect.writing.unit_of_work import UnitOfWork
 
-Key = TypeVar("Key", bound=Hashable)
-
 
 def finish_payment(
-    work: UnitOfWork, received: Transfer, charges: dict[Key, Charge], name: Key, divergences: tuple[Divergence, ...]
+    work: UnitOfWork, received: Transfer, name: tuple[int | str, int], divergences: tuple[Divergence, ...]
 ) -> None:
     """Mark the charge of a transfer that has settled as paid, and announce both, and how the payment differs from it.
 
     Args:
         work: Its balances and charges are locked.
         received: The payee's side. It pays none where it has no ``charge_id``, though it may name one.
-        charges: The charges of the batch.
         name: Of the charge that the payment names.
         divergences: As they were decided before the payment.
     """
-    named = charges.get(name)
+    named = work.charges.get(name)
     if received.charge_id is not None:
         charge = errors.require(named, "a charge that is paid is locked")
-        paid = charges[name] = pay_charge(charge, received.amount_cents, work.now)
+        paid = work.charges[name] = pay_charge(charge, received.amount_cents, work.now)
         work.move(CHARGES, charge, paid)
         work.announce(announce_charge, paid, "qrcode.approved")
     if divergences:
         work.announce(announce_divergence, received, named, divergences)
+
+
+def count_returned(work: UnitOfWork, transfer: Transfer, amount_cents: int, *, returning_cents: int = 0) -> None:
+    """Count a part of a transfer as returned, of which ``returning_cents`` were under way; and its charge, once all is."""
+    after = return_part(transfer, amount_cents, work.now, returning_cents=returning_cents)
+    # The next refund of the same transfer in this batch counts from here.
+    work.transfers[after.id, after.holder_id] = after
+    work.move(TRANSFERS, transfer, after)
+    if after.status == "RETURNED" and after.charge_id is not None:
+        name = after.charge_id, after.holder_id
+        charge = work.charges[name]
+        work.charges[name] = return_charge(charge, work.now)
+        work.move(CHARGES, charge, work.charges[name])
 
 
 def revise_charge(work: UnitOfWork, before: Charge, after: Charge) -> None:

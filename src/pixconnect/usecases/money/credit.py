@@ -48,9 +48,6 @@ NOT_GIVEN_BACK: Final = Misfit(
     explanation="it cannot be accepted and would be given back, and what the holder owed was repaid with it",
 )
 
-Charges = dict[tuple[str, int], Charge]
-"""By txid and the holder who is credited, locked; another holder's only where its code was scanned."""
-
 
 class Credit(Struct, frozen=True, kw_only=True):
     """A reported payment to one of our holders, with every id made before the first try."""
@@ -72,12 +69,12 @@ class Credit(Struct, frozen=True, kw_only=True):
         return self.charge_txid or "", self.holder_id
 
 
-def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfer, Misfit | None]:
+def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
     """Record the first report of a payment, and judge it; the caller writes the transfer.
 
     What becomes of the charges here is known to the rest of the batch.
     """
-    report, decision = credit.report, _decide(credit, charges)
+    report, decision = credit.report, _decide(work, credit)
     charge = decision.charge
     transfer = transfer_rules.open_incoming_transfer(
         report,
@@ -103,9 +100,9 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
     if charge is not None:
         keep_parts(work, transfer, charge, credit.source.find_parts(report, charge))
     if not is_settled:
-        _await_end(work, credit, transfer, charges, charge)
+        _await_end(work, credit, transfer, charge)
         return transfer, None
-    return _settle(work, credit, transfer, charges, code, decision)
+    return _settle(work, credit, transfer, code, decision)
 
 
 async def read_blocks_of(work: UnitOfWork, batch: Iterable[Credit], known: Mapping[str, Transfer]) -> None:
@@ -117,7 +114,7 @@ async def read_blocks_of(work: UnitOfWork, batch: Iterable[Credit], known: Mappi
         await work.claim(HeldBlocks).read()
 
 
-def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> tuple[Transfer, Misfit | None]:
+def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfer, Misfit | None]:
     """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
     is_open = transfer.status == "PROCESSING"
     match credit.report:
@@ -126,12 +123,12 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
         case CreditHeld() as report:
             # A repetition, or after its end: an ended one was released, or never held here.
             if is_open and work.claim(HeldBlocks).open.find_of_transfer(transfer.holder_id, transfer.id) is None:
-                _hold(work, transfer, report, charges.get(credit.code))
+                _hold(work, transfer, report, work.charges.get(credit.code))
             return transfer, None
         case CreditCancelled(code=code) if is_open:
             if transfer.charge_id is not None:
-                held = charges[credit.code]
-                freed = charges[credit.code] = charge_rules.free_charge(held)
+                held = work.charges[credit.code]
+                freed = work.charges[credit.code] = charge_rules.free_charge(held)
                 work.move(CHARGES, held, freed)
             was_held = _release(work, transfer, credit.report)
             fail = block_rules.return_suspect_credit if was_held else transfer_rules.cancel_incoming
@@ -141,18 +138,18 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
         case _ if is_open:
             _release(work, transfer, credit.report)
             # What it held is its own; what it holds none of, another one may have paid.
-            decision = ChargeDecision() if transfer.charge_id is not None else _decide(credit, charges)
-            return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, decision), decision)
+            decision = ChargeDecision() if transfer.charge_id is not None else _decide(work, credit)
+            return _settle(work, credit, transfer, _judge_again(work, credit, transfer, decision), decision)
         case _:
             # A payment that we refused at its settlement has not settled: the answer to that report was the refusal.
             is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
             return transfer, _contradiction("settled", transfer) if is_over else None
 
 
-def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, charge: Charge | None) -> None:
+def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> None:
     """Keep a charge for a payment that has not ended, and its money in a block where that has come already."""
     if charge is not None:
-        held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
+        held = work.charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
         work.move(CHARGES, charge, held)
     if isinstance(credit.report, CreditHeld):
         _hold(work, transfer, credit.report, charge)
@@ -176,10 +173,10 @@ def _release(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool
     return True
 
 
-def _decide(credit: Credit, charges: Charges) -> ChargeDecision:
+def _decide(work: UnitOfWork, credit: Credit) -> ChargeDecision:
     report, source = credit.report, credit.source
     return decide_charge(
-        charges.get(credit.code),
+        work.charges.get(credit.code),
         ChargePayment(
             holder_id=credit.holder_id,
             account_id=source.account_id,
@@ -213,7 +210,7 @@ def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, decision:
 
 
 def _settle(
-    work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None, decision: ChargeDecision
+    work: UnitOfWork, credit: Credit, transfer: Transfer, code: str | None, decision: ChargeDecision
 ) -> tuple[Transfer, Misfit | None]:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
     network_at = credit.report.settled_at or credit.report.reported_at
@@ -223,7 +220,7 @@ def _settle(
         if work.balances[transfer.holder_id].available_cents < transfer.amount_cents:
             return transfer, NOT_GIVEN_BACK
         return hold_automatic_refund(work, transfer, credit.refund, code), None
-    finish_payment(work, transfer, charges, credit.code, decision.divergences)
+    finish_payment(work, transfer, credit.code, decision.divergences)
     return transfer, None
 
 

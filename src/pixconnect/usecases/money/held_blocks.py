@@ -25,11 +25,11 @@ from pixconnect.domain.money.block import (
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.leaving import WaitingOrder
 from pixconnect.domain.money.ledger import Cause, LedgerEntry, part_taken
-from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.refund import NewRefund, Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import infraction as infraction_store
-from pixconnect.usecases.money.order_rule import OrderRule
+from pixconnect.usecases.money.order_rule import NewOrder, OrderRule
 from pixconnect.writing.unit_of_work import Claim, UnitOfWork
 
 
@@ -210,6 +210,28 @@ class HeldBlocks(Claim):
 
 class Contests(OrderRule):
     """No refund leaves while its Pix is contested, and nothing of a holder while more is blocked there than here."""
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._contested: set[tuple[int, int]] = set()
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        # A contested Pix has a block while it is undecided, so no holder without blocks is looked for.
+        suspected = {
+            (new.original_id, new.holder_id)
+            for new in batch
+            if isinstance(new, NewRefund) and self.work.balances[new.holder_id].blocks_count
+        }
+        if suspected:
+            self._contested = await infraction_store.find_contested(self.work.connection, sorted(suspected))
+        return bool(self._contested)
+
+    def check(self, new: NewOrder) -> None:
+        if isinstance(new, NewRefund) and (new.original_id, new.holder_id) in self._contested:
+            raise errors.RefundInfractionOpen(
+                "end_to_end_id: the payer contests this Pix; until the institution has decided, only the institution "
+                "can return it"
+            )
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:

@@ -15,7 +15,6 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.money import kept_report, reject_code
 from pixconnect.domain.money import refund as refund_rules
-from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.kept_report import Misfit, find_change, find_other_account
 from pixconnect.domain.money.movement import Movement
@@ -32,7 +31,8 @@ from pixconnect.store.money.transfer import TRANSFERS, RefusedCredit
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.available import lock_balances
-from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
+from pixconnect.usecases.money.charge_moves import count_returned
+from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Credit, go_on, read_blocks_of, receive
 from pixconnect.usecases.money.credit_source import Credited, find_source
 from pixconnect.usecases.money.network_id import may_be_named_later
 from pixconnect.usecases.money.refund import note_giving_back
@@ -109,7 +109,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
     await read_blocks_of(work, batch, known)
-    charges = await _lock_charges(work, batch)
+    await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
     listed: list[CreditReport] = []
     answers: list[ReportOutcome] = []
@@ -122,12 +122,12 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
-            transfer, misfit = receive(work, credit, charges)
+            transfer, misfit = receive(work, credit)
             new[name] = transfer
         # One with other contents is not believed: the transfer waits for one that says the same.
         elif misfit is None:
             before = transfer
-            transfer, misfit = go_on(work, credit, before, charges)
+            transfer, misfit = go_on(work, credit, before)
             if name in new:
                 new[name] = transfer  # both steps are in this batch
             elif transfer is not before:
@@ -213,7 +213,8 @@ async def forget_refusals(context: Context) -> None:
         pass
 
 
-async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
+async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> None:
+    """By txid and the holder who is credited; another holder's only where its code was scanned."""
     wanted = {credit.code for credit in batch if credit.charge_txid is not None}
     charges = await work.lock_charges_by_txid(sorted(wanted))
     # A code of another holder whose money goes to this one is refused. Only of names that we made does one know whose they are.
@@ -221,8 +222,7 @@ async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
     unknown = [(txid, holder_id) for txid, holder_id in here & wanted - charges.keys() if identifiers.is_txid(txid)]
     if unknown:
         others = await charge_store.find_of_contract(work.connection, sorted({txid for txid, _ in unknown}))
-        charges |= {(txid, holder_id): others[txid] for txid, holder_id in unknown if txid in others}
-    return charges
+        work.charges |= {(txid, holder_id): others[txid] for txid, holder_id in unknown if txid in others}
 
 
 RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
@@ -305,16 +305,14 @@ async def receive_return(context: Context, report: ReturnReport) -> Acknowledgem
 
 async def _receive_returns(batch: Batch[GivenBack]) -> list[ReportOutcome]:
     work = await lock_balances(batch)
-    originals = await transfer_store.lock_by_id(
-        batch.connection, sorted({(item.original_id, item.holder_id) for item in batch})
-    )
+    await work.lock_transfers({(item.original_id, item.holder_id) for item in batch})
     known = await refund_store.lock(batch.connection, [(item.report.return_id, item.holder_id) for item in batch], "IN")
     named = await refund_store.find_named(batch.connection, [item.report.return_id for item in batch], "IN")
     refused = await kept_store.find_refused(batch.connection, [item.report.return_id for item in batch])
     answers: list[ReportOutcome] = []
     for given_back in batch:
         report = given_back.report
-        original = originals[given_back.original_id, given_back.holder_id]
+        original = work.transfers[given_back.original_id, given_back.holder_id]
         # The holder's own first; a return that was recorded for another holder is a changed repetition.
         refund = known.get((report.return_id, given_back.holder_id))
         refund = refund or named.get(report.return_id)
@@ -328,9 +326,8 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[ReportOutcome]:
             continue
         misfit = None if refund is None else _compare_return(given_back, refund)
         if refund is None:
-            refund, original = _take_back(work, given_back, original)
+            refund = _take_back(work, given_back, original)
             known[report.return_id, refund.holder_id] = named[report.return_id] = refund
-            originals[original.id, original.holder_id] = original
         answers.append(ReportOutcome(acknowledgement=first_answer(report, refund), misfit=misfit))
     await work.write()
     return answers
@@ -352,7 +349,7 @@ def _compare_return(given_back: GivenBack, refund: Refund) -> Misfit | None:
     )
 
 
-def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
+def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> Refund:
     refund = refund_rules.open_incoming_refund(given_back.report, original, given_back.refund_id, work.now)
     work.announce_refund(refund)
     # We also record a refused payment, in ERROR: so it gets the same answer when it comes again.
@@ -362,12 +359,11 @@ def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> t
         refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
         work.announce_refund(refund)
         work.put(REFUNDS, refund)
-        return refund, original
+        return refund
     report = given_back.report
     refund = refund_rules.settle_refund(refund, work.now, report.settled_at or report.reported_at)
     work.post(original.holder_id, "settlement", "available", refund.amount_cents, refund.cause)
     work.announce_refund(refund)
     work.put(REFUNDS, refund)
-    after = transfer_rules.return_part(original, refund.amount_cents, work.now)
-    work.move(TRANSFERS, original, after)
-    return refund, after
+    count_returned(work, original, refund.amount_cents)
+    return refund

@@ -21,10 +21,8 @@ from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import infraction as infraction_rules
 from pixconnect.domain.money import refund as refund_rules
-from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.block_report import InfractionReport, TakenPart
-from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.infraction import Infraction, InfractionReturn, announce_infraction
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import Acknowledgement, InstitutionReturn
@@ -36,12 +34,11 @@ from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.infraction import INFRACTION_RETURNS, INFRACTIONS
 from pixconnect.store.money.refund import REFUNDS
-from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.charge_moves import count_returned
 from pixconnect.usecases.money.held_blocks import HeldBlocks
-from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -115,15 +112,11 @@ class _LockedRows:
         self,
         infractions: dict[tuple[int | None, str], Infraction],
         ended: dict[tuple[int | None, str], Block],
-        transfers: dict[tuple[int, int], Transfer],
-        charges: dict[tuple[int, int], Charge],
         refunds: dict[str, Refund],
         linked: set[tuple[int, int]],
     ) -> None:
         self.infractions = infractions
         self.blocks = ended
-        self.transfers = transfers
-        self.charges = charges
         self.refunds = refunds
         self.linked = linked
         self.taken_of: dict[tuple[int, int], int] = {}
@@ -141,11 +134,8 @@ class _LockedRows:
 
 async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _LockedRows:
     connection = work.connection
-    # Charges before transfers, in the order in which incoming payments lock them too.
-    names = [told.transfer.end_to_end_id for told in batch]
-    charges = await work.lock_charges(await transfer_store.find_charge_ids(connection, names))
-    wanted = sorted({(told.transfer.id, told.holder_id) for told in batch})
-    transfers = await transfer_store.lock_by_id(connection, wanted)
+    await work.lock_charges_of([told.transfer.end_to_end_id for told in batch])
+    await work.lock_transfers({(told.transfer.id, told.holder_id) for told in batch})
     infractions: dict[tuple[int | None, str], Infraction] = {}
     blocks: dict[tuple[int | None, str], Block] = {}
     for account_id in {told.transfer.institution_id for told in batch}:
@@ -157,7 +147,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
     made = [(refund.id, refund.holder_id) for refund in refunds.values()]
     linked = await infraction_store.find_links(connection, made)
-    locked = _LockedRows(infractions, blocks, transfers, charges, refunds, set(linked))
+    locked = _LockedRows(infractions, blocks, refunds, set(linked))
     joined = sorted(made) if set(made) - set(linked) else []
     others = [block.reference for _, holder_id in joined for block in work.claim(HeldBlocks).open.list_of(holder_id)]
     if others:
@@ -172,7 +162,7 @@ async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit 
     locked = await _lock_rows(work, batch)
     outcomes: list[Misfit | errors.PixConnectError | None] = []
     for told in batch:
-        transfer = locked.transfers[told.transfer.id, told.holder_id]
+        transfer = work.transfers[told.transfer.id, told.holder_id]
         known = locked.infractions.get(told.name)
         misfit = infraction_rules.find_infraction_misfit(told.report, known, transfer)
         misfit = misfit or _find_block_misfit(told, locked) or _find_wrong_part(told, transfer, locked.refunds)
@@ -251,7 +241,7 @@ def _follow(work: UnitOfWork, told: ReportedInfraction, known: Infraction | None
 
 def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> Infraction:
     transfer, report = told.transfer, told.report
-    charge = None if transfer.charge_id is None else locked.charges.get((transfer.charge_id, transfer.holder_id))
+    charge = None if transfer.charge_id is None else work.charges.get((transfer.charge_id, transfer.holder_id))
     external_id = charge and charge.external_id
     infraction = infraction_rules.begin_infraction(report, transfer, work.take_id(), external_id, work.now)
     block = block_rules.open_block(
@@ -322,7 +312,7 @@ def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, lock
 
 def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id: int, locked: _LockedRows) -> Refund:
     key = told.transfer.id, told.holder_id
-    original = locked.transfers[key]
+    original = work.transfers[key]
     returned = InstitutionReturn(
         report_id=told.report.report_id,
         return_id=part.return_id,
@@ -341,8 +331,5 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     work.announce_refund(refund)
     work.put(REFUNDS, refund)
     locked.made.append(refund)
-    after = locked.transfers[key] = transfer_rules.return_part(original, refund.amount_cents, work.now)
-    work.move(TRANSFERS, original, after)
-    if after.status == "RETURNED" and after.charge_id is not None:
-        return_paid_charge(work, locked.charges, (after.charge_id, after.holder_id))
+    count_returned(work, original, refund.amount_cents)
     return refund

@@ -1,35 +1,49 @@
-"""A rule of one feature about transfers before they become orders, and about orders that wait before they leave."""
+"""A rule of one feature about transfers and refunds before they become orders, and about orders that wait before they leave."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from pixconnect.domain.money.leaving import WaitingOrder
+from pixconnect.domain.money.ledger import Balance
 from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.refund import NewRefund
 from pixconnect.domain.money.transfer import NewTransfer, Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.writing.unit_of_work import UnitOfWork
 
+NewOrder = NewTransfer | NewRefund
+
 
 class OrderRule:
-    """Each batch of new transfers has one of each kind. A rule defines the methods that it needs."""
+    """Each batch of new transfers or refunds has one of each kind. A rule defines the methods that it needs."""
 
     def __init__(self, work: UnitOfWork) -> None:
         self.work = work
 
-    async def begin(self, batch: Sequence[NewTransfer]) -> None:
-        """Read what the rule compares, behind the locks of balances; without a query where it concerns none of the batch."""
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        """Read what the rule compares, behind the batch's locks; returns whether the rule may concern any of the batch.
 
-    def check(self, new: NewTransfer) -> None:
-        """Refuse a transfer."""
+        A rule that concerns none runs no query.
+        """
+        del batch
+        return True
 
-    def count(self, new: NewTransfer) -> None:
-        """Count an accepted transfer against the next ones of the batch."""
+    def check(self, new: NewOrder) -> None:
+        """Refuse a transfer or refund."""
 
-    def delay(self, new: NewTransfer, transfer: Transfer, order: OpenOrder) -> OpenOrder:
+    def count(self, new: NewOrder) -> None:
+        """Count an accepted one against the next ones of the batch."""
+
+    def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
         """The order of an accepted transfer as it waits by this rule."""
         del new, transfer
         return order
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        """Refuse a transfer of this amount to any payee, outside of a batch."""
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:

@@ -6,28 +6,22 @@ named one: the institution compares it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.allowance import TransferAllowance, check_transfer_there
 from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.domain.institutions.sweep import REPEATED_FOR
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
-from pixconnect.domain.money.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
-from pixconnect.store.institutions import allowance as allowance_store
+from pixconnect.domain.money.transfer import Payee, SendingTerms, TransferRequest
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
 from pixconnect.usecases.frame.directory import OwnAccount
-from pixconnect.usecases.money.order_rule import OrderRule
-from pixconnect.writing.unit_of_work import UnitOfWork
 
 _UNSENT_S: Final = 5
 """When to come back while others wait to be sent."""
@@ -43,7 +37,7 @@ class Way(Struct, frozen=True, kw_only=True):
     payer: Party
     payee: Payee
     terms: SendingTerms
-    institution_id: int | None = None
+    account_id: int | None = None
     """The account over which it does; ``None`` is the installation's own rail, and what goes by book."""
 
 
@@ -68,7 +62,7 @@ async def choose_way(
     await _check_flow(context, opened)
     payer_key = terms.payer_key or await _choose_key(context, opened, payer)
     chosen = structs.replace(terms, payer_key=payer_key)
-    return Way(payer=payer.party, payee=named, terms=chosen, institution_id=opened.account.id)
+    return Way(payer=payer.party, payee=named, terms=chosen, account_id=opened.account.id)
 
 
 async def _find_account(
@@ -211,43 +205,3 @@ async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) 
                 if key.key in opened.account.keys:
                     return key.key
     return next(iter(opened.account.keys), None)
-
-
-class Allowances(OrderRule):
-    """What may still be sent over accounts at institutions today, held until the batch's transaction ends."""
-
-    def __init__(self, work: UnitOfWork) -> None:
-        super().__init__(work)
-        self._left: dict[int, TransferAllowance] = {}
-        self._known_ids: set[int] = set()
-        """Transfers of the batch whose payees were paid over their account before."""
-
-    async def begin(self, batch: Sequence[NewTransfer]) -> None:
-        over = [(new, new.institution_id) for new in batch if new.institution_id is not None]
-        if not over:
-            return
-        connection, account_ids = self.work.connection, sorted({account_id for _, account_id in over})
-        # In the order of accounts, as every batch takes them.
-        self._left = await allowance_store.hold_transfer_days(connection, account_ids, to_day(self.work.now))
-        for new, account_id in over:
-            by, payee = new.request.initiation_type, new.payee.party
-            if self._left[account_id].payees == "known" and await allowance_store.is_known_payee(
-                connection, account_id, by, payee
-            ):
-                self._known_ids.add(new.transfer_id)
-
-    def check(self, new: NewTransfer) -> None:
-        if new.institution_id is not None:
-            check_transfer_there(
-                new.request.amount_cents,
-                new.request.initiation_type,
-                new.payee.party,
-                self._left[new.institution_id],
-                is_known=new.transfer_id in self._known_ids,
-            )
-
-    def count(self, new: NewTransfer) -> None:
-        if new.institution_id is not None:
-            left = self._left[new.institution_id]
-            after_cents = left.left_cents - new.request.amount_cents
-            self._left[new.institution_id] = structs.replace(left, left_cents=after_cents)

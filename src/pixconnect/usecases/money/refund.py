@@ -16,39 +16,34 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.domain.frame import errors, identifiers, money
-from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.account import ABILITIES
-from pixconnect.domain.institutions.allowance import check_refund_day
 from pixconnect.domain.institutions.give_back import GiveBack
-from pixconnect.domain.institutions.rail_memory import name_refund_there
 from pixconnect.domain.money import ability, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
-from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.ledger import check_may_withdraw
 from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity.origin import ORIGINS, Asked
-from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import give_back as give_back_store
-from pixconnect.store.institutions import return_name as name_store
 from pixconnect.store.money import holder as holder_store
-from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS
-from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
+from pixconnect.usecases.frame.context import Context, explain_pause
 from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.usecases.money import forgotten_refund
 from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.before_order import begin_rules
+from pixconnect.usecases.money.charge_moves import count_returned
 from pixconnect.usecases.money.credit_source import AutomaticRefund
-from pixconnect.usecases.money.settlement import return_paid_charge
+from pixconnect.usecases.money.order_rule import OrderRule
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -81,7 +76,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
             # HOLDER_BLOCKED comes before it in the documented order.
             await _check_may_withdraw(context, caller)
             if original is None:
-                await _check_read(context, caller)
+                await forgotten_refund.check_read(context, caller)
             raise errors.OriginalNotRefundable(_explain_unsettled(original))
         if original.holder_id != caller.holder_id:
             await _check_family(context, caller, original.holder_id)
@@ -104,6 +99,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         may_exist=request.external_id is not None,
+        account_id=original.institution_id,
     )
     made = await context.writes.submit(START_REFUNDS, new)
     # Its id was made for this request, in any of its tries.
@@ -114,14 +110,6 @@ def _explain_unsettled(original: Transfer | None) -> str:
     if original is not None and original.direction == "IN" and original.status == "PROCESSING":
         return "end_to_end_id: has not settled; what your institution holds as suspect only it gives back"
     return "end_to_end_id: is not a Pix that this holder received and that has settled"
-
-
-async def _check_read(context: Context, caller: Caller) -> None:
-    """Refuse as paused what may be of a Pix that a restored database has forgotten, while an account was not read since."""
-    _, family = await holder_store.find_family(context.pool, caller.holder_id)
-    for account_id in await name_store.read_keys_of_holders(context.pool, family):
-        if await is_lost(context.institutions, account_id):
-            raise await explain_pause(context.institutions, account_id)
 
 
 async def _check_asks_there(context: Context, original: Transfer) -> None:
@@ -140,13 +128,19 @@ def _refuse_repeat(made: Refund, *, is_new: bool) -> Refund:
 
 async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixConnectError]:
     work = await lock_balances(batch, _holders_of)
-    locked = await _lock_rows(work, batch)
+    await work.lock_charges_of([new.request.end_to_end_id for new in batch])
+    # Both sides of a book transfer, so that its refund is one transaction.
+    sides = {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
+    await work.lock_transfers({(new.original_id, new.holder_id) for new in batch} | sides)
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
-    there = {each.institution_id for each in locked.transfers.values() if each.institution_id is not None}
-    if there:
-        locked.left_cents = await allowance_store.hold_refund_days(batch.connection, sorted(there), to_day(work.now))
-        locked.made_there = await _find_made_there(batch.connection, batch, locked)
-    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, locked))
+    rules = await begin_rules(work, batch)
+    forgotten = await forgotten_refund.find_made(batch.connection, batch)
+
+    def accept(new: NewRefund) -> Refund:
+        made = forgotten.get(new.refund_id)
+        return _accept(work, new, rules) if made is None else forgotten_refund.repeat_made(new, made)
+
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, accept)
     await work.write()
     return outcomes
 
@@ -154,21 +148,6 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
 START_REFUNDS: Final = WriteOperation(
     "start_refunds", _start_refunds, makes_orders=True, external_id_of=lambda new: new.external_id
 )
-
-
-async def _find_made_there(
-    connection: Connection, batch: Sequence[NewRefund], locked: _LockedRows
-) -> dict[int, Refund]:
-    """What requests had made before a restored database forgot them: under their names it was recorded as the institution's."""
-    keys = await name_store.read_keys(connection, sorted(locked.left_cents))
-    first_ids = await holder_store.find_first(connection, {new.holder_id for new in batch})
-    names: dict[str, NewRefund] = {}
-    for new in batch:
-        account_id = locked.transfers[new.original_id, new.holder_id].institution_id
-        if account_id is not None:
-            names[name_refund_there(keys[account_id], account_id, first_ids[new.holder_id], new.external_id)] = new
-    found = await name_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
-    return {names[name].refund_id: refund for name, refund in found.items()}
 
 
 async def _find_sent(context: Context, received: Transfer) -> Transfer | None:
@@ -186,19 +165,8 @@ async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) ->
 async def read_refund_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund:
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     if refund is None:
-        refund = await _find_forgotten(context, caller, external_id)
+        refund = await forgotten_refund.find_by_external_id(context, caller, external_id)
     return _found(refund, "externalId")
-
-
-async def _find_forgotten(context: Context, caller: Caller, external_id: str) -> Refund | None:
-    """The refund of a request that a restored database lost, and that its account's institution reported."""
-    first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
-    for account_id, naming_key in (await name_store.read_keys_of_holders(context.pool, family)).items():
-        name = name_refund_there(naming_key, account_id, first_id, external_id)
-        made = (await name_store.find_made(context.pool, [name], family)).get(name)
-        if made is not None:
-            return structs.replace(made, external_id=external_id)
-    return None
 
 
 async def read_refund_by_return_id(context: Context, caller: Caller, return_id: str) -> Refund:
@@ -212,61 +180,20 @@ async def list_refunds(context: Context, caller: Caller, status: RefundStatus | 
     return await refund_store.read_page(context.pool, caller.holder_id, status, span)
 
 
-class _LockedRows:
-    """What a batch of refunds may change, locked, by id and holder."""
-
-    def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
-        self.transfers = transfers
-        self.charges = charges
-        self.contested: set[tuple[int, int]] = set()
-        """Contested originals."""
-        self.left_cents: dict[int, int] = {}
-        """What may still be returned today over accounts at institutions."""
-        self.made_there: dict[int, Refund] = {}
-        """By the id of the new one: what the same request had made, as far as only the institution remembered."""
-
-
-async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRows:
-    names = [new.request.end_to_end_id for new in batch]
-    # Charges before transfers, in the order in which incoming payments lock them too.
-    charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
-    # Both sides of a book transfer, so that its refund is one transaction.
-    wanted = {(new.original_id, new.holder_id) for new in batch}
-    wanted |= {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
-    transfers = await transfer_store.lock_by_id(work.connection, sorted(wanted))
-    locked = _LockedRows(transfers, charges)
-    # A contested Pix has a block while it is undecided, so holders without blocks are skipped.
-    suspected = [key for key in sorted(wanted) if work.balances[key[1]].blocks_count]
-    if suspected:
-        locked.contested = await infraction_store.find_contested(work.connection, suspected)
-    return locked
-
-
-def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
-    original = locked.transfers[new.original_id, new.holder_id]
-    account_id = original.institution_id
-    made = locked.made_there.get(new.refund_id)
-    if made is not None:
-        # A repeat of a request that only the institution still has.
-        if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
-            raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
-        return structs.replace(made, external_id=new.external_id)
-    if account_id is not None:
-        check_refund_day(new.request.amount_cents, locked.left_cents[account_id])
-    is_contested = (original.id, original.holder_id) in locked.contested
-    refund_rules.check_refund(
-        new.request.amount_cents, original, work.balances[new.holder_id], work.now, is_contested=is_contested
-    )
+def _accept(work: UnitOfWork, new: NewRefund, rules: Sequence[OrderRule]) -> Refund:
+    for rule in rules:
+        rule.check(new)
+    original = work.transfers[new.original_id, new.holder_id]
     refund = refund_rules.open_refund(new, original, work.now)
     if new.caller is not None:
         work.put(ORIGINS, Asked("refund", refund.id, work.now, new.caller))
     work.announce_refund(refund)
     if new.sent is not None:
-        return _settle_by_book(work, new, refund, original, locked)
-    if account_id is not None:
-        locked.left_cents[account_id] -= refund.amount_cents
+        return _settle_by_book(work, new, refund, original, work.transfers[new.sent.id, new.sent.holder_id])
+    for rule in rules:
+        rule.count(new)
     returning = hold_refund(work, refund, original, new.handover_timeout)
-    locked.transfers[original.id, original.holder_id] = returning
+    work.transfers[original.id, original.holder_id] = returning
     work.move(TRANSFERS, original, returning)
     return refund
 
@@ -280,12 +207,7 @@ def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_t
     return transfer_rules.begin_return(original, refund.amount_cents)
 
 
-def _settle_by_book(
-    work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, locked: _LockedRows
-) -> Refund:
-    if new.sent is None:
-        raise errors.InvariantBroken("a book transfer has two sides")
-    sent = locked.transfers[new.sent.id, new.sent.holder_id]
+def _settle_by_book(work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, sent: Transfer) -> Refund:
     received = refund_rules.open_other_side(new, refund, sent)
     work.announce_refund(received)
     if not work.balances[sent.holder_id].may_deposit:
@@ -298,12 +220,7 @@ def _settle_by_book(
         work.announce_refund(side)
         work.put(REFUNDS, side)
     for transfer in (original, sent):
-        after = locked.transfers[transfer.id, transfer.holder_id] = transfer_rules.return_part(
-            transfer, amount_cents, work.now
-        )
-        work.move(TRANSFERS, transfer, after)
-        if after.status == "RETURNED" and after.charge_id is not None:
-            return_paid_charge(work, locked.charges, (after.charge_id, after.holder_id))
+        count_returned(work, transfer, amount_cents)
     return sides[0]
 
 

@@ -27,9 +27,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.joining import LineKey, ReversedMovement
-from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import transfer as transfer_rules
-from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.ledger import Account
 from pixconnect.domain.money.movement import Movement
@@ -52,14 +50,13 @@ from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.institutions.rail_step import ENDED_STEPS
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
-from pixconnect.store.money import transfer as transfer_store
-from pixconnect.store.money.charge import CHARGES
 from pixconnect.store.money.order import ORDERS
 from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.charge_moves import count_returned
 from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.payee import note_payee
@@ -248,7 +245,7 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
             _end_transfer(work, before, ending)
             told.append((before, ending))
         else:
-            _end_refund(work, locked, before, ending)
+            _end_refund(work, before, ending)
     await work.write()
     for sent, told_end in told:
         await note_payee(work.connection, sent, told_end, work.now)
@@ -266,32 +263,22 @@ class _LockedRows:
     def __init__(
         self,
         orders: dict[str, OpenOrder],
-        received: dict[tuple[int, int], Transfer],
-        charges: dict[tuple[int, int], Charge],
         moved: dict[tuple[int, str], Movement],
     ) -> None:
-        # Orders by name, movements by holder and item, the others by id and holder.
+        # Orders by name, movements by holder and item.
         self.orders = orders
-        self.received = received
-        self.charges = charges
         self.moved = moved
 
 
 async def _lock_rows(work: UnitOfWork, batch: Sequence[EndedOrder]) -> _LockedRows:
     connection = work.connection
-    refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
-    originals = {(refund.transfer_id, refund.holder_id) for refund in refunds}
-    # Charges before transfers, in the order in which incoming payments lock them too.
-    names = [refund.original_end_to_end_id for refund in refunds]
-    paid = await transfer_store.find_charge_ids(connection, names) if names else []
-    charges = await work.lock_charges(paid)
     mistaken = [ended.mistaken.key for ended in batch if ended.mistaken is not None]
-    return _LockedRows(
-        orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in batch]),
-        received=await transfer_store.lock_by_id(connection, sorted(originals)) if originals else {},
-        charges=charges,
-        moved=await movement_store.find_standing(connection, mistaken) if mistaken else {},
-    )
+    refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
+    names = [refund.original_end_to_end_id for refund in refunds]
+    await work.lock_charges_of(names)
+    orders = await order_store.lock(connection, [name_of(ended.ordered) for ended in batch])
+    await work.lock_transfers({(refund.transfer_id, refund.holder_id) for refund in refunds})
+    return _LockedRows(orders, await movement_store.find_standing(connection, mistaken) if mistaken else {})
 
 
 def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
@@ -302,33 +289,23 @@ def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
     work.announce_transfer(after)
 
 
-def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: Ending) -> None:
-    original, amount_cents = locked.received[before.transfer_id, before.holder_id], before.amount_cents
+def _end_refund(work: UnitOfWork, before: Refund, ending: Ending) -> None:
+    original, amount_cents = work.transfers[before.transfer_id, before.holder_id], before.amount_cents
     into = _freed_into(ending)
     after = end_refund(before, ending, work.now)
     work.post(after.holder_id, "reserved", into, amount_cents, after.cause)
-    if isinstance(ending, Settled):
-        returned = transfer_rules.return_part(original, amount_cents, work.now, returning_cents=amount_cents)
-    else:
-        returned = transfer_rules.release_part(original, amount_cents)
-    # The next refund of the same original in this batch counts from here.
-    locked.received[original.id, original.holder_id] = returned
     work.move(REFUNDS, before, after)
-    work.move(TRANSFERS, original, returned)
+    if isinstance(ending, Settled):
+        count_returned(work, original, amount_cents, returning_cents=amount_cents)
+    else:
+        kept = work.transfers[original.id, original.holder_id] = transfer_rules.keep_part(original, amount_cents)
+        work.move(TRANSFERS, original, kept)
     work.announce_refund(after)
-    if returned.status == "RETURNED" and returned.charge_id is not None:
-        return_paid_charge(work, locked.charges, (returned.charge_id, returned.holder_id))
 
 
 def _freed_into(ending: Ending) -> Account:
     # Reserved money leaves only when the rail has said that it settled.
     return "settlement" if isinstance(ending, Settled) else "available"
-
-
-def return_paid_charge(work: UnitOfWork, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]) -> None:
-    before = charges[charge_name]
-    after = charges[charge_name] = charge_rules.return_charge(before, work.now)
-    work.move(CHARGES, before, after)
 
 
 ASK_AFTER = timedelta(seconds=2)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.leaving import WaitingOrder
 from pixconnect.domain.money.ledger import Balance
-from pixconnect.domain.money.limit import Interval, Spending, Spent
+from pixconnect.domain.money.limit import NO_LIMITS, Interval, Spending, Spent
 from pixconnect.domain.money.transfer import NewTransfer, Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import tally as tally_store
-from pixconnect.usecases.money.order_rule import OrderRule
+from pixconnect.usecases.money.order_rule import NewOrder, OrderRule
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 
@@ -20,16 +21,25 @@ class HolderLimits(OrderRule):
         super().__init__(work)
         self._spending = Spending(work.now)
 
-    async def begin(self, batch: Sequence[NewTransfer]) -> None:
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
         balances = self.work.balances
-        for holder_id in sorted({new.holder_id for new in batch if balances[new.holder_id].limits.are_of_sums}):
-            await add_spent(self.work.connection, self._spending, balances[holder_id])
+        payers = {new.holder_id for new in batch if isinstance(new, NewTransfer)}
+        for holder_id in sorted(each for each in payers if balances[each].limits.are_of_sums):
+            await _add_spent(self.work.connection, self._spending, balances[holder_id])
+        return any(balances[each].limits != NO_LIMITS for each in payers)
 
-    def check(self, new: NewTransfer) -> None:
+    def check(self, new: NewOrder) -> None:
         self._spending.check(new.holder_id, self.work.balances[new.holder_id].limits, new.request.amount_cents)
 
-    def count(self, new: NewTransfer) -> None:
+    def count(self, new: NewOrder) -> None:
         self._spending.count(new.holder_id, new.request.amount_cents)
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        spending = Spending(now)
+        if balance.limits.are_of_sums:
+            await _add_spent(pool, spending, balance)
+        spending.check(balance.holder_id, balance.limits, amount_cents)
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
@@ -56,7 +66,7 @@ class HolderLimits(OrderRule):
         return holds
 
 
-async def add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
-    """Start from the present sums of a holder with limits."""
+async def _add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
+    """Start from what a holder with limits on sums has spent until now."""
     spans = spending.day, spending.find_night(balance.limits)
     spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *spans))

@@ -16,11 +16,9 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
-from pixconnect.domain.money.charge import Charge, compose_amount
+from pixconnect.domain.money.charge import compose_amount
 from pixconnect.domain.money.charge_payment import ChargePayment, decide_charge
 from pixconnect.domain.money.holder import parse_pix_key
-from pixconnect.domain.money.ledger import Balance, check_transfer
-from pixconnect.domain.money.limit import Spending
 from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.transfer import (
     NO_TERMS,
@@ -35,7 +33,6 @@ from pixconnect.domain.money.transfer import (
 )
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.store.identity.origin import ORIGINS, Asked
-from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import transfer_search as transfer_search_store
 from pixconnect.store.money.transfer import TRANSFERS
@@ -45,10 +42,10 @@ from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import outgoing_transfer
 from pixconnect.usecases.money.available import lock_balances
-from pixconnect.usecases.money.before_order import OrderRules
+from pixconnect.usecases.money.before_order import BEFORE_PAYEE, begin_rules, check_payer
 from pixconnect.usecases.money.charge_moves import finish_payment, keep_parts
+from pixconnect.usecases.money.order_rule import OrderRule
 from pixconnect.usecases.money.payee import find_payee
-from pixconnect.usecases.money.spending import add_spent
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -137,14 +134,12 @@ async def _try_transfer(
         if replayed is not None:
             return _refuse_repeat(terms, replayed)
         is_judged_first = isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited | errors.OutcomeUnknown)
-        if not is_judged_first and (payer := await _read_payer(context, caller)):
-            balance, spending = payer
-            spending.check(balance.holder_id, balance.limits, request.amount_cents)
+        if not is_judged_first:
+            await check_payer(context, caller.holder_id, request.amount_cents, BEFORE_PAYEE)
         raise
     # A system that we must ask is away. If the transfer breaks a rule all the same, we refuse it for that.
     if way is None:
-        if payer := await _read_payer(context, caller):
-            check_transfer(request.amount_cents, *payer)
+        await check_payer(context, caller.holder_id, request.amount_cents)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
     # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
@@ -162,7 +157,7 @@ async def _try_transfer(
         correlation_id=context.entropy.uuid4(),
         may_exist=request.external_id is not None,
         terms=way.terms,
-        institution_id=way.institution_id,
+        account_id=way.account_id,
     )
     return _answer(context, new, lookup, await context.writes.submit(START_TRANSFERS, new))
 
@@ -171,8 +166,8 @@ def _answer(context: Context, new: NewTransfer, lookup: Lookup, made: Transfer) 
     # Its id was made for this request, in any of its tries.
     if made.id != new.transfer_id:
         return _refuse_repeat(new.terms, made)
-    if new.institution_id is not None:
-        # An unknown key costs the account a look-up there; a paid one returns more than this.
+    if new.account_id is not None:
+        # A key that nobody has costs the account a look-up there; one that is paid puts back more than this.
         context.lookups.spend(context, new.holder_id, lookup)
     return made
 
@@ -189,10 +184,9 @@ async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.
     work = await lock_balances(batch, _holders_of, _statements_of)
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
     wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
-    charges = await work.lock_charges(sorted(wanted))
-    rules = OrderRules(work)
-    await rules.begin(batch)
-    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, rules))
+    await work.lock_charges(sorted(wanted))
+    rules = await begin_rules(work, batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, rules))
     await work.write()
     return outcomes
 
@@ -256,26 +250,30 @@ async def search_transfers(context: Context, caller: Caller, search: TransferSea
     return Page(items=items, total_count=1)
 
 
-def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], rules: OrderRules) -> Transfer:
+def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     _check_account(work, new)
-    rules.check(new)
+    for rule in rules:
+        rule.check(new)
     transfer = transfer_rules.open_transfer(new, work.now)
     work.put(ORIGINS, Asked("transfer", transfer.id, work.now, new.caller))
     work.announce_transfer(transfer)
     if new.payee.holder_id is not None:
-        transfer = _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
+        transfer = _settle_by_book(work, new, new.payee.holder_id, transfer)
     else:
         work.post(new.holder_id, "available", "reserved", transfer.amount_cents, transfer.cause)
         work.put(TRANSFERS, transfer)
-        # The installation's own rail gets the code's resolved payee; an institution reads the code for itself.
-        request = new.request if new.institution_id is not None else None
+        # The installation's own rail is told what the code led to; an institution reads the code for itself.
+        request = new.request if new.account_id is not None else None
         br_code = request.br_code if isinstance(request, QrCodeTransferRequest) else None
-        order = open_order(transfer, work.now, new.handover_timeout, new.institution_id, br_code)
-        work.order(rules.delay(new, transfer, order))
+        order = open_order(transfer, work.now, new.handover_timeout, new.account_id, br_code)
+        for rule in rules:
+            order = rule.delay(new, transfer, order)
+        work.order(order)
     # The next transfers of this batch count this one.
     if transfer_rules.is_spent(transfer):
-        rules.count(new)
+        for rule in rules:
+            rule.count(new)
     return transfer
 
 
@@ -283,19 +281,17 @@ def _check_account(work: UnitOfWork, new: NewTransfer) -> None:
     """Compare the way that was chosen with where the money lies while its balances are locked."""
     lies_on = work.balances[new.holder_id].institution_id
     payee_id = new.payee.holder_id
-    chosen = new.institution_id if payee_id is None else work.balances[payee_id].institution_id
+    chosen = new.account_id if payee_id is None else work.balances[payee_id].institution_id
     if chosen != lies_on:
         raise AccountChanged(_holders_of(new))
 
 
-def _settle_by_book(
-    work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
-) -> Transfer:
-    """Settle a transfer between two of our holders, or fail it as over the rail."""
+def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
+    """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
     scanned = new.payee.charge
     name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
     decision = decide_charge(
-        charges.get(name),
+        work.charges.get(name),
         ChargePayment(
             holder_id=payee_id,
             account_id=work.balances[payee_id].institution_id,
@@ -323,19 +319,8 @@ def _settle_by_book(
     if code is None:
         if decision.charge is not None:
             keep_parts(work, received, decision.charge, compose_amount(decision.charge, work.now))
-        finish_payment(work, received, charges, name, decision.divergences)
+        finish_payment(work, received, name, decision.divergences)
     return sent
-
-
-async def _read_payer(context: Context, caller: Caller) -> tuple[Balance, Spending] | None:
-    """The balance and the sums for the rules that need no payee, outside of a batch: these refuse before any other answer."""
-    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
-    if balance is None:
-        return None
-    spending = Spending(context.clock.now())
-    if balance.limits.are_of_sums:
-        await add_spent(context.pool, spending, balance)
-    return balance, spending
 
 
 def _found(transfer: Transfer | None, parameter: str) -> Transfer:

@@ -18,6 +18,8 @@ from pixconnect.domain.frame.event import Divergence
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.charge import PAID, Charge, is_amount_free, list_amounts_there
+from pixconnect.domain.money.ledger import Balance
+from pixconnect.domain.money.transfer import Transfer
 
 TXID_LENGTH_MIN: Final = 26
 """A shorter name is the reference of a static code: anyone can print one, and it may have no charge."""
@@ -38,6 +40,17 @@ class ChargePayment(Struct, frozen=True, kw_only=True):
     is_refusable: bool
     is_held: bool = False
     """The institution holds it as suspect: it has not settled."""
+
+    @classmethod
+    def by_book(cls, sent: Transfer, payee: Balance, at: datetime, *, is_refusable: bool) -> ChargePayment:
+        return cls(
+            holder_id=payee.holder_id,
+            account_id=payee.institution_id,
+            txid=sent.txid,
+            amount_cents=sent.amount_cents,
+            at=at,
+            is_refusable=is_refusable,
+        )
 
 
 class ChargeDecision(Struct, frozen=True, kw_only=True):

@@ -85,6 +85,11 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
         return identifiers.names_a_transfer(self.name)
 
 
+def complete_ending(ending: Ending, order: OpenOrder) -> Ending:
+    """An ending with what the order itself says of it."""
+    return structs.replace(ending, approval=order.approval) if isinstance(ending, GivenUp) else ending
+
+
 def name_of(ordered: Transfer | Refund) -> str:
     return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
@@ -93,9 +98,12 @@ def open_order(
     ordered: Transfer | Refund,
     now: datetime,
     handover_timeout: timedelta,
-    institution_id: int | None = None,
+    *,
+    original: Transfer | None = None,
     br_code: str | None = None,
 ) -> OpenOrder:
+    """Open the order of a transfer, or of the refund of an original, over whose account it goes."""
+    over = ordered if isinstance(ordered, Transfer) else original
     return OpenOrder(
         name=name_of(ordered),
         holder_id=ordered.holder_id,
@@ -104,7 +112,7 @@ def open_order(
         ordered_at=now,
         due_at=now,  # handed over at once
         give_up_at=now + handover_timeout,
-        institution_id=institution_id,
+        institution_id=over and over.institution_id,
         br_code=br_code,
     )
 

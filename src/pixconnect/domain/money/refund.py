@@ -164,6 +164,12 @@ def check_original(amount_cents: int, original: Transfer, now: datetime) -> None
         raise errors.RefundWindowClosed(f"end_to_end_id: settled more than {window.days} days ago")
 
 
+def explain_unsettled(original: Transfer | None) -> str:
+    if original is not None and original.direction == "IN" and original.status == "PROCESSING":
+        return "end_to_end_id: has not settled; what your institution holds as suspect only it gives back"
+    return "end_to_end_id: is not a Pix that this holder received and that has settled"
+
+
 def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
     """Make an outgoing refund, whose money is about to be reserved or moved by book."""
     return Refund(

@@ -145,6 +145,8 @@ class NewTransfer(Struct, kw_only=True):
     terms: SendingTerms = NO_TERMS
     account_id: int | None
     """The account at an institution over which it leaves; ``None`` is the installation's own rail, and a transfer by book."""
+    br_code: str | None = None
+    """The code that it pays, where the account's institution reads that for itself."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -261,7 +263,7 @@ def open_incoming_transfer(
     holder_id: int,
     correlation_id: UUID,
     now: datetime,
-    institution_id: int | None = None,
+    account_id: int | None = None,
 ) -> Transfer:
     """Make a transfer of a payment that the rail reports, not yet judged; ``charge`` is the one of its txid."""
     # A txid may name another holder's charge: such a payment is refused, and recorded without that charge.
@@ -293,7 +295,7 @@ def open_incoming_transfer(
         modified_at=now,
         # The payment has come, with a text of any length: we cut it to fit.
         payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
-        institution_id=institution_id,
+        institution_id=account_id,
     )
 
 
@@ -313,11 +315,6 @@ def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> 
     """End a transfer that the rail rejected or we refused; no money has moved."""
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
     return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
-
-
-def leave_charge(transfer: Transfer) -> Transfer:
-    """Turn an incoming transfer, not yet written, into one that pays no charge: it will be refunded."""
-    return msgspec.structs.replace(transfer, charge_id=None, slot=transfer.id % SLOTS_COUNT)
 
 
 def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:

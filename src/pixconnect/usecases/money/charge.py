@@ -7,38 +7,29 @@ transaction.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
-from pixconnect.domain.frame import errors, identifiers, money
-from pixconnect.domain.frame.fingerprint import fingerprint
+from pixconnect.domain.frame import errors, money
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import ability, br_code, holder, tax_id
+from pixconnect.domain.money import ability, holder, tax_id
 from pixconnect.domain.money.charge import (
     PAID,
     Charge,
     ChargeRequest,
-    NewCharge,
     ShownStatus,
     announce_charge,
     expire_charge,
     may_expire,
-    open_charge,
 )
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.idempotency import Idempotency
-from pixconnect.usecases.money.charge_opening import explain_refusal, open_there, want_charge
-from pixconnect.usecases.money.pending_call import RefusedByInstitution
-from pixconnect.writing.batch import Batch, WriteOperation
+from pixconnect.usecases.money.rail_source import CHARGE_IDEMPOTENCY
+from pixconnect.usecases.money.way import source_of
 from pixconnect.writing.unit_of_work import begin_work
-
-_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
 
 async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
@@ -55,49 +46,9 @@ async def create_charge(context: Context, caller: Caller, request: ChargeRequest
     try:
         key = await _judge(context, caller, request)
     except errors.RuleBroken as refusal:
-        return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+        return await CHARGE_IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     account = await context.directory.read_account(caller.holder_id)
-    if account.institution_id is not None:
-        try:
-            return await open_there(context, caller, want_charge(context, caller, request, key), account.institution_id)
-        except RefusedByInstitution as refused:
-            raise explain_refusal(refused.refusal) from None
-    # All ids are made here, before the first try, so that a batch whose commit was lost finds what it wrote.
-    txid = identifiers.make_txid(context.clock.now(), context.entropy)
-    new = NewCharge(
-        holder_id=caller.holder_id,
-        caller=caller,
-        external_id=request.external_id or context.entropy.uuid7(),
-        fingerprint=fingerprint(request),
-        request=request,
-        charge_id=await context.ids.charge_id(),
-        txid=txid,
-        key=key,
-        br_code=br_code.format_dynamic_br_code(context.policy.location_prefix + txid, account.party.name, account.city),
-        lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
-        may_exist=request.external_id is not None,
-    )
-    return await context.writes.submit(CREATE_CHARGES, new)
-
-
-async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
-    # A charge moves no money, so no balance is locked: charges of one holder never wait for its transfers.
-    work = await begin_work(batch)
-    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
-
-    def create(new: NewCharge) -> Charge:
-        charge = open_charge(new, work.now)
-        work.put(CHARGES, charge)
-        work.put(ORIGINS, Asked("charge", charge.id, work.now, new.caller))
-        work.announce(announce_charge, charge, "qrcode.pending")
-        return charge
-
-    outcomes = _IDEMPOTENCY.decide_each(batch, known, create)
-    await work.write()
-    return outcomes
-
-
-CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
+    return await source_of(account).create_charge(context, caller, account, request, key)
 
 
 async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) -> Charge:

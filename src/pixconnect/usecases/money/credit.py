@@ -9,8 +9,8 @@
 Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
 arrive in any order. After it has ended, a contradicting one is kept for an operator: a cancellation never takes money back.
 
-One that the institution holds as suspect is treated as accepted, with its money in a block: a release moves the money out and
-settles it, a return moves it out and fails it.
+A payment that is held as suspect is one that was accepted, with its money set aside (``suspect_credit.py``): it settles when
+it is released and fails when it is returned.
 
 If the rail does not permit refusals, we credit a payment that we cannot accept and refund it, and its charge stays as it was.
 If the holder had a deficit, that is repaid first: the rest of the payment is not refunded in part, a person handles it.
@@ -20,14 +20,12 @@ If the holder had a deficit, that is repaid first: the rest of the payment is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
@@ -37,9 +35,9 @@ from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money.charge import CHARGES
+from pixconnect.usecases.money import suspect_credit
 from pixconnect.usecases.money.charge_moves import finish_payment, keep_parts
 from pixconnect.usecases.money.credit_source import AutomaticRefund, CreditSource
-from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.usecases.money.refund import hold_automatic_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -75,19 +73,18 @@ def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
     What becomes of the charges here is known to the rest of the batch.
     """
     report, decision = credit.report, _decide(work, credit)
-    charge = decision.charge
+    code = _find_reject_code(work, credit, decision)
+    # A payment that will be refunded pays no charge.
+    charge = decision.charge if code is None or credit.refund is None else None
     transfer = transfer_rules.open_incoming_transfer(
         report,
         charge,
         transfer_id=credit.transfer_id,
         holder_id=credit.holder_id,
         correlation_id=credit.correlation_id,
-        institution_id=credit.source.account_id,
+        account_id=credit.source.account_id,
         now=work.now,
     )
-    code = _find_reject_code(work, credit, decision)
-    if code is not None and credit.refund is not None:
-        transfer, charge = transfer_rules.leave_charge(transfer), None
     work.announce_transfer(transfer)
     if isinstance(report, CreditCancelled):  # with any answer from us
         return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now)), None
@@ -105,15 +102,6 @@ def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
     return _settle(work, credit, transfer, code, decision)
 
 
-async def read_blocks_of(work: UnitOfWork, batch: Iterable[Credit], known: Mapping[str, Transfer]) -> None:
-    """Read the blocks that reports may open or end, if any does: by most of them a payment has come and settled at once."""
-    in_steps = (CreditAccepted, CreditHeld, CreditCancelled)
-    if any(isinstance(credit.report, in_steps) for credit in batch) or any(
-        transfer.status == "PROCESSING" for transfer in known.values()
-    ):
-        await work.claim(HeldBlocks).read()
-
-
 def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfer, Misfit | None]:
     """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
     is_open = transfer.status == "PROCESSING"
@@ -121,22 +109,22 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfe
         case CreditAccepted():
             return transfer, None
         case CreditHeld() as report:
-            # A repetition, or after its end: an ended one was released, or never held here.
-            if is_open and work.claim(HeldBlocks).open.find_of_transfer(transfer.holder_id, transfer.id) is None:
-                _hold(work, transfer, report, work.charges.get(credit.code))
+            # Told again, or after its end: what has ended was let go, or never held here.
+            if is_open and not suspect_credit.is_held(work, transfer):
+                suspect_credit.hold(work, transfer, report, work.charges.get(credit.code))
             return transfer, None
         case CreditCancelled(code=code) if is_open:
             if transfer.charge_id is not None:
                 held = work.charges[credit.code]
                 freed = work.charges[credit.code] = charge_rules.free_charge(held)
                 work.move(CHARGES, held, freed)
-            was_held = _release(work, transfer, credit.report)
-            fail = block_rules.return_suspect_credit if was_held else transfer_rules.cancel_incoming
+            was_held = suspect_credit.release(work, transfer, credit.report)
+            fail = suspect_credit.return_held if was_held else transfer_rules.cancel_incoming
             return _announced(work, fail(transfer, code, work.now)), None
         case CreditCancelled():
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
-            _release(work, transfer, credit.report)
+            suspect_credit.release(work, transfer, credit.report)
             # What it held is its own; what it holds none of, another one may have paid.
             decision = ChargeDecision() if transfer.charge_id is not None else _decide(work, credit)
             return _settle(work, credit, transfer, _judge_again(work, credit, transfer, decision), decision)
@@ -147,30 +135,12 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfe
 
 
 def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> None:
-    """Keep a charge for a payment that has not ended, and its money in a block where that has come already."""
+    """Keep a charge for a payment that has not ended, and its money where that has come already."""
     if charge is not None:
         held = work.charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
         work.move(CHARGES, charge, held)
     if isinstance(credit.report, CreditHeld):
-        _hold(work, transfer, credit.report, charge)
-
-
-def _hold(work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
-    """Block the received money, so that it exists and cannot be spent."""
-    block = block_rules.open_suspect_credit(
-        transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now
-    )
-    work.claim(HeldBlocks).hold_suspect(transfer, block, charge)
-
-
-def _release(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
-    """Empty the block of a payment that was held as suspect; answers whether it was."""
-    blocks = work.claim(HeldBlocks)
-    block = blocks.open.find_of_transfer(transfer.holder_id, transfer.id)
-    if block is None:
-        return False
-    blocks.release_suspect(block_rules.end_suspect_credit(block, report.report_id, report.reported_at, work.now))
-    return True
+        suspect_credit.hold(work, transfer, credit.report, charge)
 
 
 def _decide(work: UnitOfWork, credit: Credit) -> ChargeDecision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -11,16 +12,17 @@ from pixconnect.domain.due.day_amount import DayAmount
 from pixconnect.domain.frame import identifiers
 from pixconnect.domain.institutions import give_back
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.give_back import GiveBack
 from pixconnect.domain.money.charge import Charge, compose_amount
-from pixconnect.domain.money.charge_payment import TXID_LENGTH_MIN
 from pixconnect.domain.money.holder import find_holder_at
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditReport
-from pixconnect.foundation.pool import Pool
-from pixconnect.store.institutions import charge_opening as opening_store
-from pixconnect.store.money import charge as charge_store
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.institution_source import InstitutionSource
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 
 class Credited(Struct, frozen=True, kw_only=True):
@@ -54,6 +56,11 @@ class CreditSource(Protocol):
         ...
 
     @property
+    def house_id(self) -> int | None:
+        """The holder who is credited with what cannot be recorded for its own, and has what concerns the whole account."""
+        ...
+
+    @property
     def gives_back(self) -> bool:
         """Whether the account gives back by itself what pays no charge."""
         ...
@@ -76,6 +83,7 @@ class CreditSource(Protocol):
 class OwnRail:
     account_id = None
     is_final = False
+    house_id = None
     gives_back = False
 
     async def find_credited(self, context: Context, report: CreditReport) -> Credited:
@@ -128,6 +136,10 @@ class AccountSource(Struct, frozen=True):
         return self.account.id
 
     @property
+    def house_id(self) -> int:
+        return self.account.house_id
+
+    @property
     def gives_back(self) -> bool:
         return give_back.gives_back(self.account)
 
@@ -139,7 +151,7 @@ class AccountSource(Struct, frozen=True):
         """
         account, key = self.account, report.credit_party.key
         if report.txid is not None:
-            charge = await find_named_charge(context.pool, account.id, None, report.txid)
+            charge = await InstitutionSource(account.id).find_named_charge(context.pool, None, report.txid)
             if charge is not None:
                 return Credited(holder_id=charge.holder_id, charge_txid=charge.txid)
         # A text that the database cannot hold is no holder's key.
@@ -174,29 +186,19 @@ def find_source(context: Context) -> CreditSource:
     return OwnRail() if context.policy.account is None else AccountSource(context.policy.account)
 
 
-async def find_named_charge(pool: Pool, account_id: int | None, owner: int | None, name: str) -> Charge | None:
-    """The charge that a payment names, over a rail or by book.
+async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
+    """At an account that gives back by itself what pays no charge: note it together with the credit.
 
-    At an institution that is the charge of the account with this txid or reference, if its holder is on the account. On the
-    installation's own rail it is the charge of the key's owner.
-
-    Args:
-        pool: The database.
-        account_id: The account that holds the money; ``None`` is the installation's own rail.
-        owner: The holder of the paid key.
-        name: The payment's txid.
+    It goes back once a reading has shown that nobody has returned it (``usecases/institutions/give_back.py``).
     """
-    if account_id is None:
-        # A shorter name is the reference of a static code, and no charge here has one.
-        if owner is None or len(name) < TXID_LENGTH_MIN:
-            return None
-        charge = await charge_store.find_by_txid(pool, owner, name)
-        # One of a holder that succeeded the owner's, or that it has succeeded, is paid on that one's account.
-        return charge if charge is not None and charge.holder_id == owner else None
-    charge = await opening_store.find_charge(pool, account_id, name)
-    return charge if charge is not None and await _lies_on(pool, charge.holder_id, account_id) else None
-
-
-async def _lies_on(pool: Pool, holder_id: int, account_id: int) -> bool:
-    holder = await holder_store.find(pool, holder_id)
-    return holder is not None and holder.institution_id == account_id
+    for received in (new[name] for name in names if name in new):
+        if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:
+            noted = GiveBack(
+                transfer_id=received.id,
+                holder_id=received.holder_id,
+                institution_id=received.institution_id,
+                state="waiting",
+                due_at=work.now,
+                created_at=work.now,
+            )
+            await give_back_store.insert(work.connection, noted)

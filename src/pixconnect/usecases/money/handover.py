@@ -53,6 +53,7 @@ from pixconnect.usecases.money.before_order import find_holds
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
 from pixconnect.usecases.money.unresolved import NOTE_WAITING, NewWaiting
+from pixconnect.usecases.money.way import source_of
 
 _log = structlog.get_logger(__name__)
 
@@ -347,10 +348,10 @@ async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datet
         async with context.pool.acquire() as connection, connection.transaction():
             await order_store.unmark(connection, [order.name for order in orders], now, now + RETRY_AFTER)
         return
-    # At an institution one order waits for another: by the backoff of questions it would miss its turn again and again.
-    there = [order.name for order in orders if order.institution_id is not None]
-    if there:
-        await order_store.look_later(context.pool, there, now + RETRY_AFTER)
+    # By the backoff of questions one that waits for another would miss its turn again and again.
+    in_turn = [order.name for order in orders if source_of(order).sends_in_turn]
+    if in_turn:
+        await order_store.look_later(context.pool, in_turn, now + RETRY_AFTER)
 
 
 async def _note_names(context: Context, named: Sequence[tuple[OpenOrder, Taken]]) -> None:

@@ -30,12 +30,12 @@ from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS, RefusedCredit
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money import suspect_credit
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.charge_moves import count_returned
-from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Credit, go_on, read_blocks_of, receive
-from pixconnect.usecases.money.credit_source import Credited, find_source
+from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Credit, go_on, receive
+from pixconnect.usecases.money.credit_source import Credited, find_source, note_giving_back
 from pixconnect.usecases.money.network_id import may_be_named_later
-from pixconnect.usecases.money.refund import note_giving_back
 from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
@@ -108,7 +108,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
-    await read_blocks_of(work, batch, known)
+    await suspect_credit.read_held(work, (credit.report for credit in batch), known)
     await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
     listed: list[CreditReport] = []

@@ -38,7 +38,9 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.charge_moves import count_returned
+from pixconnect.usecases.money.credit_source import find_source
 from pixconnect.usecases.money.held_blocks import HeldBlocks
+from pixconnect.usecases.money.movement import find_holder
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -78,7 +80,7 @@ async def receive_infraction(context: Context, report: InfractionReport) -> Ackn
     if misfit is _NOT_YET:
         return None
     if misfit is not None:
-        await kept_usecases.keep(context.pool, report, misfit, is_listed=context.policy.account is not None)
+        await kept_usecases.keep_reported(context, report, misfit)
     return Acknowledgement(report_id=report.report_id)
 
 
@@ -93,12 +95,11 @@ async def _receive(context: Context, report: InfractionReport) -> Misfit | None:
     misfit = infraction_rules.find_infraction_misfit(report, None, transfer)
     if misfit is not None or transfer is None:
         return misfit
-    account = context.policy.account
-    if account is None:
-        owner = await context.directory.find_account(report.party.branch, report.party.account_number)
-        if owner is None or owner.holder_id != transfer.holder_id:
-            return _ANOTHER_HOLDERS
-    if transfer.institution_id != (account and account.id):
+    source = find_source(context)
+    if transfer.institution_id != source.account_id:
+        return _ANOTHER_HOLDERS
+    # A contest at an institution names no holder.
+    if source.house_id is None and await find_holder(context, report.party) != transfer.holder_id:
         return _ANOTHER_HOLDERS
     refund_ids = tuple([await context.ids.refund_id() for _ in report.taken])
     reported = ReportedInfraction(transfer=transfer, report=report, refund_ids=refund_ids)

@@ -20,6 +20,7 @@ from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import movement as movement_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.block_report import BlockReport, BlockTerms
+from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.kept_report import Misfit, find_change
 from pixconnect.domain.money.ledger import Cause
 from pixconnect.domain.money.movement import Movement, announce_movement
@@ -34,6 +35,7 @@ from pixconnect.store.money.movement import MOVEMENTS
 from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.credit_source import find_source
 from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
@@ -52,14 +54,14 @@ class ReportedMovement(Struct, frozen=True, kw_only=True):
         return self.holder_id, self.report.item_id
 
 
-async def find_moved_holder(context: Writer, report: MovementReport) -> int | None:
-    account = await context.directory.find_account(report.party.branch, report.party.account_number)
+async def find_holder(context: Writer, party: Party) -> int | None:
+    account = await context.directory.find_account(party.branch, party.account_number)
     return account and account.holder_id
 
 
 async def receive_movement(context: Writer, report: MovementReport) -> Acknowledgement:
     """Post an item, or refuse it; the same answer however often it is reported."""
-    holder_id = await find_moved_holder(context, report)
+    holder_id = await find_holder(context, report.party)
     is_refusable = context.policy.abilities.refuses_credits
     if holder_id is None:
         answered = MovementAnswer(refusal_code=reject_code.ACCOUNT_UNKNOWN, misfit=_NOBODYS)
@@ -272,13 +274,14 @@ class ReportedBlocks(Struct, frozen=True, kw_only=True):
 
 async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgement:
     """Take over what a report says; nothing that the institution blocks can be refused."""
-    holder_id = await _find_blocked_holder(context, report)
+    source = find_source(context)
+    # What an institution blocks of a whole account is the house's.
+    holder_id = source.house_id or await find_holder(context, report.party)
     misfits = [_NOBODYS_BLOCK]
     if holder_id is not None:
-        account = context.policy.account
         told = ReportedBlocks(
             holder_id=holder_id,
-            institution_id=account and account.id,
+            institution_id=source.account_id,
             report_id=report.report_id,
             blocks=report.blocks,
             told_at=report.told_at,
@@ -287,14 +290,6 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
     for misfit in misfits:
         await kept_usecases.keep(context.pool, report, misfit)
     return Acknowledgement(report_id=report.report_id)
-
-
-async def _find_blocked_holder(context: Context, report: BlockReport) -> int | None:
-    """Whose money it is. What an institution blocks of a whole account is the house's."""
-    if context.policy.account is not None:
-        return context.policy.account.house_id
-    account = await context.directory.find_account(report.party.branch, report.party.account_number)
-    return account and account.holder_id
 
 
 async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:

@@ -16,13 +16,13 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.known_party import complete_party
-from pixconnect.domain.money import ability, br_code, tax_id
+from pixconnect.domain.money import br_code, tax_id
 from pixconnect.domain.money import holder as holder_rules
 from pixconnect.domain.money.br_code import BrCode
 from pixconnect.domain.money.charge import PAID, asked_amount_cents, fixed_amount_cents
-from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party, PixKey
+from pixconnect.domain.money.holder import Party, PixKey
 from pixconnect.domain.money.order import Ending
-from pixconnect.domain.money.rail import RailUnavailable, Settled
+from pixconnect.domain.money.rail import Settled
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
     KeyTransferRequest,
@@ -37,7 +37,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
-from pixconnect.usecases.money.credit_source import find_named_charge
+from pixconnect.usecases.money.way import source_of
 from pixconnect.writing.service_time import service_now
 
 
@@ -98,31 +98,7 @@ async def _look_key_up(
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
     payer = await context.directory.read_account(caller.holder_id)
-    if payer.institution_id is not None:
-        # Only the institution can find out whether the key exists, by paying; a refusal before that reveals that it is not
-        # ours.
-        lookup.found = "somebody"
-        return Payee(party=_name_key_alone(key), holder_id=None)
-    # A refusal here reveals that the key is not ours, as much as a miss in the directory does.
-    lookup.found = "nobody"
-    ability.check_resolves_keys(context.policy.abilities)
-    lookup.found = None
-    # The directory wants to know who asks, and for which transfer.
-    try:
-        async with context.lookups.asking_directory(caller.holder_id):
-            entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
-    except RailUnavailable:
-        return None
-    lookup.found = "somebody" if entry is not None else "nobody"
-    if entry is None:
-        raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
-    return Payee(party=entry.party, holder_id=None)
-
-
-def _name_key_alone(key: PixKey) -> Party:
-    """Whose account it leads to, only the institution that pays finds out; a CPF or CNPJ is its owner's."""
-    alone = with_key(UNKNOWN_PARTY, key)
-    return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
+    return await source_of(payer).find_payee(context, payer, key, end_to_end_id, lookup)
 
 
 async def _find_by_account(context: Context, caller: Caller, party: Party, lookup: Lookup) -> Payee:
@@ -176,8 +152,8 @@ async def _add_charge(
     if payee is None or payee.holder_id is None or name is None:
         return payee
     # By book goes only what stays on the payer's account: there the code of a holder that was succeeded goes on being paid.
-    account_id = (await context.directory.read_account(caller.holder_id)).institution_id
-    charge = await find_named_charge(context.pool, account_id, payee.holder_id, name)
+    source = source_of(await context.directory.read_account(caller.holder_id))
+    charge = await source.find_named_charge(context.pool, payee.holder_id, name)
     if charge is None:
         return structs.replace(payee, is_static=is_static)
     if charge.status in PAID and not is_static:
@@ -239,8 +215,8 @@ def _check_code_amount(asked_cents: int | None, amount_cents: int) -> None:
 
 
 async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now: datetime) -> None:
-    """Store an ending's new facts about a payee, in the transaction that writes that ending."""
-    if not isinstance(ending, Settled) or ending.payee is None or sent.institution_id is None:
+    """Keep what an ending tells of a payee beyond what is known, in the transaction that writes that ending."""
+    if not isinstance(ending, Settled) or ending.payee is None or not source_of(sent).may_name_payee_at_end:
         return
     payee = complete_party(sent.counterparty, ending.payee)
     # A row that repeats the transfer's facts would be useless.
@@ -251,7 +227,7 @@ async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now
 async def with_payee(pool: Pool, transfer: Transfer) -> Transfer:
     """A transfer with all that is known of who was paid."""
     # Only the others can have a row, and each transfer that is shown would cost a query.
-    if transfer.direction == "IN" or transfer.institution_id is None or transfer.settled_at is None:
+    if transfer.direction == "IN" or transfer.settled_at is None or not source_of(transfer).may_name_payee_at_end:
         return transfer
     payee = await transfer_store.find_settled_payee(pool, transfer.id, transfer.holder_id)
     return transfer if payee is None else structs.replace(transfer, counterparty=payee)

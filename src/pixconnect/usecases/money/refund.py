@@ -9,7 +9,7 @@ goes the way of any other. It has no requester, so the rules for requesters (a h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -19,8 +19,6 @@ from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.account import ABILITIES
-from pixconnect.domain.institutions.give_back import GiveBack
 from pixconnect.domain.money import ability, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -29,14 +27,13 @@ from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.identity.origin import ORIGINS, Asked
-from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS
-from pixconnect.usecases.frame.context import Context, explain_pause
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.money import forgotten_refund
 from pixconnect.usecases.money.available import lock_balances
@@ -44,6 +41,7 @@ from pixconnect.usecases.money.before_order import begin_rules
 from pixconnect.usecases.money.charge_moves import count_returned
 from pixconnect.usecases.money.credit_source import AutomaticRefund
 from pixconnect.usecases.money.order_rule import OrderRule
+from pixconnect.usecases.money.way import source_of
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -66,8 +64,8 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
     """
     # Read without a lock: the receiver, and whether it was by book, never change. We check sums under the lock.
     original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
-    is_there = original is not None and original.institution_id is not None
-    abilities = ABILITIES if is_there else context.policy.abilities
+    source = source_of(original)
+    abilities = source.find_abilities(context)
     try:
         ability.check_external_id(abilities, request.external_id)
         money.check_amount(request.amount_cents)
@@ -77,11 +75,11 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
             await _check_may_withdraw(context, caller)
             if original is None:
                 await forgotten_refund.check_read(context, caller)
-            raise errors.OriginalNotRefundable(_explain_unsettled(original))
+            raise errors.OriginalNotRefundable(refund_rules.explain_unsettled(original))
         if original.holder_id != caller.holder_id:
             await _check_family(context, caller, original.holder_id)
         ability.check_refund_amount(abilities, request.amount_cents, original)
-        await _check_asks_there(context, original)
+        await source.check_sends(context)
     except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:
         made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
         return _refuse_repeat(made, is_new=is_new)
@@ -99,25 +97,11 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         may_exist=request.external_id is not None,
-        account_id=original.institution_id,
+        account_id=source.account_id,
     )
     made = await context.writes.submit(START_REFUNDS, new)
     # Its id was made for this request, in any of its tries.
     return made if made.id == new.refund_id else _refuse_repeat(made, is_new=is_new)
-
-
-def _explain_unsettled(original: Transfer | None) -> str:
-    if original is not None and original.direction == "IN" and original.status == "PROCESSING":
-        return "end_to_end_id: has not settled; what your institution holds as suspect only it gives back"
-    return "end_to_end_id: is not a Pix that this holder received and that has settled"
-
-
-async def _check_asks_there(context: Context, original: Transfer) -> None:
-    """Refuse what could not be handed over: nothing is asked at a paused account."""
-    if original.institution_id is None:
-        return
-    if original.institution_id not in {account.id for account in await context.institutions.list_active()}:
-        raise await explain_pause(context.institutions, original.institution_id)
 
 
 def _refuse_repeat(made: Refund, *, is_new: bool) -> Refund:
@@ -202,7 +186,7 @@ def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_t
     """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
     work.post(refund.holder_id, "available", "reserved", refund.amount_cents, refund.cause)
     work.put(REFUNDS, refund)
-    work.order(open_order(refund, work.now, handover_timeout, original.institution_id))
+    work.order(open_order(refund, work.now, handover_timeout, original=original))
     # Counted from now on, so that refunds under way never exceed the original together.
     return transfer_rules.begin_return(original, refund.amount_cents)
 
@@ -262,21 +246,3 @@ def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: Automat
     work.announce_refund(refund)
     # No caller waits for an answer, and the money is not the holder's: so we do not give it up after a minute.
     return hold_refund(work, refund, received, refund_rules.find_window(received.settled_at or work.now))
-
-
-async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
-    """At an account with automatic returns of payments without a charge: record it together with the credit.
-
-    It goes back once a reading has shown that it was not returned yet (``usecases/institutions/give_back.py``).
-    """
-    for received in (new[name] for name in names if name in new):
-        if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:
-            noted = GiveBack(
-                transfer_id=received.id,
-                holder_id=received.holder_id,
-                institution_id=received.institution_id,
-                state="waiting",
-                due_at=work.now,
-                created_at=work.now,
-            )
-            await give_back_store.insert(work.connection, noted)

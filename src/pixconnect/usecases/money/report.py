@@ -49,10 +49,10 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.credit_source import OwnRail
+from pixconnect.usecases.money.credit_source import OwnRail, find_source
 from pixconnect.usecases.money.incoming import find_recorded, first_answer, receive_credit, receive_return
 from pixconnect.usecases.money.infraction import receive_infraction
-from pixconnect.usecases.money.movement import find_moved_holder, receive_blocks, receive_movement
+from pixconnect.usecases.money.movement import find_holder, receive_blocks, receive_movement
 from pixconnect.usecases.money.network_id import may_be_named_later
 from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders
 
@@ -120,7 +120,7 @@ async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> li
         try:
             # Kept before it is acknowledged, because then the rail forgets it.
             if isinstance(outcome, Misfit):
-                await kept_usecases.keep(context.pool, report, outcome, is_listed=context.policy.account is not None)
+                await kept_usecases.keep_reported(context, report, outcome)
         except Exception as error:  # noqa: BLE001  what cannot be kept comes again
             outcome = error
         if isinstance(outcome, Exception):
@@ -161,8 +161,9 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
             judged = _judge_arrival(context, report, error)
             if isinstance(judged, Exception):
                 raise
-            if isinstance(report, CreditReport) and context.policy.account is not None:
-                return [await _credit_house(context, context.policy.account.house_id, report, judged)]
+            house_id = find_source(context).house_id
+            if isinstance(report, CreditReport) and house_id is not None:
+                return [await _credit_house(context, house_id, report, judged)]
             return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
     except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
@@ -171,8 +172,8 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
 
 
 def _judge_arrival(context: Context, report: Arrival, error: Exception) -> Exception | Misfit:
-    # No further try can record what breaks a constraint at an institution, where nothing can be refused.
-    if context.policy.account is not None and isinstance(report, CreditReport) and _breaks_constraint(error):
+    # No further try can record what breaks a constraint where nothing can be refused.
+    if isinstance(report, CreditReport) and find_source(context).is_final and _breaks_constraint(error):
         return _refused_by_schema(error)
     return _judge_failure(context, report, error)
 
@@ -199,7 +200,7 @@ async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
             if isinstance(judged, Exception):
                 raise
             misfit = judged
-        await kept_usecases.keep(context.pool, report, misfit, is_listed=context.policy.account is not None)
+        await kept_usecases.keep_reported(context, report, misfit)
     except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []
@@ -216,7 +217,7 @@ async def _keep_unrefusable(context: Context, report: Arrival, acknowledgement: 
         if code != reject_code.NOT_SETTLED:
             explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
             misfit = Misfit(reason="cannot_be_refused", explanation=explanation)
-            await kept_usecases.keep(context.pool, report, misfit, is_listed=context.policy.account is not None)
+            await kept_usecases.keep_reported(context, report, misfit)
     return answer
 
 
@@ -243,7 +244,7 @@ async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) 
             answer = first_answer(report, recorded)
         answer = ability.answer_report(context.policy.abilities, answer)
         refusal_code = answer.refusal_code if recorded is None else None
-        await kept_usecases.keep(connection, report, misfit, refusal_code, is_listed=context.policy.account is not None)
+        await kept_usecases.keep_reported(context, report, misfit, refusal_code, connection)
     return answer
 
 
@@ -263,7 +264,7 @@ async def _find_holder(context: Context, report: Arrival) -> int | None:
         if isinstance(report, CreditReport):
             return (await OwnRail().find_credited(context, report)).holder_id
         if isinstance(report, MovementReport):
-            return await find_moved_holder(context, report)
+            return await find_holder(context, report.party)
         originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
     except _OF_ITS_OWN:
         return None

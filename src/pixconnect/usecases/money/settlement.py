@@ -8,11 +8,9 @@
         │                 └──── NeverTaken, long after: the rail has never seen it and no longer takes it, money back
         └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
 
-An item of an institution's statement may have been read before the order was known to be it, and posted as a movement: the
-statement that settles the order posts that movement's opposite.
-
-The mark is durable before the rail gets anything. A worker that finds it after a crash queries, and resends under the same id
-only if the rail has never seen it. A rejection is final only for the original order: one of a re-send is a reason to query.
+The mark is durable before the rail hears anything. A worker that finds it after a crash asks, and sends again under the
+same id only if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason
+to ask.
 """
 
 from __future__ import annotations
@@ -22,20 +20,16 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 import msgspec
-from msgspec import Struct
 
 from pixconnect.domain.frame import errors, identifiers
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.joining import LineKey, ReversedMovement
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.ledger import Account
-from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.order import (
     Ending,
     FirstIds,
     GivenUp,
-    OpenOrder,
+    complete_ending,
     end_refund,
     end_transfer,
     may_give_up,
@@ -44,11 +38,7 @@ from pixconnect.domain.money.order import (
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.institutions import item as item_store
-from pixconnect.store.institutions import mistaken_item as mistaken_store
-from pixconnect.store.institutions.rail_step import ENDED_STEPS
-from pixconnect.store.money import movement as movement_store
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money.order import ORDERS
 from pixconnect.store.money.refund import REFUNDS
@@ -57,27 +47,12 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.charge_moves import count_returned
-from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
-from pixconnect.usecases.money.payee import note_payee
+from pixconnect.usecases.money.order_end import END_RULES, EndedOrder, holders_of, prepare_end, statements_of
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 UNKNOWN_ORDER: Final = Misfit(reason="unknown_order", explanation="an order of ours by its id, which is unknown here")
-
-
-class EndedOrder(Struct, frozen=True, kw_only=True):
-    ordered: Transfer | Refund
-    """The transfer or refund as it was accepted: while its order is open it does not change."""
-    ending: Ending
-    has_rail: bool
-    """Without a rail we never sent an order, so that we may give up each."""
-    mistaken: ReversedMovement | None = None
-    """Its item was read before, and posted as a movement."""
-
-    @property
-    def holder_id(self) -> int:
-        return self.ordered.holder_id
 
 
 class Fence(Protocol):
@@ -97,7 +72,7 @@ Unrecorded = errors.PixConnectError | Misfit
 
 
 async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
-    """Record how orders ended. A repeated ending changes nothing, and ids of other institutions are skipped.
+    """Record how orders ended. A repeated ending changes nothing, and ids of other participants are skipped.
 
     Args:
         endings: By our ``end_to_end_id`` or ``return_id``, or by the network's id if the rail reported it.
@@ -119,18 +94,8 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
             (under_way if ordered[name].status == "PROCESSING" else repeated_ids).append(index)
         elif not is_surely_not_ours(context, name):
             outcomes[index] = UNKNOWN_ORDER
-    has_rail, account = context.policy.has_rail, context.policy.account
     ended = [
-        EndedOrder(
-            ordered=ordered[name],
-            ending=ending,
-            has_rail=has_rail,
-            # The installation's own rail reports no line twice.
-            mistaken=await find_mistaken(context.pool, account.id, ordered[name], ending)
-            if account is not None and isinstance(ending, Settled)
-            else None,
-        )
-        for name, ending in (endings[index] for index in under_way)
+        await prepare_end(context, ordered[name], ending) for name, ending in (endings[index] for index in under_way)
     ]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for index, was_open in zip(under_way, written, strict=True):
@@ -163,19 +128,9 @@ async def _note_names(
     return outcomes
 
 
-async def find_mistaken(
-    connection: Connection | Pool, institution_id: int, ordered: Transfer | Refund, settled: Settled
-) -> ReversedMovement | None:
-    """The movement that an item became which this order has proved to be."""
-    names = [name for name in (name_of(ordered), ordered.network_id, settled.network_id) if name is not None]
-    of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
-    day = to_day(settled.settled_at)
-    return await mistaken_store.find_mistaken(connection, institution_id, ordered.amount_cents, names, of, day)
-
-
 def is_surely_not_ours(context: Context, name: str) -> bool:
-    """Whether an unknown order is certainly not ours."""
-    # A rail with its own names of orders may put any institution's number into them.
+    """Whether an order that we do not know is certainly not ours."""
+    # A rail that gives orders names of its own may put any participant's number into them.
     return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)
 
 
@@ -194,91 +149,47 @@ async def _compare(context: Context, repeated_ids: Sequence[tuple[str, Ending]])
     return misfits
 
 
-def statements_of(ended: EndedOrder) -> tuple[int, ...]:
-    """Whose statements its end may move."""
-    return (ended.holder_id,) if ended.mistaken is None else (ended.holder_id, ended.mistaken.holder_id)
-
-
-def holders_of(ended: EndedOrder) -> tuple[int, ...]:
-    """Whose balances its end may move: what settles was reserved, and waits for no transfer that is being accepted."""
-    is_settled_alone = isinstance(ended.ending, Settled) and ended.mistaken is None
-    return () if is_settled_alone else statements_of(ended)
-
-
-def _close_order(work: UnitOfWork, order: OpenOrder) -> None:
-    work.delete(ORDERS, order)
-    if order.institution_id is not None:
-        work.put(ENDED_STEPS, order)
-
-
 async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
     work = await lock_balances(batch, holders_of, statements_of)
-    locked = await _lock_rows(work, batch)
+    # Charges before transfers, in the order in which incoming payments lock them too.
+    refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
+    await work.lock_charges_of([refund.original_end_to_end_id for refund in refunds])
+    orders = await order_store.lock(work.connection, [name_of(ended.ordered) for ended in batch])
+    await work.lock_transfers({(refund.transfer_id, refund.holder_id) for refund in refunds})
+    rules = [rule(work) for rule in END_RULES]
+    for rule in rules:
+        await rule.begin(batch)
     outcomes: list[bool] = []
-    proved: list[tuple[ReversedMovement, LineKey]] = []
-    told: list[tuple[Transfer, Ending]] = []
     first_ids = FirstIds()
     # Read here, where the orders cannot be marked: the server may have been restarted since they were found to be too late.
     if any(isinstance(ended.ending, GivenUp) and ended.has_rail for ended in batch):
         first_ids = await installation_store.read_first_ids(batch.connection)
     for ended in batch:
-        order = locked.orders.get(name_of(ended.ordered))
+        order = orders.get(name_of(ended.ordered))
         # The order of another holder, whose balance is not locked here.
         if order is not None and order.holder_id != ended.holder_id:
             order = None
         outcomes.append(order is not None)
         if order is None or (isinstance(ended.ending, GivenUp) and not may_give_up(order, work.now, first_ids)):
             continue  # it had ended already, or was handed over after all
-        del locked.orders[order.name]  # a second ending of it in this batch finds it closed
-        _close_order(work, order)
+        del orders[order.name]  # a second ending of it in this batch finds it closed
+        work.delete(ORDERS, order)
+        for rule in rules:
+            rule.end(ended, order)
         # While it is under way only its order knows when it was handed over, and what the network calls it.
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
-        ending = ended.ending
-        if isinstance(ending, GivenUp):
-            ending = msgspec.structs.replace(ending, approval=order.approval)
-        movement = None if ended.mistaken is None else locked.moved.pop(ended.mistaken.key, None)
-        if ended.mistaken is not None and movement is not None:
-            # First what it took: it may be owed.
-            take_back(work, movement, order.network_id or order.name)
-            proved.append((ended.mistaken, ("transfer" if order.is_transfer else "refund", order.resource_id)))
+        ending = complete_ending(ended.ending, order)
         if isinstance(before, Transfer):
             _end_transfer(work, before, ending)
-            told.append((before, ending))
         else:
             _end_refund(work, before, ending)
     await work.write()
-    for sent, told_end in told:
-        await note_payee(work.connection, sent, told_end, work.now)
-    for mistaken, key in proved:
-        await item_store.rejoin(work.connection, mistaken, key)
+    for rule in rules:
+        await rule.finish()
     return outcomes
 
 
 WRITE_ENDINGS: Final = WriteOperation("write_endings", _write_endings)
-
-
-class _LockedRows:
-    """What a batch of endings may change, locked."""
-
-    def __init__(
-        self,
-        orders: dict[str, OpenOrder],
-        moved: dict[tuple[int, str], Movement],
-    ) -> None:
-        # Orders by name, movements by holder and item.
-        self.orders = orders
-        self.moved = moved
-
-
-async def _lock_rows(work: UnitOfWork, batch: Sequence[EndedOrder]) -> _LockedRows:
-    connection = work.connection
-    mistaken = [ended.mistaken.key for ended in batch if ended.mistaken is not None]
-    refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
-    names = [refund.original_end_to_end_id for refund in refunds]
-    await work.lock_charges_of(names)
-    orders = await order_store.lock(connection, [name_of(ended.ordered) for ended in batch])
-    await work.lock_transfers({(refund.transfer_id, refund.holder_id) for refund in refunds})
-    return _LockedRows(orders, await movement_store.find_standing(connection, mistaken) if mistaken else {})
 
 
 def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:

@@ -24,7 +24,6 @@ from pixconnect.domain.money.transfer import (
     NO_TERMS,
     AccountTransferRequest,
     NewTransfer,
-    QrCodeTransferRequest,
     SendingTerms,
     Transfer,
     TransferRequest,
@@ -40,12 +39,13 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
-from pixconnect.usecases.money import outgoing_transfer
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.before_order import BEFORE_PAYEE, begin_rules, check_payer
 from pixconnect.usecases.money.charge_moves import finish_payment, keep_parts
 from pixconnect.usecases.money.order_rule import OrderRule
 from pixconnect.usecases.money.payee import find_payee
+from pixconnect.usecases.money.source import Way
+from pixconnect.usecases.money.way import AccountChanged, admit_forgotten, check_way, choose_way, is_another
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -63,14 +63,6 @@ _NEVER_ACCEPTED: Final = (
 
 class PayeeIsAnother(errors.PixKeyNotFound):
     """The key belongs to another owner than the caller named."""
-
-
-class AccountChanged(errors.ServiceUnavailable):
-    """Payer or payee was put on an account at an institution after this process had read where it lies."""
-
-    def __init__(self, holder_ids: Sequence[int]) -> None:
-        super().__init__("payer or payee was put on another account meanwhile; nothing was done")
-        self.holder_ids = holder_ids
 
 
 async def start_transfer(
@@ -96,7 +88,7 @@ async def start_transfer(
         # Looking up a key without paying costs tokens, as a protection of the directory against scans.
         context.lookups.spend(context, caller.holder_id, lookup)
         if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, _NEVER_ACCEPTED):
-            await outgoing_transfer.admit_forgotten(context, account, request)
+            await admit_forgotten(context, account, request)
         raise
 
 
@@ -126,9 +118,9 @@ async def _try_transfer(
     try:
         money.check_amount(request.amount_cents)
         payee = await find_payee(context, caller, request, end_to_end_id, lookup)
-        if payee is not None and outgoing_transfer.is_another(payee, terms):
+        if payee is not None and is_another(payee, terms):
             raise PayeeIsAnother("key: belongs to another tax id")
-        way = None if payee is None else await outgoing_transfer.choose_way(context, account, request, payee, terms)
+        way = None if payee is None else await choose_way(context, account, request, payee, terms)
     except (errors.RuleBroken, errors.RateLimited, errors.ServiceUnavailable, errors.OutcomeUnknown) as refusal:
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:
@@ -158,16 +150,16 @@ async def _try_transfer(
         may_exist=request.external_id is not None,
         terms=way.terms,
         account_id=way.account_id,
+        br_code=way.br_code,
     )
-    return _answer(context, new, lookup, await context.writes.submit(START_TRANSFERS, new))
+    return _answer(context, new, way, lookup, await context.writes.submit(START_TRANSFERS, new))
 
 
-def _answer(context: Context, new: NewTransfer, lookup: Lookup, made: Transfer) -> Transfer:
-    # Its id was made for this request, in any of its tries.
+def _answer(context: Context, new: NewTransfer, way: Way, lookup: Lookup, made: Transfer) -> Transfer:
+    # Its id was made for this request, whichever try it was.
     if made.id != new.transfer_id:
         return _refuse_repeat(new.terms, made)
-    if new.account_id is not None:
-        # A key that nobody has costs the account a look-up there; one that is paid puts back more than this.
+    if way.spends_lookup:
         context.lookups.spend(context, new.holder_id, lookup)
     return made
 
@@ -252,7 +244,7 @@ async def search_transfers(context: Context, caller: Caller, search: TransferSea
 
 def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
-    _check_account(work, new)
+    check_way(work, new)
     for rule in rules:
         rule.check(new)
     transfer = transfer_rules.open_transfer(new, work.now)
@@ -263,10 +255,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> T
     else:
         work.post(new.holder_id, "available", "reserved", transfer.amount_cents, transfer.cause)
         work.put(TRANSFERS, transfer)
-        # The installation's own rail is told what the code led to; an institution reads the code for itself.
-        request = new.request if new.account_id is not None else None
-        br_code = request.br_code if isinstance(request, QrCodeTransferRequest) else None
-        order = open_order(transfer, work.now, new.handover_timeout, new.account_id, br_code)
+        order = open_order(transfer, work.now, new.handover_timeout, br_code=new.br_code)
         for rule in rules:
             order = rule.delay(new, transfer, order)
         work.order(order)
@@ -277,29 +266,13 @@ def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> T
     return transfer
 
 
-def _check_account(work: UnitOfWork, new: NewTransfer) -> None:
-    """Compare the way that was chosen with where the money lies while its balances are locked."""
-    lies_on = work.balances[new.holder_id].institution_id
-    payee_id = new.payee.holder_id
-    chosen = new.account_id if payee_id is None else work.balances[payee_id].institution_id
-    if chosen != lies_on:
-        raise AccountChanged(_holders_of(new))
-
-
 def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
     """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
     scanned = new.payee.charge
     name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
     decision = decide_charge(
         work.charges.get(name),
-        ChargePayment(
-            holder_id=payee_id,
-            account_id=work.balances[payee_id].institution_id,
-            txid=sent.txid,
-            amount_cents=sent.amount_cents,
-            at=work.now,
-            is_refusable=not new.payee.is_static,
-        ),
+        ChargePayment.by_book(sent, work.balances[payee_id], work.now, is_refusable=not new.payee.is_static),
     )
     received = transfer_rules.open_other_side(new, sent, payee_id, decision.charge)
     work.announce_transfer(received)

@@ -48,7 +48,8 @@ from pixconnect.usecases.institutions.proposing import (
     record_confirmed,
 )
 from pixconnect.usecases.institutions.statement import list_span
-from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder, find_mistaken, holders_of, statements_of
+from pixconnect.usecases.money.order_end import EndedOrder, find_mistaken, holders_of, statements_of
+from pixconnect.usecases.money.settlement import WRITE_ENDINGS
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -259,9 +260,7 @@ async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -
         raise errors.BadRequest("case: the transfer or refund of its order is missing: ask `pixconnect verify`")
     # The network's instant is unknown: a call settles within seconds.
     ending = Settled(settled_at=order.called_at) if said == "settled" else NeverTaken()
-    mistaken = None
-    if isinstance(ending, Settled):
-        mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
+    mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
     ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
     # In the order in which every process locks: who ends the order at the same time comes before or after all of this.
     held = Held(balances=frozenset(holders_of(ended)), statements=frozenset(statements_of(ended)))

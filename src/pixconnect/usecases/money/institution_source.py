@@ -1,4 +1,4 @@
-"""What holds of a transfer over an account at an institution beyond what holds of each, before any of its money is reserved.
+"""An account at an institution as the source of transfers, refunds and charges.
 
 Whose a key is, the institution finds out when it pays. Up to then the payee is the key alone, with its owner where the caller
 named one: the institution compares it.
@@ -12,16 +12,26 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.account import ABILITIES
 from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.domain.institutions.sweep import REPEATED_FOR
-from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
-from pixconnect.domain.money.transfer import Payee, SendingTerms, TransferRequest
+from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party, PixKey
+from pixconnect.domain.money.rail import Abilities
+from pixconnect.domain.money.transfer import Payee, QrCodeTransferRequest, SendingTerms, TransferRequest
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
-from pixconnect.usecases.frame.directory import OwnAccount
+from pixconnect.usecases.frame.directory import OwnAccount, with_key
+from pixconnect.usecases.frame.lookup_budget import Lookup
+from pixconnect.usecases.money.charge_opening import explain_refusal, open_there, want_charge
+from pixconnect.usecases.money.pending_call import RefusedByInstitution
+from pixconnect.usecases.money.source import Way, is_key_alone
 
 _UNSENT_S: Final = 5
 """When to come back while others wait to be sent."""
@@ -31,77 +41,94 @@ _LATER: Final = "funds and limits allow it"
 _FOUND_OUT: Final = "an operator has found out at the institution that it is not"
 
 
-class Way(Struct, frozen=True, kw_only=True):
-    """How a transfer leaves."""
+class InstitutionSource(Struct, frozen=True):
+    account_id: int
+    sends_in_turn = True
+    may_name_payee_at_end = True
 
-    payer: Party
-    payee: Payee
-    terms: SendingTerms
-    account_id: int | None = None
-    """The account over which it does; ``None`` is the installation's own rail, and what goes by book."""
+    async def find_payee(
+        self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
+    ) -> Payee | None:
+        del context, payer, end_to_end_id
+        # Whether anybody has it only the institution finds out, by paying; a refusal before that says that it is not ours.
+        lookup.found = "somebody"
+        return Payee(party=_name_key_alone(key), holder_id=None)
+
+    async def choose_way(
+        self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
+    ) -> Way:
+        opened = await context.institutions.find(self.account_id)
+        if opened is None:
+            raise await explain_pause(context.institutions, self.account_id)
+        _check_takes(opened, request, payee)
+        named = _name_owner(opened, payee, terms)
+        if opened.institution.traits.names_first and request.external_id is not None:
+            # It is called there by no name of ours, so nobody can ask later whether it was paid before.
+            await _admit_forgotten_there(context, self.account_id, request, _FOUND_OUT)
+        await _check_flow(context, opened)
+        payer_key = terms.payer_key or await _choose_key(context, opened, payer)
+        return Way(
+            payer=payer.party,
+            payee=named,
+            terms=structs.replace(terms, payer_key=payer_key),
+            account_id=self.account_id,
+            br_code=request.br_code if isinstance(request, QrCodeTransferRequest) else None,
+            spends_lookup=True,
+        )
+
+    async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
+        await _admit_forgotten_there(context, self.account_id, request, _LATER)
+
+    def find_abilities(self, context: Context) -> Abilities:
+        del context
+        return ABILITIES
+
+    async def check_sends(self, context: Context) -> None:
+        if self.account_id not in {account.id for account in await context.institutions.list_active()}:
+            raise await explain_pause(context.institutions, self.account_id)
+
+    async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
+        """The charge of the account with this txid or reference, if its holder lies on the account."""
+        del owner
+        charge = await opening_store.find_charge(pool, self.account_id, name)
+        holder = None if charge is None else await holder_store.find(pool, charge.holder_id)
+        return None if holder is None or holder.institution_id != self.account_id else charge
+
+    async def create_charge(
+        self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
+    ) -> Charge:
+        del account
+        try:
+            return await open_there(context, caller, want_charge(context, caller, request, key), self.account_id)
+        except RefusedByInstitution as refused:
+            raise explain_refusal(refused.refusal) from None
 
 
-async def choose_way(
-    context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
-) -> Way:
-    """Find the account over which a transfer leaves, the key that pays there, and the required owner of the payee's key.
-
-    Raises:
-        RuleBroken: The payee is the payer, or cannot be compared with the owner that the caller names.
-        ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
-        OutcomeUnknown: The database was restored, and it may have been paid before over another account.
-    """
-    await _admit_renamed(context, payer, request)
-    opened = None if context.policy.is_sandbox else await _find_account(context, payer, payee, request)
-    if opened is None:
-        return Way(payer=payer.party, payee=payee, terms=terms)
-    named = _name_owner(opened, payee, terms)
-    if opened.institution.traits.names_first and request.external_id is not None:
-        # It has none of our names there, so no later query can show whether it was paid before.
-        await _admit_forgotten_there(context, opened.account.id, request, _FOUND_OUT)
-    await _check_flow(context, opened)
-    payer_key = terms.payer_key or await _choose_key(context, opened, payer)
-    chosen = structs.replace(terms, payer_key=payer_key)
-    return Way(payer=payer.party, payee=named, terms=chosen, account_id=opened.account.id)
+def _name_key_alone(key: PixKey) -> Party:
+    """Whose account it leads to, only the institution that pays finds out; a CPF or CNPJ is its owner's."""
+    alone = with_key(UNKNOWN_PARTY, key)
+    return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
 
 
-async def _find_account(
-    context: Context, payer: OwnAccount, payee: Payee, request: TransferRequest
-) -> OpenAccount | None:
-    if payee.holder_id is not None:
-        there = (await context.directory.read_account(payee.holder_id)).institution_id
-        if payer.institution_id != there:
-            # One of them may have been put on its account since this process read it.
-            payer = await context.directory.read_account_anew(payer.holder_id)
-            there = (await context.directory.read_account_anew(payee.holder_id)).institution_id
-        if payer.institution_id != there:
-            # By book goes only what stays on one account; between two of them it would be a real Pix.
-            raise errors.ServiceUnavailable(
-                "nothing is sent between two accounts at institutions of this service yet; nothing was done"
-            )
-        return None
-    if payer.institution_id is None:
-        return None
-    opened = await context.institutions.find(payer.institution_id)
-    if opened is None:
-        raise await explain_pause(context.institutions, payer.institution_id)
-    if request.initiation_type == "MANUAL" and opened.institution.traits.names_first:
+def _check_takes(opened: OpenAccount, request: TransferRequest, payee: Payee) -> None:
+    """Refuse a transfer that the institution does not send, and one to the account itself."""
+    traits = opened.institution.traits
+    if request.initiation_type == "MANUAL" and traits.names_first:
         raise errors.InvalidAccount(
             "credit_party: at the payer's institution a transfer to an account has no name before it is paid, so "
             "its outcome could not be queried: name a key"
         )
-    if request.initiation_type not in opened.institution.traits.sends:
+    if request.initiation_type not in traits.sends:
         raise errors.ServiceUnavailable(
             f"no {request.operation} is sent over accounts at this institution yet; nothing was done"
         )
-    if payee.leaves_amount_open and not opened.institution.traits.states_amount_of_code:
+    if payee.leaves_amount_open and not traits.says_amount_of_code:
         raise errors.InvalidQrCode(
             "emv: fixes no amount, and the payer's institution pays codes as they stand: send to the key instead"
         )
     # By the key alone: the owner of any other is unknown here before payment.
     if payee.party.key in opened.account.keys:
         raise errors.SameAccount("payer and payee are the same account")
-    return opened
 
 
 async def _check_flow(context: Context, opened: OpenAccount) -> None:
@@ -115,27 +142,8 @@ async def _check_flow(context: Context, opened: OpenAccount) -> None:
         )
 
 
-async def admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest, until: str = _LATER) -> None:
-    """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
-
-    If the institution has no names of ours, also before anything is accepted.
-
-    A payment of the lost span is a movement once its line is read, and takes the money of the very request that had ordered it.
-    Only the institution knows which request that was; accepted ones are queried there.
-
-    Raises:
-        OutcomeUnknown: Such a line of the same amount has no order; or not all lines of that time were read yet.
-    """
-    # A request without a name cannot be repeated; and a sandbox has no account at an institution.
-    if request.external_id is None or context.policy.is_sandbox:
-        return
-    if payer.institution_id is not None:
-        await _admit_forgotten_there(context, payer.institution_id, request, until)
-    await _admit_renamed(context, payer, request)
-
-
-async def _admit_renamed(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
-    """The same of accounts that may have paid the request under a name by which the payer's institution does not know it.
+async def admit_renamed(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
+    """Raise ``OutcomeUnknown`` if an account may have paid the request under a name that the payer's institution does not know.
 
     These are other accounts of the payer's owner, and the payer's own if it was added after the loss. Called before anything is
     accepted.
@@ -179,22 +187,13 @@ async def _admit_forgotten_there(context: Context, account_id: int, request: Tra
 
 def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee:
     """The payee with the owner that the caller named beside a key: the institution is made to compare it."""
-    if terms.payee_tax_id is None or not _is_key_alone(payee):
+    if terms.payee_tax_id is None or not is_key_alone(payee):
         return payee
     if not opened.institution.traits.compares_owner:
         raise errors.PixKeyNotFound(
             "key: this institution compares no owner with a key, so its owner is unknown before payment"
         )
     return structs.replace(payee, party=structs.replace(payee.party, tax_id=terms.payee_tax_id))
-
-
-def is_another(payee: Payee, terms: SendingTerms) -> bool:
-    """Whether the payee is known to differ from the owner named by the caller."""
-    return terms.payee_tax_id not in (None, payee.party.tax_id) and not _is_key_alone(payee)
-
-
-def _is_key_alone(payee: Payee) -> bool:
-    return payee.holder_id is None and payee.party.tax_id == UNKNOWN_PARTY.tax_id
 
 
 async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) -> str | None:

@@ -31,10 +31,10 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.institutions import account_figures as figures_store
+from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.meter import Gauge
 from pixconnect.usecases.institutions.contest import follow_contests
-from pixconnect.usecases.institutions.credential import note_certificates
 from pixconnect.usecases.institutions.day_file import read_day_files
 from pixconnect.usecases.institutions.defence import send_due_there
 from pixconnect.usecases.institutions.give_back import give_back_due
@@ -275,7 +275,7 @@ class AccountReaders:
     async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
         """The context of a newly opened account."""
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
-        await note_certificates(self._context.pool, opened)
+        await certificate_store.note(self._context.pool, opened.account.id, opened.institution.traits.certificates)
         return at_account(self._context, opened.account, self._open_rail(opened, memory))
 
 

@@ -113,3 +113,7 @@ class WriteOperation(Generic[Request, Answer]):
         self.write = write
         self.makes_orders = makes_orders
         self.external_id_of = external_id_of
+
+    async def write_within(self, connection: Connection, clock: Clock, requests: Sequence[Request]) -> Outcomes[Answer]:
+        """Write in a transaction of the caller's own, which may hold other locks and write more."""
+        return await self.write(Batch(list(requests), connection, clock))

@@ -16,13 +16,13 @@ from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.account_file import read_account_file
 from pixconnect.domain.institutions.certificate import AccountCertificate, describe_end
-from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
+from pixconnect.domain.institutions.institution import InstitutionUnavailable
+from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import secret_key
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.credential import (
     list_ending,
-    note_certificates,
     open_credential,
     read_sending_credential,
     try_permissions,
@@ -366,7 +366,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
         ends_at = now + timedelta(**delta)
         used = [AccountCertificate(part="receiving", ends_at=ends_at)]
         there.traits = structs.replace(there.traits, certificates=used)
-        await note_certificates(live.context.pool, OpenAccount(account=shop.account, institution=there))
+        await certificate_store.note(live.context.pool, shop.account.id, there.traits.certificates)
 
     await ending_in(days=31)
     assert await list_ending(live.context.pool, now) == []
@@ -388,7 +388,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
         f"health: degraded; institutions: {told.value.message}"
     ]
     there.traits = structs.replace(there.traits, certificates=())
-    await note_certificates(live.context.pool, OpenAccount(account=shop.account, institution=there))
+    await certificate_store.note(live.context.pool, shop.account.id, there.traits.certificates)
     await check_accounts(shop.context)
 
 

@@ -189,7 +189,7 @@ async def read_page_in(
     connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span
 ) -> Page[asyncpg.Record]:
     """Read one page of a holder's, or of an endpoint's deliveries, in a status; ``None`` is any."""
-    oldest, newest = bounds(span)
+    oldest, newest = bounds(span.initial_at, span.final_at)
     if oldest > newest:
         return Page(items=[], total_count=0)
     of_status = () if status is None else (status,)
@@ -226,7 +226,7 @@ async def read_page_in(
 async def _read_first_page(
     connection: Connection, source: Source, owner_id: int, of_status: tuple[Statuses, ...], span: Span
 ) -> Page[asyncpg.Record]:
-    oldest, newest = [min(max(each, _EARLIEST), _LATEST) for each in bounds(span)]
+    oldest, newest = [min(max(each, _EARLIEST), _LATEST) for each in bounds(span.initial_at, span.final_at)]
     first_whole, last_whole = _hour_of(oldest + _HOUR - _MICROSECOND), _hour_of(newest + _MICROSECOND) - _HOUR
     # A month has 720 hours: fetched one by one they would cost as much as the page.
     total_count: int = await connection.fetchval(
@@ -241,7 +241,7 @@ async def _read_first_page(
 async def _read_page_after(
     connection: Connection, source: Source, owner_id: int, of_status: tuple[Statuses, ...], span: Span, after: Cursor
 ) -> Page[asyncpg.Record]:
-    oldest, newest = bounds(span)
+    oldest, newest = bounds(span.initial_at, span.final_at)
     before = begin_after(after, newest)
     if source.is_sparse:
         hours = await connection.fetch(source.hours, owner_id, _hour_of(max(oldest, _EARLIEST)), _hour_of(before[0]))
@@ -251,12 +251,8 @@ async def _read_page_after(
     return make_page(span, rows[: span.page_size], after.total_count, has_more=len(rows) > span.page_size)
 
 
-def bounds(span: Span) -> tuple[datetime, datetime]:
+def bounds(initial_at: datetime | None, final_at: datetime | None) -> tuple[datetime, datetime]:
     """The oldest and the newest instant, both included."""
-    return bounds_of(span.initial_at, span.final_at)
-
-
-def bounds_of(initial_at: datetime | None, final_at: datetime | None) -> tuple[datetime, datetime]:
     return initial_at or _EARLIEST, final_at or _LATEST
 
 

@@ -63,10 +63,6 @@ _CLOSE_STEP: Final[LiteralString] = """
 """
 
 
-async def insert(connection: Connection, ending: CaseEnding) -> None:
-    await CASE_ENDING.insert(connection, ending)
-
-
 async def close_step(connection: Connection, order_name: str) -> bool:
     """Prevent further calls of a step; ``False`` if it was closed already. Its ending is written first."""
     return await connection.fetchval(_CLOSE_STEP, order_name) is not None

@@ -21,11 +21,6 @@ GIVE_BACK: Final = Table(
 )
 
 
-async def insert(connection: Connection, given_back: GiveBack) -> None:
-    """Note it, in the transaction that credits the payment."""
-    await GIVE_BACK.insert(connection, given_back)
-
-
 async def find_due(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[GiveBack]:
     return await GIVE_BACK.find_all(
         pool,

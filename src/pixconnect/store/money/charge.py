@@ -323,7 +323,7 @@ async def search(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -
     if search.tax_id is None and search.is_placed is None and search.lot_number is None:
         page = await listing_store.read_page(pool, statements.list, holder_id, search.statuses, span)
         return page.with_items([CHARGE.read(row) for row in page.items])
-    oldest, newest = listing_store.bounds(span)
+    oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
     if oldest > newest:
         return Page(items=[], total_count=0)
     asked = (holder_id, oldest, newest, list(search.statuses))

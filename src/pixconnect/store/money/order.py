@@ -337,10 +337,6 @@ WAITING: Final = Table(
 _FIND_WAITING: Final[LiteralString] = f"select {WAITING.select} from waiting_order where order_name = any($1)"
 
 
-async def insert_waiting(connection: Connection, waiting: WaitingOrder) -> None:
-    await WAITING.insert(connection, waiting)
-
-
 async def find_waiting(connection: Connection | Pool, order_names: Sequence[str]) -> dict[str, WaitingOrder]:
     """Those of these orders that have begun to wait, whether they still do or not."""
     return {row["order_name"]: WAITING.read(row) for row in await connection.fetch(_FIND_WAITING, order_names)}

@@ -69,7 +69,7 @@ async def _read_filtered(
     named = (search.direction, search.key, search.txid)
     known = (search.amount_cents, search.tax_id, search.end_to_end_id_part)
     asked = (holder_id, list(search.statuses), *named, *known)
-    oldest, newest = listing_store.bounds(span)
+    oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
     if span.after is not None:
         before = listing_store.begin_after(span.after, newest)
         rows = await connection.fetch(_READ_FILTERED_AFTER, *asked, oldest, *before, span.page_size + 1)

@@ -164,7 +164,7 @@ async def look_back(
         names: Statuses, or of events their types: never none.
         before: Of some holders it is no later than the span's end.
     """
-    oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
+    oldest, newest = listing_store.bounds(wanted.initial_at, wanted.final_at)
     rows = await connection.fetch(
         lookback.of_all if holder_ids is None else lookback.of_holders,
         None if holder_ids is None else list(holder_ids),
@@ -226,7 +226,7 @@ async def look_back_at_deliveries(
     show_count: int,
 ) -> Chunk:
     """The same of the deliveries to endpoints."""
-    oldest, _ = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
+    oldest, _ = listing_store.bounds(wanted.initial_at, wanted.final_at)
     rows = await connection.fetch(
         _FAILED_DELIVERIES if list(statuses) == ["failed"] else _DELIVERIES,
         list(endpoint_ids),

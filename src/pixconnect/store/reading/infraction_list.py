@@ -48,7 +48,7 @@ _DECIDED: Final[LiteralString] = f"""
 
 
 def _asked(holder_id: int | None, states: Sequence[str], wanted: Wanted) -> tuple[Any, ...]:
-    oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
+    oldest, newest = listing_store.bounds(wanted.initial_at, wanted.final_at)
     amounts = wanted.amount_min_cents, wanted.amount_max_cents
     return (holder_id, list(states), oldest, newest, *amounts, wanted.name_part)
 

@@ -123,7 +123,7 @@ _PAGE: Final[LiteralString] = f"""
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[ChargeLot]:
     """One page, newest first. Lots are counted one by one: there is one for hundreds of charges."""
-    oldest, newest = bounds(span)
+    oldest, newest = bounds(span.initial_at, span.final_at)
     # One snapshot: a lot that is made between the two would be counted on no page, or shown and not counted.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         total_count: int = await connection.fetchval(_COUNT, holder_id, oldest, newest)

@@ -172,7 +172,7 @@ async def count_all(pool: Pool, holder_id: int, span: Span) -> int:
 
 async def read_searched_page(pool: Pool, holder_id: int, search: ReceivedSearch, span: Span) -> Page[Transfer]:
     """One page of those that are looked at one by one, or of one txid."""
-    oldest, newest = listing_store.bounds(span)
+    oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
     asked = (holder_id, oldest, newest, search.has_txid, search.has_refunds, search.payer_tax_id)
     count, read = _COUNT_FILTERED, _READ_FILTERED
     if search.txid is not None:

@@ -279,15 +279,6 @@ async def find_key_webhook(connection: Connection | Pool, holder_id: int, pix_ke
     return KEY_WEBHOOK.read_found(await connection.fetchrow(f"{_SELECT_KEY_WEBHOOK} {where}", pix_key, holder_id))
 
 
-async def insert_key_webhook(connection: Connection, webhook: KeyWebhook) -> None:
-    """Name an endpoint by its key.
-
-    Raises:
-        asyncpg.ForeignKeyViolationError: The key was removed meanwhile.
-    """
-    await KEY_WEBHOOK.insert(connection, webhook)
-
-
 async def set_created(connection: Connection, pix_key: str, created_at: datetime) -> None:
     await connection.execute("update key_webhook set created_at = $2 where pix_key = $1", pix_key, created_at)
 

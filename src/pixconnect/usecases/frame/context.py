@@ -101,11 +101,11 @@ async def is_lost(institutions: Institutions, account_id: int) -> bool:
     return account_id in {account.id for account in await institutions.list_all() if account.lost_at is not None}
 
 
-async def find_abilities(institutions: Institutions, account_id: int | None, own: Abilities) -> Abilities:
-    """Of the rail of an account, or ``own``, that of the installation, where there is none."""
+async def find_abilities(context: Context, account_id: int | None) -> Abilities:
+    """The abilities of an account's rail, or of the installation's own."""
     if account_id is None:
-        return own
-    found = next((account for account in await institutions.list_all() if account.id == account_id), None)
+        return context.policy.abilities
+    found = next((account for account in await context.institutions.list_all() if account.id == account_id), None)
     return ABILITIES if found is None else abilities_of(found)
 
 

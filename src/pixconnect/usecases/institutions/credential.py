@@ -18,8 +18,8 @@ from pixconnect.domain.institutions.account import (
     find_shared_member,
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile
-from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, describe_end, find_ending
-from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount, PermissionTried
+from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, find_ending, describe_end
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import certificate as certificate_store
@@ -91,11 +91,6 @@ async def open_for_operator(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Institution:
     return open_institution(account, await open_credential(context, account.id))
-
-
-async def note_certificates(connection: Connection | Pool, opened: OpenAccount) -> None:
-    """Note those by which an account is reached; where nothing has changed nothing is written."""
-    await certificate_store.note(connection, opened.account.id, opened.institution.traits.certificates)
 
 
 async def list_ending(connection: Connection | Pool, now: datetime) -> list[EndingCertificate]:

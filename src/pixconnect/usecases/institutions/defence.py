@@ -18,7 +18,6 @@ from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.domain.money import infraction as infraction_rules
 from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState
 from pixconnect.domain.money.infraction import Infraction
-from pixconnect.domain.money.rail import Abilities
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money.infraction import INFRACTIONS
 from pixconnect.usecases.frame import audit
@@ -62,14 +61,10 @@ async def _show(context: Context, found: Sequence[Infraction]) -> list[ShownInfr
         ShownInfraction(
             infraction=each,
             held_cents=held.get((each.holder_id, each.institution_id, each.name), 0),
-            text_length_max=(await _find_abilities(context, each)).defence_length_max,
+            text_length_max=(await find_abilities(context, each.institution_id)).defence_length_max,
         )
         for each in found
     ]
-
-
-async def _find_abilities(context: Context, infraction: Infraction) -> Abilities:
-    return await find_abilities(context.institutions, infraction.institution_id, context.policy.abilities)
 
 
 class InfractionAnswer(Struct, frozen=True, kw_only=True):
@@ -97,7 +92,7 @@ async def defend(
         InfractionClosed: It is decided, or the time is over.
     """
     found = (await read_infraction(context, caller, infraction_id)).infraction
-    infraction_rules.check_defence(await _find_abilities(context, found), text)
+    infraction_rules.check_defence(await find_abilities(context, found.institution_id), text)
     # It may be of a holder that the caller's has succeeded.
     if act is not None:
         return (await _show(context, [await _defend_alone(context, found, text, act)]))[0]

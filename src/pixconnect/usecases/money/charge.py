@@ -6,18 +6,17 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from pixconnect.domain.frame import errors, money
-from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, holder, tax_id
 from pixconnect.domain.money.charge import (
     PAID,
     Charge,
     ChargeRequest,
-    ShownStatus,
     announce_charge,
     expire_charge,
     may_expire,
@@ -27,6 +26,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.of_caller import of_caller
 from pixconnect.usecases.money.rail_source import CHARGE_IDEMPOTENCY
 from pixconnect.usecases.money.way import source_of
 from pixconnect.writing.unit_of_work import begin_work
@@ -64,9 +64,8 @@ async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Ch
     return _found(await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
 
 
-async def read_charges(context: Context, caller: Caller, charge_ids: Collection[int]) -> dict[int, Charge]:
-    """Those of the caller's charges that there are, by id."""
-    return await charge_store.find_by_ids(context.pool, caller.holder_id, charge_ids)
+read_charges: Final = of_caller(charge_store.find_by_ids)
+"""Those of the caller's charges that exist, by id."""
 
 
 async def read_paying_transfer(context: Context, caller: Caller, charge_id: int) -> Transfer:
@@ -83,9 +82,8 @@ async def read_paying_transfer(context: Context, caller: Caller, charge_id: int)
     return transfer
 
 
-async def list_charges(context: Context, caller: Caller, status: ShownStatus, span: Span) -> Page[Charge]:
-    """One page of the holder's charges of one status, newest first."""
-    return await charge_store.read_page(context.pool, caller.holder_id, status, span)
+list_charges: Final = of_caller(charge_store.read_page)
+"""One page of the holder's charges of one status, newest first."""
 
 
 async def expire_charges(context: Context, slots: Sequence[int], until: datetime, count_max: int) -> int:

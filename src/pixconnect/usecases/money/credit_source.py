@@ -201,4 +201,4 @@ async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mappin
                 due_at=work.now,
                 created_at=work.now,
             )
-            await give_back_store.insert(work.connection, noted)
+            await give_back_store.GIVE_BACK.insert(work.connection, noted)

@@ -64,7 +64,7 @@ class InstitutionSource(Struct, frozen=True):
         named = _name_owner(opened, payee, terms)
         if opened.institution.traits.names_first and request.external_id is not None:
             # It is called there by no name of ours, so nobody can ask later whether it was paid before.
-            await _admit_forgotten_there(context, self.account_id, request, _FOUND_OUT)
+            await self.admit_forgotten(context, request, _FOUND_OUT)
         await _check_flow(context, opened)
         payer_key = terms.payer_key or await _choose_key(context, opened, payer)
         return Way(
@@ -76,8 +76,16 @@ class InstitutionSource(Struct, frozen=True):
             spends_lookup=True,
         )
 
-    async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
-        await _admit_forgotten_there(context, self.account_id, request, _LATER)
+    async def admit_forgotten(self, context: Context, request: TransferRequest, until: str = _LATER) -> None:
+        if await is_lost(context.institutions, self.account_id):
+            raise _explain_unread(request)
+        if await mistaken_store.may_be_forgotten(
+            context.pool, self.account_id, request.amount_cents, context.clock.now(), REPEATED_FOR
+        ):
+            raise errors.OutcomeUnknown(
+                "the database was restored, and a Pix of this amount left the account in the time that is forgotten: it may be "
+                f"this one. Repeat the request with external_id {request.external_id!r} once {until}, and under no other id"
+            )
 
     def find_abilities(self, context: Context) -> Abilities:
         del context
@@ -153,7 +161,7 @@ async def admit_renamed(context: Context, payer: OwnAccount, request: TransferRe
     lost_since = context.clock.now() - REPEATED_FOR
     for account_id in await holder_store.list_doubtful_accounts(context.pool, payer.holder_id, lost_since):
         await _check_read(context, account_id, request, lost_since)
-        await _admit_forgotten_there(context, account_id, request, _FOUND_OUT)
+        await InstitutionSource(account_id).admit_forgotten(context, request, _FOUND_OUT)
 
 
 async def _check_read(context: Context, account_id: int, request: TransferRequest, lost_since: datetime) -> None:
@@ -171,18 +179,6 @@ def _explain_unread(request: TransferRequest) -> errors.OutcomeUnknown:
         "the database was restored, and what it has forgotten of the holder's account was not read yet: this request may "
         f"have been done. Repeat it with external_id {request.external_id!r} later, and under no other id"
     )
-
-
-async def _admit_forgotten_there(context: Context, account_id: int, request: TransferRequest, until: str) -> None:
-    if await is_lost(context.institutions, account_id):
-        raise _explain_unread(request)
-    if await mistaken_store.may_be_forgotten(
-        context.pool, account_id, request.amount_cents, context.clock.now(), REPEATED_FOR
-    ):
-        raise errors.OutcomeUnknown(
-            "the database was restored, and a Pix of this amount left the account in the time that is forgotten: it may be "
-            f"this one. Repeat the request with external_id {request.external_id!r} once {until}, and under no other id"
-        )
 
 
 def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee:

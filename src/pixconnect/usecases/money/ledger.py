@@ -8,12 +8,12 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors, money
-from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.ledger import Balance, Cause, LedgerEntry, Transaction
+from pixconnect.domain.money.ledger import Balance, Cause, LedgerEntry
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.of_caller import of_caller
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.writing.batch import Batch, WriteOperation
 
@@ -25,9 +25,8 @@ async def read_balance(context: Context, caller: Caller) -> Balance:
     return balance
 
 
-async def list_transactions(context: Context, caller: Caller, span: Span) -> Page[Transaction]:
-    """One page of the entries that changed the holder's current funds, newest first."""
-    return await ledger_store.read_page(context.pool, caller.holder_id, span)
+list_transactions: Final = of_caller(ledger_store.read_page)
+"""One page of the entries that changed the holder's current funds, newest first."""
 
 
 _DEPOSIT: Final = Cause("deposit", "MADE")

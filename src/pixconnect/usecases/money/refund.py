@@ -17,14 +17,13 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
-from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.ledger import check_may_withdraw
 from pixconnect.domain.money.order import open_order
-from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
+from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.money import holder as holder_store
@@ -35,6 +34,7 @@ from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.usecases.frame.of_caller import of_caller
 from pixconnect.usecases.money import forgotten_refund
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.before_order import begin_rules
@@ -83,6 +83,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
     except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:
         made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
         return _refuse_repeat(made, is_new=is_new)
+    sent = await transfer_store.find_named(context.pool, [original.end_to_end_id], "OUT") if original.is_book else {}
     new = NewRefund(
         # For a payment to a holder that the caller's has succeeded, it pays its own money on its own account.
         holder_id=original.holder_id,
@@ -91,7 +92,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         fingerprint=fingerprint(request),
         request=request,
         original_id=original.id,
-        sent=await _find_sent(context, original) if original.is_book else None,
+        sent=sent.get(original.end_to_end_id),
         refund_id=await context.ids.refund_id(),
         received_id=await context.ids.refund_id() if original.is_book else 0,
         return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
@@ -134,10 +135,6 @@ START_REFUNDS: Final = WriteOperation(
 )
 
 
-async def _find_sent(context: Context, received: Transfer) -> Transfer | None:
-    return (await transfer_store.find_named(context.pool, [received.end_to_end_id], "OUT")).get(received.end_to_end_id)
-
-
 def _holders_of(new: NewRefund) -> tuple[int, ...]:
     return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
 
@@ -159,9 +156,8 @@ async def read_refund_by_return_id(context: Context, caller: Caller, return_id: 
     return _found(refund, "returnIdentification")
 
 
-async def list_refunds(context: Context, caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
-    """One page of the holder's refunds, both ways, of one status or of all, newest first."""
-    return await refund_store.read_page(context.pool, caller.holder_id, status, span)
+list_refunds: Final = of_caller(refund_store.read_page)
+"""One page of the holder's refunds, both ways, of one status or of all, newest first."""
 
 
 def _accept(work: UnitOfWork, new: NewRefund, rules: Sequence[OrderRule]) -> Refund:

@@ -67,7 +67,7 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
             waits_for=seen.waits_for,
             since=work.now,
         )
-        await order_store.insert_waiting(work.connection, waiting)
+        await order_store.WAITING.insert(work.connection, waiting)
         work.announce(announce_update, transfer, work.now)
     await work.write()
     return [None] * len(batch)

@@ -50,7 +50,6 @@ from pixconnect.usecases.institutions.proposing import (
 from pixconnect.usecases.institutions.statement import list_span
 from pixconnect.usecases.money.order_end import EndedOrder, find_mistaken, holders_of, statements_of
 from pixconnect.usecases.money.settlement import WRITE_ENDINGS
-from pixconnect.writing.batch import Batch
 from pixconnect.writing.service_time import service_now_to_write
 
 SILENT_MAX: Final = 1000
@@ -156,9 +155,9 @@ async def end_by_case(context: Operator, writes: Writer, account: InstitutionAcc
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
         ending = _make(order, wanted, proposal, context.operator, context.clock.real_now())
-        await ending_store.insert(connection, ending)
+        await ending_store.CASE_ENDING.insert(connection, ending)
         is_closed = await ending_store.close_step(connection, ending.order_name)
-        (was_open,) = await WRITE_ENDINGS.write(Batch([ended], connection, context.clock))
+        (was_open,) = await WRITE_ENDINGS.write_within(connection, context.clock, [ended])
         # Raised within the transaction, which undoes all that was written above.
         if not is_closed or was_open is not True:
             raise errors.BadRequest("confirm: the order has ended meanwhile, as the institution said")

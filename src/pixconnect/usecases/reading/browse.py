@@ -212,7 +212,7 @@ async def look_back(
         is_whole: Whether every row is shown, so that the first look is no more than a page.
     """
     began_s = context.clock.monotonic_s()
-    _, newest = listing_store.bounds(span)
+    _, newest = listing_store.bounds(span.initial_at, span.final_at)
     at, last_id = (newest, 2**63 - 1) if span.after is None else listing_store.begin_after(span.after, newest)
     # If ids alone give the order, an instant beyond the span's end gives none.
     if whose is None and span.after is not None:

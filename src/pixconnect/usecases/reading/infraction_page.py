@@ -131,7 +131,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
     block = (await infraction_store.find_blocks(pool, [found.name], found.institution_id)).get(found.name)
     refunds = await list_store.find_given_back(pool, found) if viewer.may("refund.read") else []
     now = await service_now(context.clock, pool)
-    abilities = await find_abilities(context.institutions, found.institution_id, context.policy.abilities)
+    abilities = await find_abilities(context, found.institution_id)
     return InfractionPage(
         infraction=found,
         block=block,

@@ -5,7 +5,7 @@ The name is stored before the caller gets it. If we die between the steps, the s
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import structs
 
@@ -18,6 +18,7 @@ from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context, write_alone
 from pixconnect.usecases.frame.lookup_budget import Lookup
+from pixconnect.usecases.frame.of_caller import of_caller
 from pixconnect.usecases.money.payee import find_payee
 from pixconnect.usecases.money.transfer import start_transfer
 from pixconnect.writing.service_time import service_now_to_write
@@ -51,9 +52,8 @@ async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> In
     return initiated
 
 
-async def find_initiated(context: Context, caller: Caller, end_to_end_id: str) -> InitiatedTransfer | None:
-    """The caller's own initiated transfer of this name."""
-    return await prepared_store.find_initiated(context.pool, caller.holder_id, end_to_end_id)
+find_initiated: Final = of_caller(prepared_store.find_initiated)
+"""The caller's initiated transfer of this name."""
 
 
 async def confirm_transfer(

@@ -19,7 +19,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.event import Event
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity.access import Caller
@@ -37,6 +36,7 @@ from pixconnect.store.webhooks import feed as feed_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
 from pixconnect.usecases.frame.context import Context, Operator, write_alone
+from pixconnect.usecases.frame.of_caller import of_caller
 from pixconnect.writing.service_time import service_now_to_write
 
 
@@ -139,9 +139,8 @@ async def create_endpoint(
     return endpoint
 
 
-async def list_endpoints(context: Context, caller: Caller, span: Span) -> Page[Endpoint]:
-    """The holder's endpoints, newest first."""
-    return await endpoint_store.read_page(context.pool, caller.holder_id, span)
+list_endpoints: Final = of_caller(endpoint_store.read_page)
+"""The holder's endpoints, newest first."""
 
 
 async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
@@ -301,9 +300,8 @@ async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> D
     )
 
 
-async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:
-    """The holder's events, newest first, whether or not any endpoint was sent them."""
-    return await feed_store.list_events(context.pool, caller.holder_id, span)
+list_events: Final = of_caller(feed_store.list_events)
+"""The holder's events, newest first, whether or not any endpoint was sent them."""
 
 
 def _changed(context: Context, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:

@@ -34,6 +34,7 @@ from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import Context, write_alone, writing
+from pixconnect.usecases.frame.of_caller import of_caller
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard.send_record import show_sent_notice
 from pixconnect.usecases.webhooks import redelivery
@@ -109,7 +110,7 @@ async def _set(
         webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
         made = _set_format(profile, _open_endpoint(context, webhook))
         await endpoint_store.insert(connection, made)
-        await endpoint_store.insert_key_webhook(connection, webhook)
+        await endpoint_store.KEY_WEBHOOK.insert(connection, webhook)
         await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
         return webhook
     before = errors.require(
@@ -164,9 +165,8 @@ async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook
     )
 
 
-async def list_webhooks(context: Context, caller: Caller, span: Span) -> Page[KeyWebhook]:
-    """The caller's webhooks of keys; the one that was set last comes first."""
-    return await endpoint_store.read_key_webhooks(context.pool, caller.holder_id, span)
+list_webhooks: Final = of_caller(endpoint_store.read_key_webhooks)
+"""The caller's webhooks of keys; the one that was set last comes first."""
 
 
 async def delete_webhook(context: Context, caller: Caller, key: str) -> None:

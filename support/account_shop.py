@@ -24,7 +24,7 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due_there
+from pixconnect.usecases.money.handover import process_due_orders
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.records import OUTSIDE_ISPB, a_new_holder, own_key
@@ -90,7 +90,7 @@ class Shop(Struct, frozen=True, kw_only=True):
     async def move_orders(self, **later: float) -> int:
         """Sweep once, after some time."""
         self.live.clock.advance(**later)
-        return await move_due_there(self.at, no_fence, self.account.id, self.live.clock.now(), 16)
+        return await process_due_orders(self.at, no_fence, self.account.id, self.live.clock.now(), 16)
 
     async def receive(self, amount_cents: int = 1000, **changes: Any) -> ReceivedPix:
         pix = self.pay(amount_cents, **changes)

@@ -103,7 +103,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         notifier = Notifier(connections)
         writes = make_writes(connections, clock, notifier)
         opened.push_async_callback(writes.close)
-        accounts = _there(settings, connections, secret_box, server, shared.calls)
+        accounts = _make_accounts(settings, connections, secret_box, server, shared.calls)
         context = Context(
             pool=connections,
             clock=clock,
@@ -192,7 +192,7 @@ async def _open_connections(settings: Settings, name: str, server: ServerWatch, 
     )
 
 
-def _there(
+def _make_accounts(
     settings: Settings, connections: pool.Pool, secret_box: SecretBox, server: ServerWatch, calls: CallCounts
 ) -> AbstractAsyncContextManager[OpenAccounts]:
     # What serves the API is not given the key of credentials that send.

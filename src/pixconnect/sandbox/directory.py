@@ -61,7 +61,7 @@ def entry_of(key: str, key_type: KeyType, account_number: str, name: str, owner_
     )
 
 
-def _always_there() -> list[tuple[str, str, str, Behaviour]]:
+def _list_always_present() -> list[tuple[str, str, str, Behaviour]]:
     # These three come first, whatever the table of codes begins with: their account numbers stay as they are.
     first_codes = ["AC03", "AC07", "AB03"]
     codes = first_codes + [code for code in reject_code.REASONS if code not in first_codes]
@@ -76,7 +76,7 @@ def _always_there() -> list[tuple[str, str, str, Behaviour]]:
     ]
 
 
-_ALWAYS_THERE: Final = _always_there()
+_ALWAYS_THERE: Final = _list_always_present()
 
 FIXED_ENTRIES: Final[dict[str, DirectoryEntry]] = {
     f"{name}@{DOMAIN}": entry_of(f"{name}@{DOMAIN}", "EMAIL", account, f"Sandbox {name.capitalize()}", owner)

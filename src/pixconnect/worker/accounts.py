@@ -36,17 +36,17 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.meter import Gauge
 from pixconnect.usecases.institutions.contest import follow_contests
 from pixconnect.usecases.institutions.day_file import read_day_files
-from pixconnect.usecases.institutions.defence import send_due_there
+from pixconnect.usecases.institutions.defence import send_due_defences
 from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.usecases.institutions.sent_return import follow_sent_returns
 from pixconnect.usecases.institutions.statement import settle_waiting
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
-from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
+from pixconnect.usecases.institutions.sweep import expire_account_charges, sweep_due
 from pixconnect.usecases.money.charge_change import CHANGE_CALLS
 from pixconnect.usecases.money.charge_opening import OPENING_CALLS
-from pixconnect.usecases.money.handover import ask_there, give_up_there, move_due_there
+from pixconnect.usecases.money.handover import ask_about_handed_orders, give_up_unsent, process_due_orders
 from pixconnect.usecases.money.pending_call import go_on
 from pixconnect.usecases.money.settlement import Fence
 from pixconnect.usecases.proof.comparison import BalanceComparisons
@@ -222,7 +222,7 @@ class AccountReaders:
         for account in accounts:
             if account.state != "active":
                 context = at_account(self._context, account, self._context.rail)
-                await give_up_there(context, account.id, context.clock.now(), ORDERS_MAX)
+                await give_up_unsent(context, account.id, context.clock.now(), ORDERS_MAX)
 
     def _choose_work(self, account: InstitutionAccount) -> tuple[LookAfter, ...]:
         work = _choose_work(account)
@@ -286,7 +286,7 @@ async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: 
         InstitutionUnavailable: Facts recorded until then stay.
     """
     await sweep_due(context, opened.institution, told)
-    await expire_there(context, opened.institution)
+    await expire_account_charges(context, opened.institution)
 
 
 async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
@@ -314,14 +314,14 @@ async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence,
 
 async def send_defences(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Send what holders answer to contests."""
-    await send_due_there(context, opened, ORDERS_MAX)
+    await send_due_defences(context, opened, ORDERS_MAX)
 
 
 async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Begin automatic returns, hand over due orders of an account, and query silent ones."""
     await give_back_due(context, opened)
     until = context.clock.now()
-    while await move_due_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
+    while await process_due_orders(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
         pass
 
 
@@ -334,7 +334,7 @@ async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence
 async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Query orders handed over before the account was paused."""
     until = context.clock.now()
-    while await ask_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
+    while await ask_about_handed_orders(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
         pass
 
 

@@ -27,7 +27,7 @@ from pixconnect.usecases.institutions.credential import (
     read_sending_credential,
     try_permissions,
 )
-from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
+from pixconnect.usecases.institutions.holder import create_holder_on_account, move_holder
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.money import ledger as ledger_usecases
 from support.account_shop import NO_LIMITS, make_owner, open_shop
@@ -137,11 +137,11 @@ async def test_only_the_owners_holders_lie_on_it(live: Service, there: FakeInsti
     account = await add(live, there)
     operator = as_operator(live.context)
     sister = structs.replace(a_new_holder(account_number="2"), tax_id="12345678000276", **NO_LIMITS)
-    holder = await create_holder_there(operator, sister, "loja")
+    holder = await create_holder_on_account(operator, sister, "loja")
     assert holder.institution_id == account.id
     stranger = structs.replace(a_new_holder(account_number="3"), tax_id="52998224725", **NO_LIMITS)
     with pytest.raises(errors.BadRequest, match="owner"):
-        await create_holder_there(operator, stranger, "loja")
+        await create_holder_on_account(operator, stranger, "loja")
     assert len(await live.fetch("select from holder")) == 2, "the holder that was refused was not opened either"
 
 

@@ -360,10 +360,10 @@ async def test_an_answer_is_kept_then_sent_until_the_institution_has_it(shop: Sh
     # The installation's own rail is not asked, however often its worker looks.
     assert await defence_usecases.do_due(shop.live.context, range(256), 10) == 0
     contests.answers = [reports.DefenceUnknown()]
-    assert await defence_usecases.send_due_there(shop.at, shop.opened, 10) == 1
-    assert await defence_usecases.send_due_there(shop.at, shop.opened, 10) == 0
+    assert await defence_usecases.send_due_defences(shop.at, shop.opened, 10) == 1
+    assert await defence_usecases.send_due_defences(shop.at, shop.opened, 10) == 0
     shop.live.clock.advance(seconds=121)
-    assert await defence_usecases.send_due_there(shop.at, shop.opened, 10) == 1
+    assert await defence_usecases.send_due_defences(shop.at, shop.opened, 10) == 1
     assert contests.heard == [reports.Defence(name="I1", text="delivered")] * 2
     (state,) = await shop.live.fetch("select state, defence_state from infraction")
     assert tuple(state) == ("answered", "sent")
@@ -378,7 +378,7 @@ async def test_an_answer_that_is_refused_can_be_given_anew(shop: Shop, contests:
     (row,) = await shop.live.fetch("select id from infraction")
     await defence_usecases.defend(shop.context, shop.house, row["id"], "one")
     contests.answers = [reports.DefenceRefused(reason="the institution has no such contest")]
-    await defence_usecases.send_due_there(shop.at, shop.opened, 10)
+    await defence_usecases.send_due_defences(shop.at, shop.opened, 10)
     shown = await defence_usecases.defend(shop.context, shop.house, row["id"], "two")
     assert shown.infraction.defence_state == "sending"
 

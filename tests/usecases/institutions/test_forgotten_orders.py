@@ -8,7 +8,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
-from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_there
+from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_at_institution
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import return_name as name_store
@@ -45,7 +45,7 @@ async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentP
 async def send_unknown(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
     """What only the institution knows of: an order of the house, or of one of its family."""
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
-    name = name_order_there(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
+    name = name_order_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
     payee = structs.replace(UNKNOWN_PARTY, key=KEY)
     order = OutgoingPix(name=name, amount_cents=amount_cents, payer_key=None, payee=payee, is_by_key=True)
     sent = await shop.there.send(order)

@@ -13,7 +13,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits, ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.proposal import name_proposal
-from pixconnect.domain.institutions.rail_memory import name_refund_there
+from pixconnect.domain.institutions.rail_memory import name_refund_at_institution
 from pixconnect.domain.institutions.sent_return import SentReturn
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.domain.money.refund import Refund
@@ -165,7 +165,7 @@ async def test_of_two_refunds_alike_one_is_the_item_and_each_item_is_counted_onc
 async def test_a_refund_that_was_forgotten_and_is_asked_for_again_takes_its_item_back(shop: Shop) -> None:
     pix = await receive(shop)
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
-    name = name_refund_there(keys[shop.account.id], shop.account.id, shop.house.holder_id, "r1")
+    name = name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, "r1")
     # The database was put back to before it: only the institution knows of it, and its statement is read first.
     await shop.there.refund(pix.end_to_end_id, name, 300)
     listed = shop.there.refunds[pix.end_to_end_id, name]

@@ -11,7 +11,7 @@ from pixconnect.store.money import order as order_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.approval import decide_transfer
-from pixconnect.usecases.money.handover import give_up_there
+from pixconnect.usecases.money.handover import give_up_unsent
 from pixconnect.usecases.money.holder import HolderChanges, set_holder
 from support.account_shop import Shop
 from support.books import check_books
@@ -44,7 +44,7 @@ async def test_nothing_is_sent_before_the_yes_and_the_payee_is_known_once_it_set
     await shop.move_orders(minutes=30)
     assert shop.there.sent == {}
     # What waits for people does not count among what waits to be sent.
-    assert await order_store.count_unsent_there(shop.live.context.pool, shop.account.id, 10) == 0
+    assert await order_store.count_unsent_of_account(shop.live.context.pool, shop.account.id, 10) == 0
     await decide_transfer(as_operator(shop.live.context), first.id, is_approved=True)
     await shop.move_orders()
     await shop.move_orders()
@@ -64,10 +64,10 @@ async def test_a_pause_keeps_it_waiting_and_no_yes_is_taken_that_would_only_end_
     await account_usecases.set_state(operator, shop.account.name, "paused")
     with pytest.raises(errors.BadRequest, match="resume the account first"):
         await decide_transfer(operator, sent.id, is_approved=True)
-    await give_up_there(shop.at, shop.account.id, shop.live.clock.now() + timedelta(hours=1), 10)
+    await give_up_unsent(shop.at, shop.account.id, shop.live.clock.now() + timedelta(hours=1), 10)
     assert await read_funds(shop.live, shop.house) == (600, 400)
     await decide_transfer(operator, sent.id, is_approved=False)
-    await give_up_there(shop.at, shop.account.id, shop.live.clock.now(), 10)
+    await give_up_unsent(shop.at, shop.account.id, shop.live.clock.now(), 10)
     assert await read_funds(shop.live, shop.house) == (1000, 0)
     assert shop.there.sent == {}
     await check_books(shop.live)

@@ -15,7 +15,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import RETRY_AFTER, ask_there, give_up_there, move_due_there
+from pixconnect.usecases.money.handover import RETRY_AFTER, ask_about_handed_orders, give_up_unsent, process_due_orders
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, REFUSED_AND_DONE, REFUSED_BY_TEXT, FakeInstitution
@@ -237,7 +237,7 @@ async def test_a_paused_account_sends_nothing_and_what_never_left_is_given_up(li
     sent = await begin(shop)
     await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
     live.clock.advance(seconds=61)
-    await give_up_there(shop.at, shop.account.id, live.clock.now(), 16)
+    await give_up_unsent(shop.at, shop.account.id, live.clock.now(), 16)
     assert (await read_again(shop, sent)).status == "CANCELLED"
     assert (shop.there.calls, await read_funds(live, shop.house)) == ([], (1000, 0))
     await check_books(live)
@@ -252,7 +252,7 @@ async def test_an_order_of_a_paused_account_is_asked_about_only(live: Service, *
     await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
     for _ in range(4):
         live.clock.advance(seconds=60)
-        await ask_there(shop.at, no_fence, shop.account.id, live.clock.now(), 16)
+        await ask_about_handed_orders(shop.at, no_fence, shop.account.id, live.clock.now(), 16)
     assert (await read_again(shop, sent)).status == ("PROCESSING" if is_lost else "CONFIRMED")
     assert len(shop.there.calls) == 1
     await check_books(live)
@@ -310,7 +310,7 @@ async def _move_stopped(shop: Shop, meanwhile: Callable[[], Awaitable[object]]) 
     memory: Any = StoppedMemory(shop, meanwhile)
     rail = InstitutionRail(shop.there, memory, shop.live.clock)
     at = at_account(shop.context, shop.account, rail)
-    await move_due_there(at, no_fence, shop.account.id, shop.live.clock.now(), 16)
+    await process_due_orders(at, no_fence, shop.account.id, shop.live.clock.now(), 16)
 
 
 @pytest.mark.parametrize(

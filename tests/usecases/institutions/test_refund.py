@@ -13,7 +13,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
-from pixconnect.domain.institutions.rail_memory import name_refund_there
+from pixconnect.domain.institutions.rail_memory import name_refund_at_institution
 from pixconnect.domain.money import ability
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.store.institutions import return_name as name_store
@@ -414,7 +414,7 @@ def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
 async def name_ours(shop: Shop, external_id: str) -> str:
     """What the institution knows a request by, whatever is remembered here."""
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
-    return name_refund_there(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
+    return name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
 
 
 async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(shop: Shop) -> None:

@@ -16,7 +16,7 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money.handover import give_up_there
+from pixconnect.usecases.money.handover import give_up_unsent
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
@@ -256,7 +256,7 @@ async def test_at_a_paused_account_nothing_is_accepted_and_what_never_left_is_gi
     assert len(await live.fetch("select from refund")) == 1
     for seconds, status in ((1, "PROCESSING"), (60, "ERROR")):
         live.clock.advance(seconds=seconds)
-        await give_up_there(shop.at, shop.account.id, live.clock.now(), 16)
+        await give_up_unsent(shop.at, shop.account.id, live.clock.now(), 16)
         assert (await read_again(shop, refund)).status == status
     assert await read_funds(live, shop.house) == (1000, 0)
     await check_books(live)

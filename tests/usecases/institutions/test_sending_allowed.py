@@ -22,7 +22,7 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due_there
+from pixconnect.usecases.money.handover import process_due_orders
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
@@ -275,7 +275,7 @@ async def begin(shop: Shop, external_id: str | None = None) -> Transfer:
 async def work(at: Context, shop: Shop, times: int = 6, seconds: int = 5) -> None:
     """What one process does, each time a few seconds later."""
     for _ in range(times):
-        await move_due_there(at, no_fence, shop.account.id, shop.live.clock.now(), 16)
+        await process_due_orders(at, no_fence, shop.account.id, shop.live.clock.now(), 16)
         shop.live.clock.advance(seconds=seconds)
 
 

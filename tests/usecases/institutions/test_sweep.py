@@ -13,7 +13,7 @@ from pixconnect.domain.institutions.sweep import is_due
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
-from pixconnect.usecases.institutions.sweep import expire_there, post_opening, record_page, sweep, sweep_due
+from pixconnect.usecases.institutions.sweep import expire_account_charges, post_opening, record_page, sweep, sweep_due
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from support.account_shop import Shop, make_owner, open_shop
@@ -53,7 +53,7 @@ async def test_its_acceptance_wins_over_expiry_and_amount(shop: Shop) -> None:
     await shop.read()
     shop.live.clock.advance(seconds=120)
     await shop.read()
-    assert await expire_there(shop.at, shop.there) == 1
+    assert await expire_account_charges(shop.at, shop.there) == 1
     assert await read_status(shop, charge.id) == "EXPIRED"
     await shop.receive(900, txid=charge.txid)
     paid = await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)
@@ -77,9 +77,9 @@ async def test_a_charge_expires_only_after_a_reading_that_found_no_payment(shop:
     charge = await shop.charge()
     await shop.read()
     shop.live.clock.advance(days=2)
-    assert await expire_there(shop.at, shop.there) == 0, "nobody has looked since its end"
+    assert await expire_account_charges(shop.at, shop.there) == 0, "nobody has looked since its end"
     late = await shop.receive(txid=charge.txid, settled_at=shop.live.clock.real_now() - timedelta(days=1, hours=12))
-    assert await expire_there(shop.at, shop.there) == 0, late
+    assert await expire_account_charges(shop.at, shop.there) == 0, late
     assert await read_status(shop, charge.id) == "APPROVED"
 
 

@@ -12,7 +12,7 @@ from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, 
 from pixconnect.domain.institutions.pending_call import TAKEN_FOR, WORKER_AFTER
 from pixconnect.domain.money.charge import Charge, read_contents
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money.charge_change import CHANGE_CALLS, change_there
+from pixconnect.usecases.money.charge_change import CHANGE_CALLS, change_at_institution
 from pixconnect.usecases.money.charge_opening import OPENING_CALLS
 from pixconnect.usecases.money.pending_call import RefusedByInstitution, go_on
 from pixconnect.usecases.money.unresolved import list_late_charges
@@ -27,11 +27,11 @@ SILENT: OpeningAnswer = UnknownOutcome(reason="silence")
 
 async def revise(shop: Shop, charge: Charge, **changes: Any) -> Charge:
     contents = structs.replace(read_contents(charge), **changes)
-    return await change_there(shop.context, shop.house, charge, contents=contents)
+    return await change_at_institution(shop.context, shop.house, charge, contents=contents)
 
 
 async def remove(shop: Shop, charge: Charge) -> Charge:
-    return await change_there(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
+    return await change_at_institution(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
 
 
 async def ask_again(shop: Shop) -> int:
@@ -173,7 +173,7 @@ async def test_a_charge_that_somebody_removed_there_is_not_shown_as_payable(shop
 async def test_an_expired_charge_that_gets_more_time_there_can_be_paid_again(shop: Shop) -> None:
     charge = await shop.charge()
     shop.live.clock.advance(days=1, seconds=5)
-    await charge_usecases.expire_charges_there(shop.context, shop.account.id, shop.live.clock.real_now(), 10)
+    await charge_usecases.expire_charges_of_account(shop.context, shop.account.id, shop.live.clock.real_now(), 10)
     assert (await read(shop, charge)).status == "EXPIRED"
     assert (await revise(shop, charge, lifetime_s=3 * 86_400)).status == "PENDING"
 

@@ -22,7 +22,7 @@ from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.money.charge_change import CHANGE_CALLS, change_there
+from pixconnect.usecases.money.charge_change import CHANGE_CALLS, change_at_institution
 from pixconnect.usecases.money.charge_opening import OPENING_CALLS
 from pixconnect.usecases.money.pending_call import RefusedByInstitution, go_on
 from support.account_shop import Shop, lost_at_the_answer, open_shop
@@ -216,7 +216,7 @@ async def test_a_charge_at_an_institution_expires_by_its_readings_alone(shop: Sh
     charge = await shop.charge()
     later = shop.live.clock.real_now() + timedelta(days=3)
     assert await charge_store.find_expired(shop.context.pool, list(range(256)), later, 10) == []
-    assert await charge_store.find_expired_there(shop.context.pool, shop.account.id, later, 10) == [
+    assert await charge_store.find_expired_of_account(shop.context.pool, shop.account.id, later, 10) == [
         (charge.id, shop.house.holder_id)
     ]
 
@@ -242,7 +242,7 @@ async def test_a_static_code_while_the_bank_is_silent_is_kept(static_shop: Shop,
     assert [there.status for there in shop.there.charges.values()] == (["removed_by_us"] if is_there else [])
     assert [row["state"] for row in await shop.live.fetch("select state from charge_change")] == ["done"]
     with pytest.raises(RefusedByInstitution, match="static code"):
-        await change_there(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
+        await change_at_institution(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
     await shop.receive(txid=code.txid)
     found = await charge_store.find_by_id(shop.context.pool, charge.holder_id, charge.id)
     assert found is not None

@@ -18,7 +18,7 @@ from pixconnect.domain.standard.location import OutsideCharge
 from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.charge_change import change_there
+from pixconnect.usecases.money.charge_change import change_at_institution
 from pixconnect.usecases.reading.search import find_anything
 from pixconnect.usecases.reading.timeline import read_timeline
 from support.account_shop import Shop, make_owner, open_shop
@@ -156,7 +156,7 @@ async def test_a_static_code_of_an_expired_charge_pays_and_diverges(shop: Shop, 
 
 async def test_a_dynamic_code_of_a_removed_charge_is_refused_by_book(shop: Shop, payer: Caller) -> None:
     charge = await open_code(shop, is_static=False)
-    await change_there(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
+    await change_at_institution(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
     refused = await pay_by_book(shop, payer, charge.br_code)
     assert (refused.status, refused.outcome_code) == ("ERROR", "BE17")
     assert await read_funds(shop.live, payer) == (100_000, 0)

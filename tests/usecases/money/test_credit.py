@@ -6,9 +6,9 @@ from typing import Any
 from pixconnect.domain.institutions.institution import NotSent
 from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect.domain.money.charge import Charge
-from pixconnect.usecases.institutions.sweep import expire_there
+from pixconnect.usecases.institutions.sweep import expire_account_charges
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money.charge_change import change_there
+from pixconnect.usecases.money.charge_change import change_at_institution
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
@@ -28,14 +28,14 @@ async def expire(shop: Shop) -> Charge:
     await shop.read()
     shop.live.clock.advance(seconds=120)
     await shop.read()
-    assert await expire_there(shop.at, shop.there) == 1
+    assert await expire_account_charges(shop.at, shop.there) == 1
     return charge
 
 
 async def test_each_payment_that_is_not_what_its_charge_asked_for_is_told_once(shop: Shop) -> None:
     late = await expire(shop)
     removed, other, twice, plain = [await shop.charge(name) for name in ("removed", "other", "twice", "plain")]
-    await change_there(shop.context, shop.house, removed, removal="REMOVED_BY_RECEIVER")
+    await change_at_institution(shop.context, shop.house, removed, removal="REMOVED_BY_RECEIVER")
     shop.pay(900, txid=late.txid)
     shop.pay(txid=removed.txid)
     shop.pay(1, txid=other.txid)

@@ -14,7 +14,7 @@ from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, UnknownOutcome
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, DueChange, Payer, PayerAddress
 from pixconnect.domain.standard.charge_lot import WantedItem
-from pixconnect.usecases.institutions.sweep import expire_there
+from pixconnect.usecases.institutions.sweep import expire_account_charges
 from pixconnect.usecases.money.charge_change import CHANGE_CALLS
 from pixconnect.usecases.money.charge_opening import OPENING_CALLS
 from pixconnect.usecases.money.pending_call import go_on
@@ -229,10 +229,10 @@ async def test_it_expires_once_a_reading_after_its_last_day_has_found_no_payment
     # Its last day is 15 July.
     shop.live.clock.advance(days=14)
     await shop.read()
-    assert await expire_there(shop.at, shop.there) == 0
+    assert await expire_account_charges(shop.at, shop.there) == 0
     shop.live.clock.advance(days=1)
     await shop.read()
-    assert await expire_there(shop.at, shop.there) == 1
+    assert await expire_account_charges(shop.at, shop.there) == 1
     assert (await read(shop)).charge.status == "EXPIRED"
     # It comes back with a later due date, which is the institution's to give.
     revised = await patch(shop, due=DueChange(due_on=date(2026, 7, 30)))

@@ -14,7 +14,7 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType, PixKey
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
-from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
+from pixconnect.usecases.institutions.holder import create_holder_on_account, move_holder
 from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
@@ -83,7 +83,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     if institution is None:
         made = operating.run(holder_usecases.create_holder, new)
     else:
-        made = operating.run(create_holder_there, new, institution)
+        made = operating.run(create_holder_on_account, new, institution)
     output.show(_shown(made), as_json=json)
 
 

@@ -39,7 +39,7 @@ from pixconnect.usecases.institutions.day import ReadDays
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import proposal as proposal_usecases
-from pixconnect.usecases.proof.comparison import BalanceThere, read_balance_there
+from pixconnect.usecases.proof.comparison import BalanceThere, read_balance_at_institution
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 
 
@@ -207,7 +207,7 @@ def show(name: AccountName, *, json: Json = False) -> None:
 
     async def read(context: Operator, opener: OpenInstitution) -> Shown:
         shown = await account_usecases.read_account(context, name)
-        there = await read_balance_there(context, opener, shown.account)
+        there = await read_balance_at_institution(context, opener, shown.account)
         days = await day_usecases.read_how(context, opener, shown.account)
         alarm: Shown = dict(alarm=await alarm_usecases.describe_alarm(context, shown.account.id))
         try:

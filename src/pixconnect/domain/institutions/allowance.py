@@ -106,7 +106,7 @@ def check_refund_day(amount_cents: int, left_cents: int) -> None:
         )
 
 
-def check_transfer_there(
+def check_transfer_allowance(
     amount_cents: int, initiation_type: InitiationType, payee: Party, left: TransferAllowance, *, is_known: bool
 ) -> None:
     """Refuse a transfer that may not leave over its account, in this order: its amount, the day's sum, the payee.

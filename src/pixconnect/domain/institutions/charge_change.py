@@ -45,7 +45,7 @@ class ChargeChange(PendingCall, frozen=True, kw_only=True):
         return (self.kind, self.contents, self.removal) == (other.kind, other.contents, other.removal)
 
 
-def is_done_there(change: ChargeChange, there: OpenedCharge) -> bool:
+def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
     """Whether the charge is as wanted there; a revision counts only if it is later than the one at the time of the request."""
     if change.contents is None:
         return there.status in ("removed_by_us", "removed_by_institution")

@@ -171,7 +171,7 @@ class RailMemory(Protocol):
         ...
 
 
-def name_refund_there(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
+def name_refund_at_institution(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
     """The name of a refund at the institution: the same for the same request, even after a loss of data here.
 
     Names in use stand at institutions, so this never changes.
@@ -183,21 +183,21 @@ def name_refund_there(naming_key: bytes, institution_id: int, holder_id: int, ex
         external_id: The request's, or else our ``return_id``.
 
     Example:
-        >>> name_refund_there(b"key", 1, 2, "order-77")
+        >>> name_refund_at_institution(b"key", 1, 2, "order-77")
         'c1c3a889216bbd6a02c98b5ddad4e0d3'
     """
-    return _name_there(naming_key, f"{institution_id}|refund|{holder_id}|{external_id}")
+    return _name_at_institution(naming_key, f"{institution_id}|refund|{holder_id}|{external_id}")
 
 
-def name_order_there(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
-    """As ``name_refund_there``, of an order to send; it never changes either.
+def name_order_at_institution(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
+    """As ``name_refund_at_institution``, of an order to send; it never changes either.
 
     Example:
-        >>> name_order_there(b"key", 1, 2, "order-77")
+        >>> name_order_at_institution(b"key", 1, 2, "order-77")
         '34c6ee378432224104a8e8b0d45d767b'
     """
-    return _name_there(naming_key, f"{institution_id}|order|{holder_id}|{external_id}")
+    return _name_at_institution(naming_key, f"{institution_id}|order|{holder_id}|{external_id}")
 
 
-def _name_there(naming_key: bytes, text: str) -> str:
+def _name_at_institution(naming_key: bytes, text: str) -> str:
     return hmac.new(naming_key, text.encode(), hashlib.sha256).hexdigest()[:_NAME_LENGTH]

@@ -240,7 +240,7 @@ def compose_amount(charge: Charge, at: datetime) -> DayAmount | None:
     return compute_amount(contents.due, contents.amount_cents, to_day(at))
 
 
-def list_amounts_there(charge: Charge, at: datetime) -> set[int]:
+def list_amounts_at_institution(charge: Charge, at: datetime) -> set[int]:
     """The amounts that an institution may ask for at an instant, as it rolls discounts' dates or not."""
     readings = [charge]
     if charge.contents is not None and charge.contents.due is not None:

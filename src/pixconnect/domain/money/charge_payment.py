@@ -17,7 +17,7 @@ from msgspec import Struct
 from pixconnect.domain.frame.event import Divergence
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.charge import PAID, Charge, is_amount_free, list_amounts_there
+from pixconnect.domain.money.charge import PAID, Charge, is_amount_free, list_amounts_at_institution
 from pixconnect.domain.money.ledger import Balance
 from pixconnect.domain.money.transfer import Transfer
 
@@ -101,7 +101,7 @@ def find_divergences(
     # Its end may not be noted here yet: for that a reading is awaited.
     elif charge.status == "EXPIRED" or settled_at >= charge.expires_at:
         found.append("EXPIRED")
-    if not is_amount_free(charge) and amount_cents not in list_amounts_there(charge, settled_at):
+    if not is_amount_free(charge) and amount_cents not in list_amounts_at_institution(charge, settled_at):
         found.append("OTHER_AMOUNT")
     return tuple(found)
 

@@ -214,7 +214,7 @@ _FIND_SENT_THERE: Final[LiteralString] = """
 """
 
 
-async def find_sent_there(
+async def find_sent_at_institution(
     connection: Connection, institution_id: int, names: Sequence[str], amounts: Sequence[int]
 ) -> set[tuple[str, int]]:
     """Names and cents of Pix that are movements, and have not come back."""

@@ -245,7 +245,7 @@ _LIST_PENDING_THERE: Final[LiteralString] = """
 """
 
 
-async def list_pending_there(connection: Connection, institution_id: int, count_max: int) -> list[tuple[int, int]]:
+async def list_pending_of_account(connection: Connection, institution_id: int, count_max: int) -> list[tuple[int, int]]:
     """Charges at an account that can still be paid, by id and holder."""
     rows = await connection.fetch(_LIST_PENDING_THERE, institution_id, count_max)
     return [(row["id"], row["holder_id"]) for row in rows]
@@ -256,7 +256,9 @@ async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_ma
     return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]
 
 
-async def find_expired_there(pool: Pool, institution_id: int, until: datetime, count_max: int) -> list[tuple[int, int]]:
+async def find_expired_of_account(
+    pool: Pool, institution_id: int, until: datetime, count_max: int
+) -> list[tuple[int, int]]:
     """The same of the charges at one account."""
     rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
     return [(row["id"], row["holder_id"]) for row in rows]

@@ -119,7 +119,7 @@ _FIND_UNSENT_THERE: Final[LiteralString] = f"""
 """
 
 
-async def find_unsent_there(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[Infraction]:
+async def find_unsent_of_account(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[Infraction]:
     """Those whose answer is to be sent over an account by an instant."""
     return [INFRACTION.read(row) for row in await pool.fetch(_FIND_UNSENT_THERE, institution_id, now, count_max)]
 

@@ -97,7 +97,7 @@ _FIND_DUE_THERE: Final[LiteralString] = f"""
 """
 
 
-async def find_due_there(
+async def find_due_of_account(
     pool: Pool,
     institution_id: int,
     until: datetime,
@@ -124,7 +124,7 @@ _COUNT_UNSENT_THERE: Final[LiteralString] = """
 """
 
 
-async def count_unsent_there(pool: Pool, institution_id: int, count_max: int) -> int:
+async def count_unsent_of_account(pool: Pool, institution_id: int, count_max: int) -> int:
     """How many transfers wait to be handed over at an account; counting stops at ``count_max``."""
     return await pool.fetchval(_COUNT_UNSENT_THERE, institution_id, count_max)
 

@@ -112,7 +112,7 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
         await _give_up(connection, account)
         if await account_store.has_money(connection, account.id):
             raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
-        if await charge_store.list_pending_there(connection, account.id, 1):
+        if await charge_store.list_pending_of_account(connection, account.id, 1):
             raise errors.BadRequest("confirm: a charge was opened meanwhile: the account is paused; confirm again")
         await account_store.set_state(connection, account.id, "closed")
         await proposal_store.confirm(connection, account.id, "close", context.operator, context.clock.real_now())
@@ -137,7 +137,7 @@ async def _end_charges(context: Operator, account: InstitutionAccount, last_at: 
     """Expire charges that ended before the final file, and remove the rest, now unpayable; return their number."""
     ended = 0
     async with write_alone(context.pool) as connection:
-        pending = await charge_store.list_pending_there(connection, account.id, _CHARGES_AT_ONCE)
+        pending = await charge_store.list_pending_of_account(connection, account.id, _CHARGES_AT_ONCE)
         charges, _ = await charge_store.lock(connection, pending)
         work = await begin_work(Batch[Any]((), connection, context.clock))
         for charge in charges.values():

@@ -140,7 +140,7 @@ async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[Def
     return [DefenceUnknown() for _ in sending]
 
 
-async def send_due_there(context: Context, opened: OpenAccount, count_max: int) -> int:
+async def send_due_defences(context: Context, opened: OpenAccount, count_max: int) -> int:
     """Send pending answers to one institution, one after the other; return the number due.
 
     ``context`` is the account's.
@@ -148,7 +148,7 @@ async def send_due_there(context: Context, opened: OpenAccount, count_max: int) 
     contests = opened.institution.contests
     if contests is None:
         return 0
-    due = await infraction_store.find_unsent_there(context.pool, opened.account.id, context.clock.now(), count_max)
+    due = await infraction_store.find_unsent_of_account(context.pool, opened.account.id, context.clock.now(), count_max)
     for each in due:
         # Recorded before the next one is sent, so that an interruption repeats at most one.
         await _note(context, _join([each], [await contests.defend(_word(each))]))

@@ -12,7 +12,7 @@ from pixconnect.usecases.institutions.account import find_account, put_on_accoun
 from pixconnect.usecases.money.holder import NewHolder, make_holder
 
 
-async def create_holder_there(context: Operator, new: NewHolder, name: str) -> Holder:
+async def create_holder_on_account(context: Operator, new: NewHolder, name: str) -> Holder:
     """Open a holder on an account at an institution; errors as in ``create_holder`` and ``put_on_account``."""
     async with write_alone(context.pool) as connection:
         account = await find_account(connection, name)

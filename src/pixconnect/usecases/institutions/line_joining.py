@@ -139,7 +139,7 @@ async def _judge_left(
         begins_on=to_day(account.opened_at),
         today=to_day(now),
     )
-    known = structs.replace(known, sent_there=await _find_sent_there(connection, account, left, lines, known))
+    known = structs.replace(known, sent_there=await _find_sent_at_institution(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
     # What would be posted is no sum of transfers that no line is.
     days = {one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}
@@ -156,7 +156,7 @@ async def _judge_left(
     return verdicts
 
 
-async def _find_sent_there(
+async def _find_sent_at_institution(
     connection: Connection,
     account: InstitutionAccount,
     left: Sequence[RecordedItem],
@@ -168,7 +168,7 @@ async def _find_sent_there(
     if not came_back:
         return frozenset()
     names, amounts = ([*part] for part in zip(*came_back, strict=True))
-    sent = await item_store.find_sent_there(connection, account.id, names, amounts)
+    sent = await item_store.find_sent_at_institution(connection, account.id, names, amounts)
     for item in left:
         is_pix = item.direction == "OUT" and item.kind == "pix"
         if is_pix and judge_left(item, lines, known).waits is None:

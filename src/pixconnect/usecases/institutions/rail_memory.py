@@ -14,9 +14,9 @@ from pixconnect.domain.institutions.institution import OpenAccount
 from pixconnect.domain.institutions.rail_memory import (
     MemoryUnavailable,
     RailStep,
-    name_order_there,
+    name_order_at_institution,
     name_payee,
-    name_refund_there,
+    name_refund_at_institution,
 )
 from pixconnect.domain.money.holder import Party
 from pixconnect.foundation.database_failure import DATABASE_FAILED
@@ -90,7 +90,7 @@ class StoredRailMemory:
         now = self._clock.real_now()
         # Its name is ours to choose, so it has one at once; if a first step returns another, it waits for that.
         named = "new" if self._names_first and order.kind == "order" else "minted"
-        name = name_order_there if order.kind == "order" else name_refund_there
+        name = name_order_at_institution if order.kind == "order" else name_refund_at_institution
         return RailStep(
             order_name=order.order_name,
             institution_id=self._institution_id,

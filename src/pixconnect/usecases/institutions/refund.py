@@ -25,7 +25,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.joining import ReversedMovement, make_movement_id
-from pixconnect.domain.institutions.rail_memory import name_refund_there
+from pixconnect.domain.institutions.rail_memory import name_refund_at_institution
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money.kept_report import Misfit, find_change
 from pixconnect.domain.money.rail import InstitutionReturn, MovementReport, SettledReport
@@ -344,7 +344,7 @@ def _is_ours(
     """Whether it was requested here, though its call may not be recorded yet."""
     account_id = errors.require(original.institution_id, "it lies on an account")
     return returned.report.asked_as in {
-        name_refund_there(
+        name_refund_at_institution(
             naming_keys[account_id], account_id, first_ids[refund.holder_id], refund.external_id or refund.return_id
         )
         for refund in refunds

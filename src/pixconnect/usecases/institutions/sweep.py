@@ -40,7 +40,7 @@ from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.available import lock_balances
-from pixconnect.usecases.money.charge import expire_charges_there
+from pixconnect.usecases.money.charge import expire_charges_of_account
 from pixconnect.usecases.money.charge_opening import ask_about_paid
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
@@ -212,14 +212,14 @@ async def note_failure(context: Context, account: InstitutionAccount, pace: Pace
     await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), reason)
 
 
-async def expire_there(context: Context, institution: Institution) -> int:
+async def expire_account_charges(context: Context, institution: Institution) -> int:
     """Expire charges whose end was over, with the institution's lag, before a reading that has found no payment of them."""
     account = _account(context)
     near = await sweep_store.find(context.pool, account.id, "near")
     if near is None:
         return 0
     heard_until = near.began_at - institution.traits.list_lag
-    return await expire_charges_there(context, account.id, heard_until, EXPIRED_MAX)
+    return await expire_charges_of_account(context, account.id, heard_until, EXPIRED_MAX)
 
 
 async def _leave_unknown(

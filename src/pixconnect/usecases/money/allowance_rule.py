@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.allowance import TransferAllowance, check_refund_day, check_transfer_there
+from pixconnect.domain.institutions.allowance import TransferAllowance, check_refund_day, check_transfer_allowance
 from pixconnect.domain.money.refund import NewRefund
 from pixconnect.domain.money.transfer import NewTransfer
 from pixconnect.store.institutions import allowance as allowance_store
@@ -53,7 +53,9 @@ class Allowances(OrderRule):
             return
         is_known = new.transfer_id in self._known_ids
         left, request = self._left[new.account_id], new.request
-        check_transfer_there(request.amount_cents, request.initiation_type, new.payee.party, left, is_known=is_known)
+        check_transfer_allowance(
+            request.amount_cents, request.initiation_type, new.payee.party, left, is_known=is_known
+        )
 
     def count(self, new: NewOrder) -> None:
         if new.account_id is None:

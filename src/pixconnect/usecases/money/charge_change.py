@@ -15,7 +15,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.charge_change import (
     ChargeChange,
     find_known_refusal,
-    is_done_there,
+    is_done_at_institution,
     strip_rights,
     write_terms,
 )
@@ -60,7 +60,7 @@ STATIC_CODE: Final = CertainRefusal(
 )
 
 
-async def change_there(
+async def change_at_institution(
     context: Context,
     caller: Caller,
     charge: Charge,
@@ -162,7 +162,7 @@ async def _carry_out(context: Context, institution: Institution, change: ChargeC
         return NotSent(reason=error.reason, retry_after=error.retry_after)
     if there is None:
         return ABSENT
-    if there.status != "active" or is_done_there(change, there):
+    if there.status != "active" or is_done_at_institution(change, there):
         return there
     if change.revision_there is None and not await change_store.note_revision(context.pool, change, there.revision):
         return UnknownOutcome(reason="another process is calling by now")

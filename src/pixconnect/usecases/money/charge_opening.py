@@ -81,7 +81,7 @@ def want_charge(context: Context, caller: Caller, request: ChargeRequest, key: s
     return NewOpening(contents=contents, asked_by=caller, external_id=request.external_id, request=request)
 
 
-async def open_there(context: Context, caller: Caller, new: NewOpening, institution_id: int) -> Charge:
+async def open_at_institution(context: Context, caller: Caller, new: NewOpening, institution_id: int) -> Charge:
     """Open a charge at the account on which the caller's money lies.
 
     Raises:
@@ -104,7 +104,7 @@ async def open_there(context: Context, caller: Caller, new: NewOpening, institut
         named = None if new.txid is None else await opening_store.find_txid(context.pool, institution_id, new.txid)
         if named is not None and named.holder_id != caller.holder_id:
             raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
-        return await open_there(context, caller, new, institution_id)
+        return await open_at_institution(context, caller, new, institution_id)
     terms = write_terms(opening.txid, opening.contents)
     answer = await call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
     # A static code asks for one amount for ever: it has no due date, no fine and no end.

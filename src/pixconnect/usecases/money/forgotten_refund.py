@@ -11,7 +11,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.rail_memory import name_refund_there
+from pixconnect.domain.institutions.rail_memory import name_refund_at_institution
 from pixconnect.domain.money.refund import NewRefund, Refund
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import return_name as name_store
@@ -27,7 +27,7 @@ async def find_made(connection: Connection, batch: Sequence[NewRefund]) -> dict[
     keys = await name_store.read_keys(connection, sorted({account_id for _, account_id in over}))
     first_ids = await holder_store.find_first(connection, {new.holder_id for new, _ in over})
     names = {
-        name_refund_there(keys[account_id], account_id, first_ids[new.holder_id], new.external_id): new
+        name_refund_at_institution(keys[account_id], account_id, first_ids[new.holder_id], new.external_id): new
         for new, account_id in over
     }
     found = await name_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
@@ -43,7 +43,7 @@ def repeat_made(new: NewRefund, made: Refund) -> Refund:
 async def find_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund | None:
     first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
     for account_id, naming_key in (await name_store.read_keys_of_holders(context.pool, family)).items():
-        name = name_refund_there(naming_key, account_id, first_id, external_id)
+        name = name_refund_at_institution(naming_key, account_id, first_id, external_id)
         made = (await name_store.find_made(context.pool, [name], family)).get(name)
         if made is not None:
             return structs.replace(made, external_id=external_id)

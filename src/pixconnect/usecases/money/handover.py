@@ -81,7 +81,9 @@ async def move_due(
     return [order.due_at for order in due]
 
 
-async def move_due_there(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
+async def process_due_orders(
+    context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int
+) -> int:
     """As ``move_due`` over an account at an institution; return how many were due.
 
     Args:
@@ -91,21 +93,23 @@ async def move_due_there(context: Context, fence: Fence, institution_id: int, un
         until: The service time of now.
         count_max: The maximum.
     """
-    due = await order_store.find_due_there(context.pool, institution_id, until, count_max)
+    due = await order_store.find_due_of_account(context.pool, institution_id, until, count_max)
     await _move(context, fence, due, until)
     return len(due)
 
 
-async def ask_there(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
-    """Query orders handed over, without sending or resending any, over an account; as ``move_due_there``."""
-    handed = await order_store.find_due_there(context.pool, institution_id, until, count_max, handed_alone=True)
+async def ask_about_handed_orders(
+    context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int
+) -> int:
+    """Query orders handed over, without sending or resending any, over an account; as ``process_due_orders``."""
+    handed = await order_store.find_due_of_account(context.pool, institution_id, until, count_max, handed_alone=True)
     await _ask_about(context, fence, handed, until, may_send=False)
     return len(handed)
 
 
-async def give_up_there(context: Context, institution_id: int, until: datetime, count_max: int) -> None:
+async def give_up_unsent(context: Context, institution_id: int, until: datetime, count_max: int) -> None:
     """End orders not handed over in time at an account to which no calls are made now."""
-    due = await order_store.find_due_there(context.pool, institution_id, until, count_max, unsent_until=until)
+    due = await order_store.find_due_of_account(context.pool, institution_id, until, count_max, unsent_until=until)
     too_late = [order for order in due if may_give_up(order, until, context.server.first_ids)]
     if too_late:
         await _end(context, [(order.name, GivenUp()) for order in too_late])

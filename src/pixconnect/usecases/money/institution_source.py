@@ -29,7 +29,7 @@ from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
 from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
-from pixconnect.usecases.money.charge_opening import explain_refusal, open_there, want_charge
+from pixconnect.usecases.money.charge_opening import explain_refusal, open_at_institution, want_charge
 from pixconnect.usecases.money.pending_call import RefusedByInstitution
 from pixconnect.usecases.money.source import Way, is_key_alone
 
@@ -107,7 +107,9 @@ class InstitutionSource(Struct, frozen=True):
     ) -> Charge:
         del account
         try:
-            return await open_there(context, caller, want_charge(context, caller, request, key), self.account_id)
+            return await open_at_institution(
+                context, caller, want_charge(context, caller, request, key), self.account_id
+            )
         except RefusedByInstitution as refused:
             raise explain_refusal(refused.refusal) from None
 
@@ -143,7 +145,7 @@ async def _check_flow(context: Context, opened: OpenAccount) -> None:
     """Refuse what the account cannot pass in time; judged without a lock, since nothing but time is lost by one too many."""
     passed_count = opened.institution.traits.sends_per_s * context.policy.handover_timeout_s * _SHARE_OF_HANDOVER
     unsent_max = max(1, int(passed_count))
-    if await order_store.count_unsent_there(context.pool, opened.account.id, unsent_max) >= unsent_max:
+    if await order_store.count_unsent_of_account(context.pool, opened.account.id, unsent_max) >= unsent_max:
         raise errors.ServiceUnavailable(
             "more transfers wait at the holder's institution than can be sent in time; nothing was done",
             retry_after_s=_UNSENT_S,

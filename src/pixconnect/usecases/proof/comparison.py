@@ -59,7 +59,7 @@ class BalanceThere(Struct, frozen=True, kw_only=True):
     read_at: datetime | None = None
 
 
-async def read_balance_there(
+async def read_balance_at_institution(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> BalanceThere:
     institution = await open_for_operator(context, open_institution, account)

@@ -44,8 +44,8 @@ from pixconnect.usecases.standard.institution_charge import (
     InstitutionViolated,
     NewContents,
     judge_key,
-    patch_there,
-    put_there,
+    patch_at_institution,
+    put_at_institution,
 )
 from pixconnect.usecases.standard.location import locate_charges
 from pixconnect.usecases.standard.pix import Pix
@@ -87,7 +87,7 @@ async def put_charge(
     no_address = [NO_ADDRESS] if contents.due is not None and account.address is None else []
     if account.institution_id is not None:
         put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new, violations=no_address)
-        there = await put_there(context, caller, account.institution_id, put)
+        there = await put_at_institution(context, caller, account.institution_id, put)
         if there is not None:
             return there
     ability.check_issues_codes(context.policy.abilities)
@@ -120,7 +120,9 @@ async def patch_charge(
     """
     account = await context.directory.read_account(caller.holder_id)
     if account.institution_id is not None:
-        there = await patch_there(context, caller, txid, change, kind=kind, location_id=location_id, removes=removes)
+        there = await patch_at_institution(
+            context, caller, txid, change, kind=kind, location_id=location_id, removes=removes
+        )
         if there is not None:
             return there
     write = await make_write(context, caller, txid, kind, change.key, location_id)
@@ -241,7 +243,7 @@ async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: fl
             removed, change = await _remove_here(context, connection, charge), None
             before, after = {"status": charge.status}, {"status": removed.status}
         else:
-            removed, change = charge, await _ask_there(context, connection, charge)
+            removed, change = charge, await _want_at_institution(context, connection, charge)
             before, after = {"status": charge.status}, {"asked": change.removal}
         await audit.record(
             context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after
@@ -256,7 +258,7 @@ async def _remove_here(context: Operator, connection: Connection, charge: Charge
     return removed
 
 
-async def _ask_there(context: Operator, connection: Connection, charge: Charge) -> ChargeChange:
+async def _want_at_institution(context: Operator, connection: Connection, charge: Charge) -> ChargeChange:
     now = context.clock.real_now()
     wanted = structs.replace(want_change(charge, removal="REMOVED_BY_PSP"), due_at=now, created_at=now)
     try:

@@ -22,8 +22,8 @@ from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.money.charge_change import change_there
-from pixconnect.usecases.money.charge_opening import NewOpening, open_there
+from pixconnect.usecases.money.charge_change import change_at_institution
+from pixconnect.usecases.money.charge_opening import NewOpening, open_at_institution
 from pixconnect.usecases.money.pending_call import RefusedByInstitution
 from pixconnect.usecases.standard.charge_write import REMOVAL, StandardCharge
 from pixconnect.usecases.standard.due_violation import judge_terms
@@ -63,7 +63,9 @@ class NewContents(Struct, frozen=True, kw_only=True):
         return AT_ONCE if self.contents.due is None else WITH_DUE_DATE
 
 
-async def put_there(context: Context, caller: Caller, institution_id: int, put: NewContents) -> StandardCharge | None:
+async def put_at_institution(
+    context: Context, caller: Caller, institution_id: int, put: NewContents
+) -> StandardCharge | None:
     """Open a charge at the holder's account, or revise it there; ``None`` if an earlier charge of the holder has the txid."""
     charge = None if put.txid is None else await charge_store.find_by_txid(context.pool, caller.holder_id, put.txid)
     if charge is not None and charge.institution_id is None:
@@ -88,8 +90,10 @@ async def put_there(context: Context, caller: Caller, institution_id: int, put: 
         raise Violated(put.kind, violations)
     try:
         if charge is not None:
-            return StandardCharge.of(await change_there(context, caller, charge, contents=put.contents), None)
-        return StandardCharge.of(await open_there(context, caller, _want_charge(caller, put), institution_id), None)
+            return StandardCharge.of(await change_at_institution(context, caller, charge, contents=put.contents), None)
+        return StandardCharge.of(
+            await open_at_institution(context, caller, _want_charge(caller, put), institution_id), None
+        )
     except RefusedByInstitution as refused:
         raise _explain(refused.refusal, put.kind) from None
     except errors.ExternalIdConflict as conflict:
@@ -106,7 +110,7 @@ async def _repeat_former(context: Context, charge: Charge, put: NewContents) -> 
     raise errors.ExternalIdConflict("txid: a charge of the former account has it")
 
 
-async def patch_there(
+async def patch_at_institution(
     context: Context,
     caller: Caller,
     txid: str,
@@ -141,7 +145,7 @@ async def patch_there(
     if await _has_contents_already(context, charge, contents):
         return StandardCharge.of(charge, None)
     try:
-        return StandardCharge.of(await change_there(context, caller, charge, contents=contents), None)
+        return StandardCharge.of(await change_at_institution(context, caller, charge, contents=contents), None)
     except RefusedByInstitution as refused:
         raise _explain(refused.refusal, kind) from None
 
@@ -158,7 +162,7 @@ async def _remove(context: Context, caller: Caller, charge: Charge, kind: Locati
     removed = await _find_removed(context, caller, charge)
     if removed is None:
         try:
-            removed = await change_there(context, caller, charge, removal="REMOVED_BY_RECEIVER")
+            removed = await change_at_institution(context, caller, charge, removal="REMOVED_BY_RECEIVER")
         except RefusedByInstitution as refused:
             # A worker may have ended the same one since we looked.
             removed = await _find_removed(context, caller, charge)

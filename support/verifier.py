@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import VERIFIER_ROLE
 from pixconnect.store.running.installation import take_mode
-from pixconnect.usecases.proof.verify import BookReader
+from pixconnect.usecases.proof.rule_group import BookReader
 from support.books import chain_all
 from support.postgres import Addresses
 from support.service import Service, open_holder, open_service

@@ -39,7 +39,7 @@ from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.institutions import inquiry
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.open_accounts import at_account
-from pixconnect.usecases.proof.verify import BookReader
+from pixconnect.usecases.proof.rule_group import BookReader
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.running.installation import refuse_other_mode
 from pixconnect.usecases.running.standby import AGE_MAX_S

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from pixconnect.adapters.system import SystemClock
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import VERIFIER_ROLE
-from pixconnect.usecases.proof.verify import BookReader, ProofRequest, Verification, verify
+from pixconnect.usecases.proof.rule_group import BookReader
+from pixconnect.usecases.proof.verify import ProofRequest, Verification, verify
 from support import standby as servers
 from support.books import chain_all
 from support.postgres import Addresses, execute_as_owner

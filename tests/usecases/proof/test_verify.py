@@ -9,7 +9,8 @@ from pixconnect.domain.proof.rule import Extent
 from pixconnect.store.proof import run as run_store
 from pixconnect.store.proof.look import HOLDER_ID_MAX, SLICES_MAX, HolderRange, list_slices
 from pixconnect.store.proof.rules import RULES
-from pixconnect.usecases.proof.verify import BookReader, ProofRequest, Verification, verify
+from pixconnect.usecases.proof.rule_group import BookReader
+from pixconnect.usecases.proof.verify import ProofRequest, Verification, verify
 from pixconnect.usecases.running import installation
 from support.postgres import Addresses, as_owner
 from support.service import Service

@@ -179,7 +179,7 @@ class AccountReaders:
         self.balances = AccountBalances()
         self._comparisons = BalanceComparisons()
         self._settling = LineSettling()
-        self._says_none = False
+        self._has_warned = False
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: taking a call leaves it to the others.
         self._news: Mapping[LookAfter, CallbackNews] = {
@@ -203,8 +203,8 @@ class AccountReaders:
 
     async def _look(self) -> None:
         there = await self._context.institutions.list_all()
-        if not there and not self._context.policy.has_rail and not self._says_none:
-            self._says_none = True
+        if not there and not self._context.policy.has_rail and not self._has_warned:
+            self._has_warned = True
             _log.warning(
                 "no account at an institution: no money moves until one is added by `pixconnect institution add`"
             )

@@ -48,8 +48,12 @@ class OpenBlocks:
         for block in blocks:
             self.put(block)
 
-    def put(self, block: Block) -> None:
-        self._blocks[block.holder_id][block.reference] = block
+    def put(self, block: Block) -> Block:
+        """Put a block in its place; returns the block that was there, or this one where there was none."""
+        blocks = self._blocks[block.holder_id]
+        before = blocks.get(block.reference, block)
+        blocks[block.reference] = block
+        return before
 
     def find(self, holder_id: int, reference: str) -> Block | None:
         self._check_whole(holder_id)
@@ -204,8 +208,7 @@ class HeldBlocks(Claim):
         self.work.put(infraction_store.BLOCK_STEPS, step)
 
     def _change(self, block: Block) -> None:
-        self.open.put(block)
-        self.work.move(infraction_store.BLOCKS, block, block)
+        self.work.move(infraction_store.BLOCKS, self.open.put(block), block)
 
 
 class Contests(OrderRule):

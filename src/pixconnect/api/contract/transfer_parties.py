@@ -84,7 +84,6 @@ async def get_transfer_parties(services: Services, request: Request[int, Nothing
 
 def show_parties(found: PartiesView) -> TransferParties:
     transfer, view = found.view.transfer, found.view
-    waiting = found.awaited or found.waiting
     is_told = transfer.institution_id is not None
     return TransferParties(
         payer=_show_known(view.debit_party, is_told=is_told and transfer.direction == "IN"),
@@ -94,8 +93,8 @@ def show_parties(found: PartiesView) -> TransferParties:
         transaction_identification=transfer.txid,
         network_transaction_identification=found.network_txid,
         institution=found.institution,
-        waits_for="operator" if found.awaited is not None else found.waiting and found.waiting.waits_for,
-        waits_since=None if waiting is None else format_instant(waiting.since),
+        waits_for=found.wait and found.wait.waits_for,
+        waits_since=found.wait and format_instant(found.wait.since),
     )
 
 

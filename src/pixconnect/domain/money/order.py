@@ -30,6 +30,13 @@ _TO_LEAVE: Final = timedelta(hours=1)
 """How long before the network rejects an order's name it is too late to approve it: an order needs time to leave."""
 
 
+class OrderWait(Struct, frozen=True, kw_only=True):
+    """An order that goes on only once a person has acted."""
+
+    waits_for: HoldsUp
+    since: datetime
+
+
 class GivenUp(Struct, frozen=True):
     """The order was never handed to the rail in the time it had."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pixconnect.domain.money.limit import ApprovalReason, find_approval_reason
-from pixconnect.domain.money.order import OpenOrder, await_approval
+from pixconnect.domain.money.order import OpenOrder, OrderWait, await_approval
 from pixconnect.domain.money.transfer import NewTransfer, Transfer, announce_update
+from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money.approval import PENDING_APPROVALS, PendingApproval
 from pixconnect.usecases.money.order_rule import NewOrder, OrderRule
@@ -51,3 +52,8 @@ class Approvals(OrderRule):
         self.work.put(PENDING_APPROVALS, pending)
         self.work.announce(announce_update, transfer, self.work.now)
         return await_approval(order, new.handover_timeout)
+
+    @staticmethod
+    async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
+        pending = await approval_store.find_awaited(pool, order_name)
+        return None if pending is None else OrderWait(waits_for="operator", since=pending.since)

@@ -8,10 +8,12 @@ from typing import Final
 
 from pixconnect.domain.money.leaving import WaitingOrder, find_debt_hold, find_flag_hold
 from pixconnect.domain.money.ledger import Balance, check_funds, check_may_withdraw
+from pixconnect.domain.money.order import OrderWait
 from pixconnect.domain.money.refund import NewRefund, Refund, check_original
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.allowance_rule import Allowances
 from pixconnect.usecases.money.approval_rule import Approvals
@@ -94,6 +96,15 @@ async def check_payer(
     if balance is not None:
         for rule in rules:
             await rule.check_payer(context.pool, context.clock.now(), balance, amount_cents)
+
+
+async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
+    """What a person has to do before an order goes on: by a rule, or at its institution."""
+    for rule in ORDER_RULES:
+        if wait := await rule.find_wait(pool, order_name):
+            return wait
+    waiting = (await order_store.find_waiting(pool, [order_name])).get(order_name)
+    return None if waiting is None else OrderWait(waits_for=waiting.waits_for, since=waiting.since)
 
 
 async def find_holds(connection: Connection | Pool, under_way: Collection[Transfer | Refund]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pixconnect.domain.money.leaving import WaitingOrder
 from pixconnect.domain.money.ledger import Balance
-from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.order import OpenOrder, OrderWait
 from pixconnect.domain.money.refund import NewRefund
 from pixconnect.domain.money.transfer import NewTransfer, Transfer
 from pixconnect.foundation.pool import Connection, Pool
@@ -44,6 +44,11 @@ class OrderRule:
     @staticmethod
     async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
         """Refuse a transfer of this amount to any payee, outside of a batch."""
+
+    @staticmethod
+    async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
+        """For what an order waits by this rule before it may leave."""
+        del pool, order_name
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:

@@ -11,18 +11,16 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import READ_SCOPES, Caller, Viewer
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.order import OrderWait
 from pixconnect.domain.money.refund import THEIRS_PREFIX, Refund
 from pixconnect.domain.money.transfer import Transfer, TransferView
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.reading import receipt as receipts
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind
 from pixconnect.store.institutions import charge_opening as opening_store
-from pixconnect.store.money import approval as approval_store
-from pixconnect.store.money import order as order_store
-from pixconnect.store.money.approval import PendingApproval
-from pixconnect.store.money.order import WaitingOrder
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.before_order import find_wait
 from pixconnect.usecases.money.payee import with_payee
 from pixconnect.usecases.money.transfer import read_transfer_by_id, view_transfer
 
@@ -35,10 +33,8 @@ class PartiesView(Struct, frozen=True, kw_only=True):
     """The account at an institution on which it lies, as the operator named it."""
     network_txid: str | None
     """Its txid on the network, if the institution does not accept ours."""
-    waiting: WaitingOrder | None = None
-    """Set while it waits for a person there."""
-    awaited: PendingApproval | None = None
-    """While it waits for an operator's yes here."""
+    wait: OrderWait | None = None
+    """While it waits for a person."""
 
 
 async def read_parties(context: Context, caller: Caller, transfer_id: int) -> PartiesView:
@@ -59,19 +55,16 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
         if transfer.txid is not None:
             opening = await opening_store.find_txid(context.pool, transfer.institution_id, transfer.txid)
             network_txid = None if opening is None else opening.network_txid
-    waiting = awaited = None
+    wait = None
     if transfer.direction == "OUT" and transfer.status == "PROCESSING":
-        awaited = await approval_store.find_awaited(context.pool, transfer.end_to_end_id)
-        found = await order_store.find_waiting(context.pool, [transfer.end_to_end_id])
-        waiting = found.get(transfer.end_to_end_id)
+        wait = await find_wait(context.pool, transfer.end_to_end_id)
     is_ours = is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
     return PartiesView(
         view=view,
         is_named_by_us=is_ours,
         institution=institution,
         network_txid=network_txid,
-        waiting=waiting,
-        awaited=awaited,
+        wait=wait,
     )
 
 

@@ -93,11 +93,9 @@ async def expire_charges(context: Context, slots: Sequence[int], until: datetime
     return len(expired)
 
 
-async def expire_charges_of_account(
-    context: Context, institution_id: int, heard_until: datetime, count_max: int
-) -> int:
+async def expire_charges_of_account(context: Context, account_id: int, heard_until: datetime, count_max: int) -> int:
     """The same of the charges at one account: only those whose time was over before a reading that has found no payment."""
-    expired = await charge_store.find_expired_of_account(context.pool, institution_id, heard_until, count_max)
+    expired = await charge_store.find_expired_of_account(context.pool, account_id, heard_until, count_max)
     await _expire(context, expired)
     return len(expired)
 

@@ -13,7 +13,7 @@ A payment that is held as suspect is one that was accepted, with its money set a
 it is released and fails when it is returned.
 
 If the rail does not permit refusals, we credit a payment that we cannot accept and refund it, and its charge stays as it was.
-If the holder had a deficit, that is repaid first: the rest of the payment is not refunded in part, a person handles it.
+If the holder had a debt, that is repaid first: the rest of the payment is not refunded in part, a person handles it.
 
 ``domain.money.charge_payment`` decides which charge a payment pays, for payments by book too.
 """
@@ -109,7 +109,7 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfe
         case CreditAccepted():
             return transfer, None
         case CreditHeld() as report:
-            # Told again, or after its end: what has ended was let go, or never held here.
+            # A repetition, or after its end: an ended one was released, or never held here.
             if is_open and not suspect_credit.is_held(work, transfer):
                 suspect_credit.hold(work, transfer, report, work.charges.get(credit.code))
             return transfer, None

@@ -187,9 +187,9 @@ def find_source(context: Context) -> CreditSource:
 
 
 async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
-    """At an account that gives back by itself what pays no charge: note it together with the credit.
+    """At an account with automatic returns of payments without a charge: record it together with the credit.
 
-    It goes back once a reading has shown that nobody has returned it (``usecases/institutions/give_back.py``).
+    It goes back once a reading has shown that it was not returned yet (``usecases/institutions/give_back.py``).
     """
     for received in (new[name] for name in names if name in new):
         if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:

@@ -50,7 +50,7 @@ class InstitutionSource(Struct, frozen=True):
         self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
     ) -> Payee | None:
         del context, payer, end_to_end_id
-        # Whether anybody has it only the institution finds out, by paying; a refusal before that says that it is not ours.
+        # Only the institution finds out whether the key exists, by paying; a refusal before that reveals that it is not ours.
         lookup.found = "somebody"
         return Payee(party=_name_key_alone(key), holder_id=None)
 
@@ -63,7 +63,7 @@ class InstitutionSource(Struct, frozen=True):
         _check_takes(opened, request, payee)
         named = _name_owner(opened, payee, terms)
         if opened.institution.traits.names_first and request.external_id is not None:
-            # It is called there by no name of ours, so nobody can ask later whether it was paid before.
+            # It has no name of ours there, so no later query can show whether it was paid before.
             await self.admit_forgotten(context, request, _FOUND_OUT)
         await _check_flow(context, opened)
         payer_key = terms.payer_key or await _choose_key(context, opened, payer)
@@ -115,7 +115,7 @@ class InstitutionSource(Struct, frozen=True):
 
 
 def _name_key_alone(key: PixKey) -> Party:
-    """Whose account it leads to, only the institution that pays finds out; a CPF or CNPJ is its owner's."""
+    """The payee before payment: only the institution finds out the account; a CPF or CNPJ is its owner's."""
     alone = with_key(UNKNOWN_PARTY, key)
     return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
 

@@ -215,7 +215,7 @@ def _check_code_amount(asked_cents: int | None, amount_cents: int) -> None:
 
 
 async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now: datetime) -> None:
-    """Keep what an ending tells of a payee beyond what is known, in the transaction that writes that ending."""
+    """Store an ending's new facts about a payee, in the transaction that writes that ending."""
     if not isinstance(ending, Settled) or ending.payee is None or not source_of(sent).may_name_payee_at_end:
         return
     payee = complete_party(sent.counterparty, ending.payee)

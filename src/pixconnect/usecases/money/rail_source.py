@@ -39,7 +39,7 @@ class RailSource(Struct, frozen=True):
     async def find_payee(
         self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
     ) -> Payee | None:
-        # To be refused here says that the key is not ours, which is as much as a miss in the directory says.
+        # A refusal here reveals that the key is not ours, as much as a miss in the directory does.
         lookup.found = "nobody"
         ability.check_resolves_keys(context.policy.abilities)
         lookup.found = None

@@ -8,9 +8,8 @@
         │                 └──── NeverTaken, long after: the rail has never seen it and no longer takes it, money back
         └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
 
-The mark is durable before the rail hears anything. A worker that finds it after a crash asks, and sends again under the
-same id only if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason
-to ask.
+The mark is durable before the rail gets anything. A worker that finds it after a crash queries, and resends under the same id
+only if the rail has never seen it. A rejection is final only for the original order: one of a re-send is a reason to query.
 """
 
 from __future__ import annotations
@@ -129,8 +128,8 @@ async def _note_names(
 
 
 def is_surely_not_ours(context: Context, name: str) -> bool:
-    """Whether an order that we do not know is certainly not ours."""
-    # A rail that gives orders names of its own may put any participant's number into them.
+    """Whether an unknown order is certainly not ours."""
+    # A rail with its own names of orders may put any participant's number into them.
     return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)
 
 

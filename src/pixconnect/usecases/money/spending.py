@@ -67,6 +67,6 @@ class HolderLimits(OrderRule):
 
 
 async def _add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
-    """Start from what a holder with limits on sums has spent until now."""
+    """Start from the present sums of a holder with limits."""
     spans = spending.day, spending.find_night(balance.limits)
     spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *spans))

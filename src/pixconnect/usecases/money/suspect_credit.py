@@ -1,4 +1,4 @@
-"""Payments that an institution holds as suspect: the money has come and is in a block, and nobody can spend it."""
+"""Payments that an institution holds as suspect: the money has arrived and is in a block, so that it cannot be spent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_held(work: UnitOfWork, transfer: Transfer) -> bool:
 
 
 def hold(work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
-    """Block what came, so that it is there and nobody can spend it."""
+    """Block the received money, so that it exists and cannot be spent."""
     block = block_rules.open_suspect_credit(
         transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now
     )

@@ -267,7 +267,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> T
 
 
 def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
-    """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
+    """Settle a transfer between two of our holders, or fail it as over the rail."""
     scanned = new.payee.charge
     name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
     decision = decide_charge(

@@ -60,7 +60,7 @@ def check_way(work: UnitOfWork, new: NewTransfer) -> None:
 
 
 def is_another(payee: Payee, terms: SendingTerms) -> bool:
-    """Whether the payee is known to be somebody else than the caller has named."""
+    """Whether the payee is known to differ from the owner named by the caller."""
     return terms.payee_tax_id not in (None, payee.party.tax_id) and not is_key_alone(payee)
 
 
@@ -79,17 +79,17 @@ async def check_same_place(context: Context, payer: OwnAccount, payee_id: int) -
 
 
 async def admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
-    """Refuse nothing that may have been paid: called before a refusal says that nothing was done.
+    """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
 
-    Where the institution knows no name of ours, also before anything is accepted.
+    If the institution has no names of ours, also before anything is accepted.
 
-    What left an account in a time that the database has forgotten is a movement once its line is read, and takes the funds of
-    the very request that had ordered it. Which one that is only the institution knows, who is asked about what was accepted.
+    A payment of the lost span is a movement once its line is read, and takes the money of the very request that had ordered it.
+    Only the institution knows which request that was; accepted ones are queried there.
 
     Raises:
-        OutcomeUnknown: Such a line of the same amount stands beside no order; or not all lines of that time were read yet.
+        OutcomeUnknown: Such a line of the same amount has no order; or not all lines of that time were read yet.
     """
-    # What nobody has named nobody can repeat; and a sandbox has no account at an institution.
+    # A request without a name cannot be repeated; and a sandbox has no account at an institution.
     if request.external_id is None or context.policy.is_sandbox:
         return
     await source_of(payer).admit_forgotten(context, request)

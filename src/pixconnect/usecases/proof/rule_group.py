@@ -84,7 +84,7 @@ class RuleGroup:
         await self._ask(BookReading(self._look.connection, None), None, None)
 
     async def look_again(self, seen: Sequence[Finding]) -> None:
-        """Look once more at what was found: what is gone by now was under way. What cannot be read stays unjudged."""
+        """Check findings once more: those gone by now were work in progress. Unreadable ones stay unjudged."""
         by_name = {rule.name: rule for rule in self.rules}
         for name, part in sorted({(each.rule, self._part_of(each)) for each in seen}, key=str):
             try:
@@ -136,10 +136,10 @@ class OfHolders(RuleGroup):
         rest = HolderRange(first_id=run.last_holder_id + 1, last_id=HOLDER_ID_MAX, holders_count=0)
         for part in await find(look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE)) or [rest]:
             since = await find(run_store.find_read_until(connection, part)) if run.extent == "changes" else None
-            # Nobody has read what is to come: a clock was set back, or somebody wrote the checkpoint by hand.
+            # A future instant was never read: a clock was set back, or the checkpoint was written by hand.
             since = None if since is None or since > run.read_until else since
             found_count += await self._ask(reading, part, since and since - OVERLAP)
-            # What was not looked at has no checkpoint.
+            # Unchecked slices have no checkpoint.
             await run_store.note_slice(connection, run, part, has_all_rules=look.has_all and not look.unreadable)
             holders_count += part.holders_count
             look.tell(holders_count, found_count)
@@ -220,7 +220,7 @@ class OfHeads(ComparedGroup):
     subjects = ("heads",)
 
     async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
-        # Without a file there is nothing to compare, and nobody could look at the rule.
+        # Without a file there is nothing to compare, and the rule is reported as not checkable.
         self._why_not = None if self._look.heads else "no file of heads was given: --heads FILE"
         try:
             return await look_store.read(chain_store.compare_heads(self._look.connection, self._look.heads))
@@ -243,7 +243,7 @@ def group_rules(look: Look, rules: Sequence[Rule]) -> list[RuleGroup]:
 
 
 async def find(asked: Awaitable[Answer]) -> Answer | None:
-    """What is asked beside the rules; ``None`` where a table that it reads is not there, which a rule tells."""
+    """Await an auxiliary query; ``None`` if a table that it reads is missing, which a rule reports."""
     try:
         return await look_store.read(asked)
     except NotReadableError:

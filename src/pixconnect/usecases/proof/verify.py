@@ -130,7 +130,7 @@ def choose_rules(request: ProofRequest) -> Sequence[Rule]:
 
 
 async def _look_again(look: Look, groups: Sequence[RuleGroup], again_after_s: float) -> None:
-    """Look once more at what was found, a while after it was."""
+    """Check the findings once more, a while later."""
     seen_since = await run_store.find_seen_since(look.connection, look.run)
     if seen_since is None:
         return

@@ -1,4 +1,4 @@
-"""Check the locked packages for known vulnerabilities (``.ci/run``), by pip-audit, which has a lock of its own.
+"""Check the locked packages for known vulnerabilities (``.ci/audit``), by pip-audit, which has a lock of its own.
 
 A finding fails unless ``requirements/answered.toml`` answers it with a reason and a day. If a lock could not be
 checked, the audit fails with a separate status.

@@ -1206,7 +1206,7 @@ export interface TransferEvent {
   /** The event's id, the same on every attempt: use it to drop duplicates. Below 2^53. */
   id: number;
   /** What has happened. */
-  name: "transfer.in.processing" | "transfer.in.confirmed" | "transfer.in.error" | "transfer.out.processing" | "transfer.out.confirmed" | "transfer.out.error" | "transfer.in.completed" | "transfer.out.waiting" | "transfer.in.held";
+  name: "transfer.in.processing" | "transfer.in.confirmed" | "transfer.in.error" | "transfer.out.processing" | "transfer.out.confirmed" | "transfer.out.error" | "transfer.in.held" | "transfer.in.completed" | "transfer.out.waiting";
   /** The facts. */
   payload: TransferPayload;
   /** When it happened. RFC 3339, UTC, with microseconds. */
@@ -1328,4 +1328,4 @@ export interface WebhookEndpoint {
 }
 
 /** An event, as it is posted. */
-export type WebhookEvent = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent | InfractionEvent;
+export type WebhookEvent = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | InfractionEvent | AdjustmentEvent | DivergenceEvent;

@@ -12,7 +12,7 @@ from pixconnect.domain.institutions.institution import InstitutionItem, Institut
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
-from pixconnect.usecases.running.account_alarm import DRAIN_MIN_CENTS, look_for_alarms, describe_alarm
+from pixconnect.usecases.running.account_alarm import DRAIN_MIN_CENTS, describe_alarm, look_for_alarms
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution

@@ -18,7 +18,7 @@ from pixconnect.domain.institutions.account import (
     find_shared_member,
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile
-from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, find_ending, describe_end
+from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, describe_end, find_ending
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, PermissionTried
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store

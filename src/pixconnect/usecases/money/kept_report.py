@@ -14,7 +14,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import kept_report
-from pixconnect.domain.money.kept_report import Kept, KeptItem, KeptReport, Misfit
+from pixconnect.domain.money.kept_report import Kept, KeptReport, Misfit
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.proof import case as case_store

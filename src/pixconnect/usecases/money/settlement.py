@@ -208,7 +208,7 @@ def _end_refund(work: UnitOfWork, before: Refund, ending: Ending) -> None:
     if isinstance(ending, Settled):
         count_returned(work, original, amount_cents, returning_cents=amount_cents)
     else:
-        kept = work.transfers[original.id, original.holder_id] = transfer_rules.keep_part(original, amount_cents)
+        kept = work.transfers[original.id, original.holder_id] = transfer_rules.release_part(original, amount_cents)
         work.move(TRANSFERS, original, kept)
     work.announce_refund(after)
 

@@ -78,7 +78,7 @@ async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], c
 async def _tell_heads(context: Context) -> None:
     # A sandbox's history proves nothing to others, and its terminal is for people.
     if context.sandbox_control is None:
-        await tell_heads(context)
+        await log_heads(context)
 
 
 CHORES: Final = (

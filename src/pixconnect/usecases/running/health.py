@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.institutions.certificate import describe_end, find_ending
+from pixconnect.domain.institutions.certificate import describe_end
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.feature import gather
 from pixconnect.foundation.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure

@@ -115,7 +115,7 @@ async def _replay(
     act: Act | None = None,
 ) -> int:
     if endpoint.status == "active":
-        await _let_arrive(context, endpoint.id)
+        await _await_pending(context, endpoint.id)
     oldest, newest = listing_store.bounds(initial_at, final_at)
     async with (
         writing(context.pool) as write,

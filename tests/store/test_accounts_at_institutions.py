@@ -70,7 +70,7 @@ async def test_both_legs_of_a_book_transfer_lie_on_one_account(shop: Shop, monke
     await shop.receive(1000)
     await shop.context.directory.read_account(tenant.holder_id)
     await force(shop, tenant.holder_id, banco.id)
-    monkeypatch.setattr(transfer_usecases, "_check_account", lambda *_: None)
+    monkeypatch.setattr(transfer_usecases, "check_way", lambda *_: None)
     assert await find_refusal(send(shop)) == "both_legs_lie_on_one_account"
 
 

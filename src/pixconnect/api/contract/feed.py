@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Final, Literal, cast, get_args
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -152,7 +152,7 @@ def _read_query(query: EventFeedQuery, holder_id: int) -> FeedQuery:
             raise errors.BadRequest(
                 f"event_types: must be names separated by commas, of {', '.join(get_args(EventName))}"
             )
-        names = cast("frozenset[EventName]", given)
+        names = given
     return FeedQuery(
         cursor=None if query.cursor is None else read_feed_cursor(query.cursor, holder_id),
         start=query.start or "oldest",

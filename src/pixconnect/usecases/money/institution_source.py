@@ -132,7 +132,7 @@ def _check_takes(opened: OpenAccount, request: TransferRequest, payee: Payee) ->
         raise errors.ServiceUnavailable(
             f"no {request.operation} is sent over accounts at this institution yet; nothing was done"
         )
-    if payee.leaves_amount_open and not traits.says_amount_of_code:
+    if payee.leaves_amount_open and not traits.states_amount_of_code:
         raise errors.InvalidQrCode(
             "emv: fixes no amount, and the payer's institution pays codes as they stand: send to the key instead"
         )

@@ -14,7 +14,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import kept_report
-from pixconnect.domain.money.kept_report import Kept, KeptReport, Misfit
+from pixconnect.domain.money.kept_report import Kept, KeptItem, KeptReport, Misfit
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.proof import case as case_store
@@ -67,6 +67,21 @@ async def keep_reported(
     """Keep a report of the context's rail, or of the list of its account."""
     is_listed = context.policy.account is not None
     await keep(connection or context.pool, report, misfit, refusal_code, is_listed=is_listed)
+
+
+async def keep_listed_item(pool: Pool, item: KeptItem, misfit: Misfit) -> None:
+    """Keep an item of a list that cannot be read, if fewer than ``UNREADABLE_OPEN_MAX`` wait; a later reading keeps it then.
+
+    An institution that lists other items each time would otherwise add reports with each reading.
+    """
+    if await kept_store.count_unreadable(pool, UNREADABLE_OPEN_MAX) < UNREADABLE_OPEN_MAX:
+        await keep(pool, item, misfit, is_listed=True)
+    else:
+        _log.error(
+            "an item that cannot be read is not kept: too many wait for an operator",
+            name=item.name,
+            account=item.account,
+        )
 
 
 async def keep_if_dated_ahead(context: Context, kept: Kept, settled_at: datetime | None) -> bool:

@@ -169,7 +169,7 @@ async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, F
                 one = FeedEvent(event=event, next=cursor, transfer=transfers.get(number))
             case "refund":
                 one = FeedEvent(event=event, next=cursor, refund=refunds.get(number))
-            case "movement" | "adjustment" | "infraction":  # the payload says all there is
+            case _:  # the payload has everything
                 one = FeedEvent(event=event, next=cursor)
         made.append(one)
     return made

@@ -389,16 +389,6 @@ async def test_a_leaf_that_signed_another_leaf_is_no_authority(outside: Outside)
     await refused(outside, NOT_TRUSTED)
 
 
-async def test_an_authority_below_one_that_may_have_none_below_is_refused(outside: Outside) -> None:
-    one = outside.one
-    one.authority = certify(one.authority_key, "Outside CA", ca=True, path_length=0)
-    between_key = ec.generate_private_key(ec.SECP256R1())
-    between = certify(between_key, "Between", one.issuer, ca=True)
-    one.chain = [certify(one.key, "x", (between_key, between), hosts=("127.0.0.1",)), between]
-    outside.become(one)
-    await refused(outside, NOT_TRUSTED)
-
-
 # -- names, as in live mode --------------------------------------------------------------------------------
 
 

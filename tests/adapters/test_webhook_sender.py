@@ -322,15 +322,6 @@ async def test_a_forbidden_address_is_not_connected_to(answers: Sequence[str], m
     assert connects == []
 
 
-async def test_a_name_that_moves_to_loopback_after_the_check_is_not_followed() -> None:
-    names = Names(["93.184.216.34"], ["127.0.0.1"])
-    async with open_receiver() as receiver, open_sender(names) as sender:
-        await sender.check_url(f"https://shop.example:{receiver.port}/")
-        exchange = await post(sender, f"https://shop.example:{receiver.port}/")
-        assert exchange.error == "the URL leads to 127.0.0.1, which is not a public address"
-        assert receiver.connections_count == 0
-
-
 async def test_the_connection_is_made_to_the_address_that_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     connects: list[str] = []
 

@@ -79,19 +79,6 @@ async def test_a_connection_that_comes_free_is_the_next_holders(database: Addres
         await asyncio.gather(*(reader.task for reader in (*greedy, calm)))
 
 
-async def test_while_another_reads_a_holder_has_half_of_the_connections(database: Addresses) -> None:
-    inside: list[str] = []
-    async with opened(database) as pool:
-        readers = [Reader(pool, party, inside) for party in ("calm", "greedy", "greedy", "greedy")]
-        await until(inside, 3)
-        await asyncio.sleep(0.1)
-        # Which of them had its connection first says nothing.
-        assert sorted(inside) == ["calm", "greedy", "greedy"]
-        for reader in readers:
-            reader.leave.set()
-        await asyncio.gather(*(reader.task for reader in readers))
-
-
 async def test_too_many_that_wait_are_refused_and_nothing_of_the_pool_is_lost(database: Addresses) -> None:
     inside: list[str] = []
     async with opened(database, connections_max=1, waiting_max=2) as pool:

@@ -6,9 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -153,14 +151,6 @@ def test_nobody_is_waited_for_longer_than_five_seconds_in_all() -> None:
     assert stack._API_STOP_TIMEOUT_S + stack._BACK_STOP_TIMEOUT_S + stack._POSTGRES_STOP_TIMEOUT_S < 5
 
 
-def test_it_can_be_stopped_while_it_starts(home_folder: Path) -> None:
-    with Installation(home_folder) as one:
-        one.wait_for("pixconnect")
-        time.sleep(0.3)
-        assert one.stop(signal.SIGINT) < STOP_TIMEOUT_S
-        assert one.process.returncode == 0
-
-
 def test_a_taken_port_is_named(home_folder: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -211,30 +201,6 @@ def test_whatever_is_killed_is_started_again(home_folder: Path) -> None:
         os.kill(one.database_pid, signal.SIGKILL)
         one.wait_for("PostgreSQL is back")
         installation.wait_until(lambda: one.health() == "healthy")
-
-
-def test_what_keeps_failing_ends_everything(home_folder: Path) -> None:
-    with Installation(home_folder, api_processes_count="1") as one:
-        one.wait_until_ready()
-        stop_killing = threading.Event()
-
-        def kill_again_and_again() -> None:
-            while not stop_killing.is_set():
-                for pid in installation.descendants(one.process.pid):
-                    if ".part work " in installation.command_line(pid):
-                        with suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGKILL)
-                time.sleep(0.02)
-
-        killer = threading.Thread(target=kill_again_and_again)
-        killer.start()
-        try:
-            said, _ = one.process.communicate(timeout=180)
-        finally:
-            stop_killing.set()
-            killer.join()
-        assert one.process.returncode == 1
-        assert "pixconnect: worker keeps failing" in said
 
 
 def test_nothing_survives_a_killed_supervisor_and_it_runs_again_at_once(home_folder: Path) -> None:

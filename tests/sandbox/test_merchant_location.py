@@ -1,15 +1,10 @@
 """A merchant's dynamic code, fetched and checked as a payer's institution would."""
 
-import base64
-import hashlib
-import ipaddress
 from datetime import timedelta
 from typing import Any
 
 import httpx2
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
 from joserfc import jws
 from joserfc.jwk import KeySet
 
@@ -51,28 +46,6 @@ async def test_the_payload_is_the_official_one(sandbox: Sandbox) -> None:
     assert payload["valor"]["original"] == "106.07"
     assert (payload["txid"], payload["status"], payload["revisao"]) == ("t" * 32, "ATIVA", 0)
     assert payload["chave"] == "settle@sandbox.pix.example"
-
-
-async def test_the_key_has_a_certificate_for_this_host_that_the_authority_signed(sandbox: Sandbox) -> None:
-    location = await make_code(sandbox)
-    header = jws.extract_compact((await fetch(location))[2]).headers()
-    assert set(header) == {"alg", "kid", "jku", "typ", "x5t#S256"}
-    assert str(header["jku"]).split("/")[2] == location.split("/")[0]
-    import json  # noqa: PLC0415
-
-    [key] = json.loads((await fetch(str(header["jku"]).removeprefix("http://")))[2])["keys"]
-    chain = [base64.b64decode(certificate) for certificate in key["x5c"]]
-    assert key["kid"] == header["kid"]
-    assert key["x5t#S256"] == header["x5t#S256"]
-    assert key["x5t#S256"] == base64.urlsafe_b64encode(hashlib.sha256(chain[0]).digest()).rstrip(b"=").decode()
-    leaf = x509.load_der_x509_certificate(chain[0])
-    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.IPAddress) == [ipaddress.ip_address("127.0.0.1")]
-    authority = x509.load_pem_x509_certificate((await sandbox.control.call(commands.READ_AUTHORITY, None)).encode())
-    authority_key = authority.public_key()
-    assert isinstance(authority_key, EllipticCurvePublicKey)
-    assert leaf.signature_hash_algorithm is not None
-    authority_key.verify(leaf.signature, leaf.tbs_certificate_bytes, ECDSA(leaf.signature_hash_algorithm))
 
 
 async def test_a_paid_code_says_so(sandbox: Sandbox) -> None:

@@ -81,15 +81,6 @@ def test_what_was_recorded_is_forgotten_in_time_though_nothing_else_ends() -> No
     assert queue.offer(make_work(1))
 
 
-def test_what_was_recorded_is_forgotten_in_time() -> None:
-    queue = make_queue()
-    for now_s in (0.0, 31.0):
-        queue.offer(make_work(int(now_s) + 1))
-        queue.finish(queue.take(1)[0], now_s, has_answered=True)
-    assert queue.offer(make_work(1))
-    assert not queue.offer(make_work(32))
-
-
 def test_what_was_put_off_can_be_read_again() -> None:
     queue = make_queue()
     queue.offer(make_work(1))

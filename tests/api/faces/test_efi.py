@@ -8,7 +8,6 @@ from urllib.parse import quote
 import pytest
 
 from pixconnect.api.faces.frame import open_faces
-from pixconnect.api.operations import list_routes
 from pixconnect.domain.money.br_code import format_static_br_code
 from support.api import Answer, Api
 from support.faces import KEY, PAYEE, Bank
@@ -169,16 +168,6 @@ async def test_of_two_charges_under_one_txid_at_once_one_is_made(bank: Bank) -> 
     assert (read.body["valor"], read.body["revisao"]) == (made.body["valor"], 0)
 
 
-async def test_a_pix_is_sent_to_an_account(bank: Bank) -> None:
-    face = await open_face(bank)
-    await face.set_webhook(bank)
-    body = {**SEND, "favorecido": {"contaBanco": ACCOUNT}}
-    assert (await face.call("PUT", "/v3/gn/pix/a1", body)).status == 201
-    sent = (await face.call("GET", "/v2/gn/pix/enviados/id-envio/a1")).body
-    shown = {"nome": "Ana Lima", "cpf": "***.456.789-**", "agencia": "1", "conta": "10017", "tipoConta": "cacc"}
-    assert sent["favorecido"] == {"contaBanco": shown}
-
-
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [({}, (422, "pagamento_negado")), ({"efi.above_limit": "invalid"}, (400, "valor_invalido"))],
@@ -295,8 +284,3 @@ async def test_the_buckets_say_how_many_keys_may_be_asked_for(bank: Bank) -> Non
     assert (
         after["baldeB"]["fichasDisponiveis"] < before["baldeB"]["fichasDisponiveis"] <= before["baldeB"]["capacidade"]
     )
-
-
-async def test_faces_are_in_sandbox_mode_only() -> None:
-    assert not [row for row in list_routes(is_sandbox=False) if row.path.startswith("/faces/")]
-    assert [row for row in list_routes(is_sandbox=True) if row.path.startswith("/faces/")]

@@ -14,15 +14,12 @@ from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.rail import Rejected, Settled
-from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
-from support import faces
 from support.api import Answer, Api
 from support.faces import KEY, PAYEE, Bank
-from support.service import credit_report, movement_report, read_funds
+from support.service import movement_report, read_funds
 from support.webhooks import running_worker
 
 COB: dict[str, Any] = {"valor": {"original": "10.00"}, "chave": KEY}
@@ -260,15 +257,6 @@ async def test_the_statement_has_what_the_bank_moved_by_itself(bank: Bank) -> No
         (str(today), str(today - timedelta(days=1)))
     }
     assert (await inter.call("GET", "/banking/v2/saldo")).body["disponivel"] == 10_047.0
-
-
-async def test_a_pix_dated_back_shows_the_networks_instant(bank: Bank) -> None:
-    inter = await open_inter(bank)
-    report = credit_report(bank.service, account_number=faces.ACCOUNT)
-    hours_ago = report.reported_at - timedelta(hours=5)
-    await receive_credit(bank.service.context, structs.replace(report, settled_at=hours_ago))
-    pix = (await inter.call("GET", f"/pix/v2/pix/{report.end_to_end_id}")).body
-    assert pix["horario"] == format_milliseconds(hours_ago)
 
 
 async def test_the_account_is_told_how_its_sends_ended(bank: Bank) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -111,20 +110,6 @@ async def test_a_charge_lives_its_life(library: Call, bank: Bank, name: str, sta
     assert [status for asked, status in statuses if asked == "PUT False"] == [204 if name == "inter" else 200, created]
     assert [status for asked, status in statuses if asked == "PATCH False"] == [revised]
     assert [status for asked, status in statuses if asked == "PUT True"] == [returned]
-
-
-async def test_a_charge_with_a_due_date_is_made_revised_listed_and_paid(library: Call, bank: Bank) -> None:
-    due_on = (bank.service.context.clock.now() + timedelta(days=10)).date().isoformat()
-    body = {"calendario": {"dataDeVencimento": due_on}, "devedor": {"cpf": "12345678909", "nome": "Ana"}}
-    made = await library("criar_cobv", TXID, COB | body)
-    assert (made["status"], made["calendario"]["dataDeVencimento"]) == ("ATIVA", due_on)
-    fine = {"multa": {"modalidade": 2, "valorPerc": "2.00"}}
-    assert (await library("revisar_cobv", TXID, {"valor": fine}))["revisao"] == 1
-    assert [cob["txid"] for cob in (await library("listar_cobv", INICIO, FIM))["cobs"]] == [TXID]
-    await bank.be_paid(TXID, 1000)
-    read = await library("consultar_cobv", TXID)
-    assert (read["status"], read["pix"][0]["componentesValor"]) == ("CONCLUIDA", {"original": {"valor": "10.00"}})
-    assert (await library("consultar_cobv", TXID, revisao=0))["valor"] == {"original": "10.00"}
 
 
 async def test_refusals_are_those_that_the_library_knows(library: Call, bank: Bank) -> None:

@@ -94,16 +94,6 @@ async def reserved(bank: Bank) -> int:
     return (await read_funds(bank.service, bank.service.caller))[1]
 
 
-async def test_the_first_step_tells_whose_the_key_is_and_moves_nothing(bank: Bank) -> None:
-    sicoob = await open_sicoob(bank)
-    answers = [(await sicoob.call("POST", PAYMENTS, {"chave": PAYEE}, client_id="x")).body for _ in range(2)]
-    owner = {"tipo": "FISICO", "nome": "Joana Prado", "identificador": "12345678909"}
-    for answer in answers:
-        assert answer | {"endToEndId": ""} == {"endToEndId": "", "chave": PAYEE, "tipo": "EMAIL", "proprietario": owner}
-    assert len({answer["endToEndId"] for answer in answers}) == 2
-    assert await reserved(bank) == 0
-
-
 async def test_the_second_step_pays_under_the_name_that_the_first_told(bank: Bank) -> None:
     sicoob = await open_sicoob(bank)
     paid, failed = await sicoob.initiate(), await sicoob.initiate()
@@ -156,20 +146,6 @@ async def test_of_confirmations_at_once_one_pays(bank: Bank, choice: str) -> Non
     answers = await asyncio.gather(*(sicoob.confirm(name) for _ in range(5)))
     assert sorted({answer.status for answer in answers}) == ([200] if choice == "answered" else [200, 400])
     assert await reserved(bank) == 1234
-
-
-async def test_a_name_that_nobody_confirmed_is_unknown_or_not_done(bank: Bank) -> None:
-    sicoob = await open_sicoob(bank)
-    name = await sicoob.initiate()
-    assert problem(await sicoob.ask(name)) == (404, "NaoEncontrado")
-    shown = (await (await open_sicoob(bank, unconfirmed="state")).ask(name)).body
-    assert (shown["estado"], shown["valor"], shown["destino"]["nome"]) == ("NÃO_REALIZADO", 0, "Joana Prado")
-
-
-async def test_a_key_that_nobody_has_is_400_or_404_as_was_chosen(bank: Bank) -> None:
-    for answer, told in (("invalid", (400, "RequisicaoInvalida")), ("not_found", (404, "NaoEncontrado"))):
-        sicoob = await open_sicoob(bank, unknown_key=answer)
-        assert problem(await sicoob.call("POST", PAYMENTS, {"chave": "nobody@pix.example"})) == told
 
 
 async def test_a_key_that_has_another_owner_by_the_second_step_is_not_paid(bank: Bank) -> None:

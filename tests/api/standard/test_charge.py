@@ -1,21 +1,17 @@
 """``cob``: every rule on immediate charges, through the central bank's API with a real database."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from support.api import Api, told
 from support.books import check_books
 from support.records import own_key
-from support.service import Service, credit_report, make_charge
+from support.service import Service, credit_report
 
 TXID = "order000000000000000000001"
-OTHER_TXID = "order000000000000000000002"
 PATH = f"/v2/cob/{TXID}"
 KEY = own_key()
 CPF, CNPJ = "52998224725", "11222333000181"
@@ -222,22 +218,6 @@ async def test_every_rule_on_patches_has_its_row_and_nothing_is_changed(door: Ap
     assert (await door.get(PATH)).body == made
 
 
-async def test_what_is_paid_or_removed_is_not_changed(door: Api, service: Service) -> None:
-    made = (await door.put(PATH, a_body())).body
-    removed = await door.patch(PATH, REMOVAL)
-    assert (removed.status, removed.body) == (200, made | REMOVAL | {"revisao": 1})
-    assert (await door.get(f"{PATH}?revisao=0")).body == made
-    await door.put(f"/v2/cob/{OTHER_TXID}", a_body())
-    assert await pay(service, txid=OTHER_TXID) is None
-    for path in (PATH, f"/v2/cob/{OTHER_TXID}"):
-        for body in (REMOVAL, {"calendario": {"expiracao": 5}}):
-            rows = [("cob.status", body.get("status"))]
-            assert told(await door.patch(path, body)) == (400, "CobOperacaoInvalida", rows)
-        assert (await door.patch(path, {})).status == 200
-    assert await pay(service) == "BE17"
-    await check_books(service)
-
-
 async def test_a_paid_charge_shows_the_pix_that_paid_it(door: Api, service: Service) -> None:
     await door.put(PATH, a_body(valor={"original": "0.00", "modalidadeAlteracao": 1}))
     assert await pay(service, 777) is None
@@ -257,22 +237,6 @@ async def test_another_holder_sees_nothing_of_it_and_may_use_its_txid(door: Api)
     made = await door.put(PATH, body, token="other")
     assert (made.status, made.body["chave"]) == (201, own_key("2"))
     assert told(await door.put(PATH, body | {"chave": KEY}, token="other"))[2] == [("cob.chave", KEY)]
-
-
-async def test_a_charge_of_the_contract_is_one_here(door: Api, service: Service, caller: Caller) -> None:
-    charge = await make_charge(service, caller)
-    path = f"/v2/cob/{charge.txid}"
-    listed = (await door.get(f"/v2/cob?{SPAN}")).body["cobs"]
-    shown = (await door.get(path)).body
-    assert listed == [shown]
-    assert (shown["calendario"]["expiracao"], shown["revisao"], shown["pixCopiaECola"]) == (86_400, 0, charge.br_code)
-    assert shown["loc"]["location"].endswith(charge.txid)
-    revised = await door.patch(path, {"calendario": {"expiracao": 60}})
-    assert (revised.status, revised.body["revisao"]) == (200, 1)
-    named = ChargeRequest(amount_cents=1, key=KEY, external_id=TXID)
-    await charge_usecases.create_charge(service.context, caller, named)
-    assert told(await door.put(PATH, a_body())) == (400, "CobOperacaoInvalida", [("txid", TXID)])
-    await check_books(service)
 
 
 async def test_a_list_has_what_is_asked_for_newest_first(door: Api, service: Service, caller: Caller) -> None:
@@ -341,12 +305,3 @@ async def test_every_rule_on_lists_has_its_row(door: Api, query: str, rows: list
 async def test_nothing_is_found_at_the_first_and_last_instant(door: Api, path: str, name: str, instant: str) -> None:
     answer = await door.get(f"/v2/{path}?inicio={instant}&fim={instant}")
     assert (answer.status, answer.body[name]) == (200, [])
-
-
-async def test_two_patches_at_once_are_two_revisions(door: Api, service: Service) -> None:
-    await door.put(PATH, a_body())
-    answers = await asyncio.gather(
-        *(door.patch(PATH, {"calendario": {"expiracao": 100 + number}}) for number in range(8))
-    )
-    assert sorted(answer.body["revisao"] for answer in answers) == list(range(1, 9))
-    await check_books(service)

@@ -13,7 +13,6 @@ from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import Ending, end_orders
-from pixconnect.usecases.standard.pix import read_pix
 from support.api import Answer, Api, told
 from support.books import check_books
 from support.operators import as_operator
@@ -216,12 +215,6 @@ async def test_another_holder_sees_nothing_of_it(door: Api, e2e: str) -> None:
     assert (await door.get(f"/v2/pix/{e2e}", token="other")).status == 404
     assert (await door.get(f"/v2/pix/{e2e}/devolucao/a", token="other")).status == 404
     assert (await door.put(f"/v2/pix/{e2e}/devolucao/a", {"valor": "1.00"}, token="other")).status == 404
-
-
-async def test_a_pix_by_key(service: Service, caller: Caller, e2e: str) -> None:
-    pix = await read_pix(service.context, caller, e2e)
-    assert (pix.valor, pix.txid, pix.devolucoes, pix.componentes_valor) == ("10.00", None, None, None)
-    assert pix.chave
 
 
 async def test_an_id_of_another_pix_is_told_as_that(door: Api, service: Service, caller: Caller, e2e: str) -> None:

@@ -276,31 +276,6 @@ async def test_a_body_may_have_four_mebibytes_and_no_octet_more(door: Api) -> No
     assert (await door.call("PUT", PATH, body.ljust(BODY_MAX + 1))).status == 413
 
 
-def a_full_item(number: int) -> dict[str, Any]:
-    return an_item(
-        number,
-        devedor={"cpf": CPF, "nome": "A" * 200, "email": "a" * 242 + "@example.com", "logradouro": "R" * 200}
-        | {"cidade": "C" * 200, "uf": "PE", "cep": "70011750"},
-        valor={
-            "original": "100.00",
-            "multa": {"modalidade": 2, "valorPerc": "2.00"},
-            "juros": {"modalidade": 3, "valorPerc": "1.00"},
-            "abatimento": {"modalidade": 1, "valorPerc": "5.00"},
-            "desconto": {"modalidade": 1, "descontoDataFixa": [{"data": "2026-07-05", "valorPerc": "10.00"}]},
-        },
-        solicitacaoPagador="S" * 140,
-        infoAdicionais=[{"nome": "N" * 50, "valor": "V" * 200}] * 9,
-    )
-
-
-async def test_a_thousand_full_charges_are_made(door: Api, service: Service) -> None:
-    body = a_lot(*map(a_full_item, range(1000)))
-    assert len(json.dumps(body)) < BODY_MAX
-    assert (await door.put(PATH, body)).status == 202
-    await work(service)
-    assert set(await statuses(door)) == {CREATED}
-
-
 async def test_two_workers_at_the_same_charges_make_each_once(door: Api, service: Service) -> None:
     await door.put(PATH, a_lot(*map(an_item, range(50))))
     changed = [{"txid": a_txid(number), "valor": {"original": "2.00"}} for number in range(50)]

@@ -87,11 +87,6 @@ def test_a_client_gets_a_certificate_or_a_named_one(pixconnect: CommandLine, tmp
         assert "there is no client" in pixconnect.refusal("client", "certificate", nobody)
 
 
-def test_what_is_wrong_is_said_in_one_line(pixconnect: CommandLine) -> None:
-    assert "there is no holder 404" in pixconnect.refusal("client", "create", "--holder-id", "404")
-    assert "there is no client nobody" in pixconnect.refusal("client", "rotate", "--client-id", "nobody")
-
-
 def test_a_clients_tokens_are_ended_by_its_name_alone(pixconnect: CommandLine) -> None:
     made = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())
     assert "tokens_from" not in made

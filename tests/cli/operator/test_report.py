@@ -64,13 +64,3 @@ def test_nothing_unresolved_is_said_and_an_unknown_id_refused(database: Addresse
     complaint = pixconnect.refusal("find", "--unresolved", "D" + "0" * 31)
     assert f"ANY-ID: there is no transfer or refund D{'0' * 31}" in complaint
     assert "ANY-ID: " in pixconnect.refusal("find", "--unresolved", "E1")
-
-
-def test_unresolved_refunds_are_shown_like_transfers(database: Addresses, pixconnect: CommandLine) -> None:
-    return_id = asyncio.run(hand_over_a_refund(database))
-    shown = pixconnect.json("find", "--unresolved")
-    assert (shown["transfers"], shown["accepted"]) == ([], [])
-    [refund] = shown["refunds"]
-    assert (refund["return_identification"], refund["amount"], refund["asked_count"]) == (return_id, 400, 0)
-    assert pixconnect.json("find", "--unresolved", return_id) == shown
-    assert f"return_identification: {return_id}" in pixconnect.run("find", "--unresolved").stdout

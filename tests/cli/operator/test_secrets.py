@@ -39,15 +39,6 @@ def test_the_previous_key_may_stay_in_the_home(database: Addresses, tmp_path: Pa
     assert renewed.json("secrets", "reseal")["signing_keys_resealed"] == 1
 
 
-def test_what_no_key_opens_is_named(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
-    kid = pixconnect.json("signing-key", "rotate")["kid"]
-    stranger = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY)
-    done = stranger.run("secrets", "reseal")
-    assert done.returncode == 1
-    assert f"neither key opens signing_key:{kid}, certificate_authority: " in done.stderr
-    assert "secrets_left: 2" in done.stdout
-
-
 def test_another_key_does_nothing_without_its_own(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
     kid = pixconnect.json("signing-key", "rotate")["kid"]
     holder_id = pixconnect.create_holder()

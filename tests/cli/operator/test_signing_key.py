@@ -1,19 +1,6 @@
 """``pixconnect signing-key`` as an operator uses it."""
 
-from datetime import datetime, timedelta
-
-from pixconnect.domain.identity.signing import PUBLISHED_AHEAD
 from support.command_line import CommandLine
-
-
-def test_the_first_key_signs_at_once_and_the_next_a_minute_later(pixconnect: CommandLine) -> None:
-    first, second = (pixconnect.json("signing-key", "rotate") for _ in range(2))
-    waits = [
-        datetime.fromisoformat(key["signs_from"]) - datetime.fromisoformat(key["created_at"]) for key in (first, second)
-    ]
-    assert waits == [timedelta(0), PUBLISHED_AHEAD]
-    assert first["kid"] != second["kid"]
-    assert "private" not in str(first)
 
 
 def test_a_key_is_revoked_by_its_name_and_the_list_says_so(pixconnect: CommandLine) -> None:
@@ -30,10 +17,3 @@ def test_a_key_is_revoked_by_its_name_and_the_list_says_so(pixconnect: CommandLi
 def test_a_key_whose_name_begins_with_a_hyphen_is_no_option(pixconnect: CommandLine) -> None:
     for words in (("-yY",), ("--kid", "-yY"), ("--json", "-yY")):
         assert "there is no signing key -yY" in pixconnect.refusal("signing-key", "revoke", *words)
-
-
-def test_the_authority_is_renewed(pixconnect: CommandLine) -> None:
-    first = pixconnect.json("signing-key", "rotate")["kid"]
-    made = pixconnect.json("signing-key", "renew-authority")
-    assert made["kid"] != first
-    assert "private" not in str(made)

@@ -13,7 +13,6 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
-from pixconnect.domain.identity.signing import Signer
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import keyring as keyring_usecases
 from pixconnect.usecases.identity import signing_key
@@ -26,25 +25,6 @@ from support.service import FakeClock
 from support.waiting import until
 
 DAY_S = 86_400
-
-
-async def test_the_very_first_key_signs_at_once(keyring: Keyring) -> None:
-    compact = keyring.sign_jws(b"payload", {"typ": "example"})
-    header, payload, signature = identity.split(compact)
-    key = identity.public_key(keyring.public_key_document())
-    assert (header["alg"], header["typ"], payload) == ("ES256", "example", b"payload")
-    assert identity.is_signed(compact.rpartition(".")[0], signature, key)
-
-
-async def test_a_new_key_is_published_before_it_signs(context: Context, keyring: Keyring, clock: FakeClock) -> None:
-    old = keyring.token_key().kid
-    new = (await signing_key.rotate(as_operator(context))).kid
-    await keyring.reload()
-    assert published_kids(keyring) == [new, old]
-    clock.advance(seconds=59)
-    assert keyring.token_key().kid == old
-    clock.advance(seconds=1)
-    assert keyring.token_key().kid == new
 
 
 async def test_an_old_key_is_published_for_thirty_days(context: Context, keyring: Keyring, clock: FakeClock) -> None:
@@ -209,13 +189,6 @@ async def test_a_new_authority_certifies_the_next_key(context: Context, keyring:
 # The signing keys as one process knows them: what it signs with, what it publishes, and when it reads them again.
 
 
-async def test_a_keyring_is_a_signer(keyring: Keyring) -> None:
-    def sign(signer: Signer) -> str:
-        return signer.sign_jws(b"x")
-
-    assert sign(keyring)
-
-
 async def test_two_processes_at_once_make_one_key(database: Addresses, clock: FakeClock, context: Context) -> None:
     async with identity.open_context(database, clock) as other:
         keyrings = await asyncio.gather(*(identity.start_keyring(one) for one in (context, other)))
@@ -257,15 +230,6 @@ async def test_a_location_is_verified_as_a_payers_institution_would(keyring: Key
     key: Any = leaf.public_key()
     assert key.public_numbers() == identity.public_key(jwk).public_numbers()
     assert identity.is_signed(compact.rpartition(".")[0], signature, key)
-
-
-async def test_a_detached_signature_is_verified_with_the_published_key(keyring: Keyring) -> None:
-    body = b'{"id": 1}'
-    head, middle, signature = keyring.sign_detached(body, {"aud": "7", "iat": 1, "jti": "evt_1"}).split(".")
-    header = json.loads(identity.decode(head))
-    (jwk,) = [key for key in keyring.key_set()["keys"] if key["kid"] == header["kid"]]
-    assert middle == ""
-    assert identity.is_signed(f"{head}.{identity.encode(body)}", identity.decode(signature), identity.public_key(jwk))
 
 
 async def test_what_is_published_has_exactly_the_promised_members(keyring: Keyring) -> None:
@@ -346,33 +310,6 @@ async def test_who_has_rested_looks_before_it_signs(context: Context, keyring: K
     clock.advance(seconds=keyring_usecases.RESTED_AFTER_S)
     await keyring.look_after_rest()
     assert keyring.token_key().kid == new.kid
-
-
-async def test_all_who_come_while_one_looks_wait_for_it_also_where_that_one_goes_away(
-    context: Context, keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    revoked = keyring.token_key().kid
-    await signing_key.revoke(as_operator(context), revoked)
-    clock.advance(seconds=keyring_usecases.RESTED_AFTER_S)
-    read_revision, looks, may_answer = keyring_usecases.access_store.read_revision, 0, asyncio.Event()
-
-    async def wait_and_read(pool: Any) -> int:
-        nonlocal looks
-        looks += 1
-        await may_answer.wait()
-        return await read_revision(pool)
-
-    async def sign() -> str:
-        await keyring.look_after_rest()
-        return keyring.token_key().kid
-
-    monkeypatch.setattr(keyring_usecases.access_store, "read_revision", wait_and_read)
-    first, *others = [asyncio.create_task(sign()) for _ in range(4)]
-    await until(lambda: looks == 1)
-    first.cancel()
-    may_answer.set()
-    assert revoked not in await asyncio.gather(*others)
-    assert looks == 1
 
 
 async def test_a_rested_keyring_signs_without_a_database(context: Context, keyring: Keyring, clock: FakeClock) -> None:

@@ -1,6 +1,5 @@
 """Transfers over an account whose institution sends in two steps: the first names, the second pays, each time it is called."""
 
-from datetime import timedelta
 from typing import Final
 
 import pytest
@@ -15,7 +14,6 @@ from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransfer
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import RETRY_AFTER
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
@@ -265,24 +263,6 @@ async def test_a_line_without_a_name_is_taken_back_when_its_order_settles(shop: 
     (item,) = await shop.live.fetch("select joined_kind, joined_id, waits from institution_item")
     assert tuple(item) == ("transfer", str(sent.id), None)
     await check_books(shop.live)
-
-
-async def test_what_a_dead_worker_had_marked_does_not_miss_its_turn(shop: Shop, there: InTwoSteps) -> None:
-    there.send_status = "under_way"
-    await begin(shop)
-    await work(shop, times=1, seconds=0)
-    second = await begin(shop)
-    now, name = shop.live.clock.now(), second.end_to_end_id
-    await shop.live.execute_as_owner(
-        f"update open_order set handed_at = '{now}', due_at = '{now + timedelta(seconds=2)}' where name = '{name}'"
-    )
-    await work(shop, times=20, seconds=1)
-    assert (await read_step(shop, second))[0] == "new"
-    (order,) = await shop.live.fetch(f"select due_at, asked_count from open_order where name = '{name}'")
-    # Who dies while it asks leaves it due soon.
-    assert (order["due_at"] <= shop.live.clock.now() + RETRY_AFTER, order["asked_count"] <= 1) == (True, True)
-    await work(shop, times=2, seconds=15)
-    assert len(there.confirmed) == 2
 
 
 async def _lose(shop: Shop) -> None:

@@ -111,13 +111,6 @@ class Looks:
             raise errors.ServiceUnavailable("it broke")
 
 
-async def test_those_who_ask_together_share_one_look() -> None:
-    looks = Looks()
-    watch = HealthWatch({"database": looks}, FakeClock(monotonic_s=0.0))
-    await asyncio.gather(*(watch.read_health() for _ in range(50)))
-    assert looks.count == 1
-
-
 async def test_those_who_ask_one_after_the_other_share_the_looks_of_a_moment() -> None:
     clock, looks = FakeClock(monotonic_s=100.0), Looks()
     watch = HealthWatch({"database": looks}, clock)
@@ -150,17 +143,6 @@ async def test_what_took_long_to_look_at_is_not_told_again() -> None:
     for count in (1, 2):
         await watch.read_health()
         assert looks_count == count
-
-
-async def test_one_who_stops_waiting_does_not_stop_the_others() -> None:
-    async def slow() -> None:
-        await asyncio.sleep(0.05)
-
-    watch = HealthWatch({"database": slow}, SystemClock())
-    first, second = asyncio.create_task(watch.read_health()), asyncio.create_task(watch.read_health())
-    await asyncio.sleep(0.01)
-    first.cancel()
-    assert (await second).status == "healthy"
 
 
 @pytest.mark.parametrize(("age_s", "is_fine"), [(None, True), (59, True), (61, False)])

@@ -197,20 +197,3 @@ async def test_locations_are_the_institutions(shop: Shop) -> None:
         await location_usecases.create_location(shop.context, shop.house, "cob")
     with pytest.raises(errors.Forbidden):
         await location_usecases.unbind_location(shop.context, shop.house, 1)
-
-
-async def test_who_asked_is_kept(shop: Shop) -> None:
-    caller = structs.replace(shop.house, peer="192.0.2.7", request_id="r-1", token_id="t-1")
-    await standard_usecases.put_charge(shop.context, caller, TXID, contents())
-    shop.there.answers, shop.there.loses_answers = [SILENT], True
-    with pytest.raises(errors.OutcomeUnknown):
-        await standard_usecases.patch_charge(shop.context, caller, TXID, ContentsChange(), removes=True)
-    shop.live.clock.advance(seconds=60)
-    await go_on(shop.at, shop.opened, CHANGE_CALLS)
-    rows = await shop.live.fetch(
-        "select kind, client_id, jti, peer, request_ids[1] as request_id from origin_batch order by id"
-    )
-    assert [tuple(row) for row in rows] == [
-        ("charge", "test", "t-1", "192.0.2.7", "r-1"),
-        ("charge_change", "test", "t-1", "192.0.2.7", "r-1"),
-    ]

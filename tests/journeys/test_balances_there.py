@@ -8,14 +8,12 @@ from random import Random
 import pytest
 from msgspec import Struct
 
-from pixconnect.adapters.institutions.inter import InterInstitution
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.proof.case import Case
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.comparison import BalanceComparisons
 from support import postgres
 from support.faces import Bank
-from support.operators import as_operator
 from support.service import no_fence, read_funds
 from support.two_books import MonthClock, TwoBooks, open_two_books
 
@@ -79,55 +77,6 @@ async def test_what_only_the_bank_knows_is_one_case_that_evening_and_ends_with_t
         await watched.wait(hours=26)
         (case,) = await watched.compare()
         assert (case.ended_as, case.opened_count) == ("recorded", 1)
-
-
-@pytest.mark.parametrize("face", FACES)
-async def test_traffic_with_orders_under_way_makes_no_case_up(
-    bank: Bank, clock: MonthClock, new_database: postgres.Addresses, tmp_path: Path, face: str
-) -> None:
-    async with watching(bank, clock, new_database, face, tmp_path) as watched:
-        books, chance = watched.books, Random(2)  # noqa: S311  it must come again
-        for number in range(6):
-            for part in range(3):
-                await bank.be_paid(None, 1000)
-                await books.here.send(500, f"o-{number}-{part}")
-            assert await watched.compare() == []
-            if number % 2:
-                await books.there.end(chance)
-        await books.there.end(chance)
-        for _ in range(3):
-            assert await watched.compare() == []
-
-
-async def test_a_constant_difference_is_one_case_for_days_and_an_operator_may_close_it(
-    bank: Bank, clock: MonthClock, new_database: postgres.Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, limits_cents = InterInstitution.read_balance, [0]
-
-    async def read_with_limit(institution: InterInstitution) -> int:
-        return await read(institution) + limits_cents[-1]
-
-    monkeypatch.setattr(InterInstitution, "read_balance", read_with_limit)
-    async with watching(bank, clock, new_database, "inter", tmp_path) as watched:
-        here = watched.books.here
-        # The bank's number has an overdraft limit in it from now on, which no line tells.
-        limits_cents.append(777)
-        cases = list[Case]()
-        for _ in range(3):
-            for _ in range(3):
-                cases = await watched.compare()
-            await watched.wait(hours=24)
-        (case,) = cases
-        assert (case.amount_cents, case.opened_count, case.ended_at) == (777, 1, None)
-        await case_usecases.close_cases(as_operator(here.context, "ana"), [case.id], "the bank's gift")
-        for _ in range(3):
-            (case,) = await watched.compare()
-        assert (case.ended_as, case.opened_count) == ("closed", 1)
-        # Another amount is another difference.
-        limits_cents.append(800)
-        for _ in range(3):
-            (case,) = await watched.compare()
-        assert (case.ended_as, case.amount_cents, case.opened_count) == (None, 800, 2)
 
 
 @pytest.mark.parametrize("face", ["efi", "inter"])

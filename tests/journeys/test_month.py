@@ -152,30 +152,3 @@ async def test_each_day_closes_and_both_books_have_the_same_lines(
         assert await read_funds(books.here.live, books.here.house) == await read_funds(
             bank.service, bank.service.caller
         )
-
-
-@pytest.mark.parametrize(("ends_after_hours", "share_rejected"), [(0, 1), (50, 0)])
-async def test_what_a_person_sent_there_is_in_both_books_however_and_whenever_it_ends(
-    bank: Bank,
-    clock: MonthClock,
-    new_database: postgres.Addresses,
-    tmp_path: Path,
-    ends_after_hours: int,
-    share_rejected: int,
-) -> None:
-    clock.advance(hours=35, minutes=50)
-    async with open_two_books(bank, clock, new_database, "efi", tmp_path) as books:
-        await books.here.work()
-        clock.advance(minutes=15)
-        await books.there.send(1000)
-        clock.advance(hours=ends_after_hours)
-        await books.there.end(Random(1), share_rejected)  # noqa: S311  what fails must fail again
-        clock.advance(hours=24)
-        for _ in range(3):
-            await books.here.work()
-            clock.advance(hours=1)
-        days = await books.here.list_days(to_day(clock.real) - timedelta(days=1))
-        assert {day.judged.state for day in days} == {"closed"}
-        there, here = await books.list_lines()
-        assert there == here
-        assert sum(there.values()) == 1 - share_rejected

@@ -106,56 +106,41 @@ async def empty(service: WebhookService, *tables: str) -> None:
     await service.execute_as_owner(f"truncate {', '.join(tables)} cascade")
 
 
-@pytest.mark.long
-@SOME
-@given(MINUTES, PAGE_SIZES, LATER)
-async def test_a_walk_through_charges_sees_all_that_were_there_once(
-    service: WebhookService, minutes: list[int], page_sizes: list[int], meanwhile: list[list[int]]
-) -> None:
-    await empty(service, "charge_change", "charge", "tally", "tally_change")
-    holder_id = service.caller.holder_id
-    rows = Rows(service, _CHARGES, holder_id)
-    await rows.insert(minutes)
-    await check_walk(
-        lambda span: charge_store.read_page(service.context.pool, holder_id, "EXPIRED", span),
-        rows.insert,
-        page_sizes,
-        meanwhile,
-    )
+async def read_list(service: WebhookService, noun: str, status: Any, span: Span) -> Page[Any]:
+    match noun:
+        case "charges":
+            return await charge_store.read_page(service.context.pool, service.caller.holder_id, "EXPIRED", span)
+        case "events":
+            return await endpoint_usecases.list_events(service.context, service.caller, span)
+        case _:
+            return await delivery_history.read_page(service.context.pool, 5, status, span)
 
 
 @pytest.mark.long
-@SOME
-@given(MINUTES, PAGE_SIZES, LATER)
-async def test_a_walk_through_events_sees_all_that_were_there_once(
-    service: WebhookService, minutes: list[int], page_sizes: list[int], meanwhile: list[list[int]]
-) -> None:
-    await empty(service, "event", "webhook_tally", "webhook_tally_change")
-    rows = Rows(service, _EVENTS, service.caller.holder_id)
-    await rows.insert(minutes)
-    await check_walk(
-        lambda span: endpoint_usecases.list_events(service.context, service.caller, span),
-        rows.insert,
-        page_sizes,
-        meanwhile,
-    )
-
-
-@pytest.mark.long
+@pytest.mark.parametrize(
+    ("noun", "statement", "tables"),
+    [
+        ("charges", _CHARGES, ("charge_change", "charge", "tally", "tally_change")),
+        ("events", _EVENTS, ("event", "webhook_tally", "webhook_tally_change")),
+        ("deliveries", _DELIVERIES, ("delivery", "webhook_tally", "webhook_tally_change")),
+    ],
+)
 @SOME
 @given(MINUTES, PAGE_SIZES, LATER, st.sampled_from([None, *STATUSES]))
-async def test_a_walk_through_deliveries_sees_all_that_were_there_once(
-    service: WebhookService, minutes: list[int], page_sizes: list[int], meanwhile: list[list[int]], status: Any
+async def test_a_walk_through_a_list_sees_every_row_that_was_there_once(
+    service: WebhookService,
+    noun: str,
+    statement: str,
+    tables: tuple[str, ...],
+    minutes: list[int],
+    page_sizes: list[int],
+    meanwhile: list[list[int]],
+    status: Any,
 ) -> None:
-    await empty(service, "delivery", "webhook_tally", "webhook_tally_change")
-    rows = Rows(service, _DELIVERIES, 5)
+    await empty(service, *tables)
+    rows = Rows(service, statement, 5 if noun == "deliveries" else service.caller.holder_id)
     await rows.insert(minutes)
-    await check_walk(
-        lambda span: delivery_history.read_page(service.context.pool, 5, status, span),
-        rows.insert,
-        page_sizes,
-        meanwhile,
-    )
+    await check_walk(lambda span: read_list(service, noun, status, span), rows.insert, page_sizes, meanwhile)
 
 
 async def test_a_walk_through_transactions_sees_all_that_were_there_once(service: WebhookService) -> None:

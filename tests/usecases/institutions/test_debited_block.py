@@ -80,13 +80,6 @@ async def test_what_a_court_keeps_is_a_movement_once_its_block_has_ended(shop: S
     assert (await moved(shop), await funds(shop)) == ([-40_00], (60_00, 0, 60_00))
 
 
-async def test_a_debit_of_another_amount_waits_beside_the_block(shop: Shop) -> None:
-    await read(shop, ("J1", "-25.00", "BLOQUEIO JUDICIAL"), closing="75.00")
-    assert (await moved(shop), await waiting(shop)) == ([], {"J1": "could_be_ours"})
-    # It may be money of the house beside the block.
-    assert await funds(shop) == (35_00, 65_00, 100_00)
-
-
 async def test_only_money_of_an_open_block_is_its_own(shop: Shop) -> None:
     await read(shop, ("J1", "-25.00", "BLOQUEIO JUDICIAL"), ("B1", "40.00", "SALDO"), closing="80.00")
     assert await waiting(shop) == {"J1": "could_be_ours", "B1": "perhaps_balance"}

@@ -96,25 +96,6 @@ async def test_days_close_by_the_balance_at_their_ends(shop: Shop) -> None:
     await check_books(shop.live)
 
 
-async def test_equal_parts_of_one_pix_are_the_returns_whose_lines_name_the_pix_alone(shop: Shop) -> None:
-    # Lines of the first day that tell no hour may be of before the books.
-    shop.live.clock.advance(days=1)
-    await sweep(shop)
-    there, day = there_of(shop), to_day(shop.live.clock.real_now())
-    await shop.allow(1000)
-    pix = await shop.receive(1000)
-    for _ in range(2):
-        await shop.give_back(pix, 300)
-    await shop.move_orders()
-    there.book("P1", 1000, day, "pix", end_to_end_id=pix.end_to_end_id)
-    for number in range(2):
-        there.book(f"R{number}", -300, day, "refund", end_to_end_id=pix.end_to_end_id)
-    shop.live.clock.advance(days=1)
-    assert (await sweep(shop))[-2] == "closed"
-    joined = "select distinct joined_kind, joined_id, joined_by from institution_item where item_id in ('R0', 'R1')"
-    assert sorted(map(tuple, await shop.live.fetch(joined))) == [("refund", "1", "name"), ("refund", "2", "name")]
-
-
 async def test_what_was_on_the_account_before_its_books_began_is_in_their_first_balance(shop: Shop) -> None:
     there, first = there_of(shop), to_day(shop.live.clock.real_now())
     await shop.read()

@@ -437,27 +437,6 @@ async def test_failed_ones_are_found_which_the_list_does_not_show(service: Servi
     assert len(await ids_of(service, caller, txid=charge.txid)) == 2
 
 
-@pytest.mark.parametrize("wanted", [{}, {"direction": "OUT"}])
-async def test_pages_and_cursors_have_the_same_order(service: Service, caller: Caller, wanted: dict[str, Any]) -> None:
-    await open_holder(service, account_number="2")
-    made = [(await send(service, caller, "2")).transfer.id for _ in range(7)]
-    by_number: list[int] = []
-    for number in (1, 2, 3):
-        page = await search(service, caller, Span(page=number, page_size=3), **wanted)
-        assert page.total_count == 7
-        by_number += [view.transfer.id for view in page.items]
-    assert by_number == made[::-1]
-    page = await search(service, caller, Span(page_size=3), **wanted)
-    by_cursor = [view.transfer.id for view in page.items]
-    while page.next is not None:
-        page = await search(service, caller, Span(page_size=3, after=page.next), **wanted)
-        by_cursor += [view.transfer.id for view in page.items]
-    assert by_cursor == made[::-1]
-    assert (await search(service, caller, Span(page=9), **wanted)).items == []
-    one = await search(service, caller, Span(page=2, page_size=1), external_id="none")
-    assert (one.items, one.total_count, one.next) == ([], 0, None)
-
-
 async def test_too_many_are_refused(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     await open_holder(service, account_number="2")
     made = [(await send(service, caller, "2")).transfer for _ in range(4)]

@@ -81,6 +81,14 @@ class Played:
         wait_until(lambda: self.call(holder, "GET", path)["status"] == "APPROVED")
         return charge
 
+    def contest(self, holder: Holder, amount: int = 24990, **fields: object) -> int:
+        charge = self.charge(holder, amount, **fields)
+        paid = self.call(holder, "POST", "/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
+        words = "I never got the shoes, and nobody answers me."
+        self.call(holder, "POST", "/sandbox/v1/infractions", dict(end_to_end_id=paid["end_to_end_id"], words=words))
+        [told] = self.call(holder, "GET", "/v1/connect/infraction/list")
+        return told["id"]
+
     def link(self) -> str:
         said = run_verb(self.installation.home, "operator", "link").stdout
         return f"{self.console_url}/enter?token={said.split()[-1]}"

@@ -229,6 +229,7 @@ async def _list_things(page: Page, played: Any, shop: Shop) -> list[str]:
         f"/transfers/{shop.sent['id']}/receipt", f"/transfers/{shop.refused['id']}", f"/refunds/{refund['id']}",
         f"/deliveries/{shop.failed_id}", f"/endpoints/{shop.failing['id']}", f"/sandbox/phone/{waiting['id']}",
         f"/sandbox/phone/{shop.paid['id']}", f"/charges/{due['id']}", f"/sandbox/phone/{due['id']}",
+        f"/infractions/{played.contest(shop.holder)}",
     ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ async def test_the_pictures_of_the_guide_show_the_pages_as_they_are(played: Any,
     with _failing_once() as url:
         charge, delivery = _live_through_three_days(played, own, url)
     phone = f"/sandbox/phone/{played.charge(own, 4990, payer=dict(name='Maria Silva', tax_id='12345678909'))['id']}"
-    contested = f"/infractions/{_contest(played, own)}"
+    contested = f"/infractions/{played.contest(own, external_id='order-1077')}"
     pictures = {
         "list": Picture(path="/charges"),
         "list-phone": Picture(path="/charges", scheme="dark", size=PHONE, language="pt"),
@@ -120,15 +120,6 @@ def _live_through_three_days(played: Any, own: Any, url: str) -> tuple[int, int]
 
     wait_until(lambda: len(deliveries()) == 10 and all(each["status"] == "delivered" for each in deliveries()))
     return charge["id"], next(each["id"] for each in deliveries() if len(each["attempts"]) > 1)
-
-
-def _contest(played: Any, own: Any) -> int:
-    charge = played.charge(own, 24990, external_id="order-1077")
-    paid = played.call(own, "POST", "/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
-    words = "I never got the shoes, and nobody answers me."
-    played.call(own, "POST", "/sandbox/v1/infractions", dict(end_to_end_id=paid["end_to_end_id"], words=words))
-    [told] = played.call(own, "GET", "/v1/connect/infraction/list")
-    return told["id"]
 
 
 @contextmanager

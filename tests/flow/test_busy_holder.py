@@ -1,4 +1,4 @@
-"""Who gets batches of its own beside everybody else's."""
+"""Which holders get batches of their own."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A full process refuses whoever has filled it, and accepts no more orders than are settled; nothing waits for real time."""
+"""A full process refuses those who filled it, and accepts no more orders than are settled; in virtual time."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ async def never_asked() -> datetime | None:
 
 
 class Overloaded:
-    """A service that makes as many orders as it may, settles so many a second, and is looked at twice a second."""
+    """A service that makes as many orders as permitted, settles so many a second, and is observed twice a second."""
 
     def __init__(self, *, accepts_per_second: float, settles_per_second: float) -> None:
         self.now_s = 0.0
@@ -66,7 +66,7 @@ class Overloaded:
         self.open_s: list[float] = []
 
     def run(self, seconds: float) -> float:
-        """Let time pass; how many were made a second at the last look."""
+        """Let time pass; returns how many were made a second at the last observation."""
         per_second = 0.0
         for _ in range(round(seconds / overload.LOOK_EVERY_S)):
             per_second = min(self._accepts_per_second, self.pace.per_second or self._accepts_per_second)

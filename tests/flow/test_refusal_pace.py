@@ -1,4 +1,4 @@
-"""A flood of refusals is told slowly; nobody else's is."""
+"""The refusals of a flood are answered slowly; others are not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Turns: a party that asks for much gets what the others leave, and everything when there are none."""
+"""Turns: a greedy party gets what the others leave, and everything if there are none."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,7 @@ from support.loop_time import LoopTime, own_loop_time
 
 @pytest.fixture(autouse=True)
 async def loop_time() -> AsyncIterator[LoopTime]:
-    """No look comes while a test still acts, however long the machine lets it wait."""
+    """No observation comes while a test still acts, however slow the machine is."""
     with own_loop_time() as time:
         yield time
 
@@ -22,7 +22,7 @@ def stopped() -> float:
 
 
 class Late:
-    """Each look comes a second after it was due."""
+    """Each observation comes a second late."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -33,7 +33,7 @@ class Late:
 
 
 class LateWithoutRest(Late):
-    """Each look comes late, and soon after the one before."""
+    """Each observation comes late, and soon after the one before."""
 
     def __call__(self) -> float:
         self.now_s += 2 * turns.LATE_S + turns.LOOK_EVERY_S
@@ -41,7 +41,7 @@ class LateWithoutRest(Late):
 
 
 class Asking:
-    """Requests of parties that run until they are told to end."""
+    """Requests of parties that run until they are ended."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self.turns = Turns(monotonic_s)
@@ -115,7 +115,7 @@ async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(loop_time
     await asking.ask("calm")
     await asking.ask("hot", 200)
     await asking.until("hot", AT_ONCE_MAX)
-    # Two at the first look, and one more at each that follows.
+    # Two at the first observation, and one more at each that follows.
     assert loop_time.now_s - began_at_s == pytest.approx(7 * turns.LOOK_EVERY_S)
     for _ in range(5):
         await asyncio.sleep(turns.LOOK_EVERY_S)

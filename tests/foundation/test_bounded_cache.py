@@ -1,4 +1,4 @@
-"""What makes room in a cache, and what stays."""
+"""Which entries a full cache removes, and which stay."""
 
 from pixconnect.foundation.bounded_cache import BoundedCache
 

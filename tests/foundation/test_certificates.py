@@ -1,4 +1,4 @@
-"""Certificates, checked as a payer's institution would."""
+"""Certificates, checked as by a payer's institution."""
 
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address

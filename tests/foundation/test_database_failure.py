@@ -1,4 +1,4 @@
-"""Which failures of the database are which."""
+"""The kinds of database failures."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""What PostgreSQL quotes of a row is in no log and no traceback, whoever writes it."""
+"""Values of rows in PostgreSQL's errors appear in no log and no traceback."""
 
 import io
 import json
@@ -38,7 +38,7 @@ def logged() -> Iterator[io.StringIO]:
 
 @pytest.fixture
 async def failures(database: Addresses) -> list[asyncpg.PostgresError | ValueError]:
-    """Errors of a real server, and one of the driver, that quote a holder's row."""
+    """Errors of a real server, and one of the driver, with values of a holder's row."""
     async with identity.open_context(database, SystemClock()) as context:
         owner = await identity.make_holder(context, account_number="4711", name=NAME, tax_id=TAX_ID, city="Recife")
     async with asyncpg.create_pool(

@@ -1,4 +1,4 @@
-"""A database whose disk is full, as PostgreSQL itself says it: refused in words that are true, told once, healed by itself."""
+"""A database with a full disk: requests are refused truthfully, it is reported once, and it recovers by itself."""
 
 import logging
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ async def full(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(autouse=True)
 def disk() -> Iterator[FullDisk]:
-    """What this process knows of the disk, which it forgets afterwards."""
+    """This process's knowledge of the disk, which it forgets afterwards."""
     database_disk._looks_at_s = 0.0
     yield database_disk
     database_disk.is_full = False
@@ -58,7 +58,7 @@ async def test_a_write_is_refused_reads_go_on(full: Service, caller: Caller, cap
                 await make_charge(full, caller)
         with pytest.raises(errors.ServiceUnavailable, match=MESSAGE):
             await ledger_usecases.deposit(full.context, caller.holder_id, 100)
-    # It is not waited for as a database that is being started again is.
+    # It is not waited for like a restarting database.
     assert full.clock.monotonic_s() - started_s < 15
     assert [(line["log_level"], line["event"]) for line in logged if MESSAGE in line["event"]] == [
         ("critical", f"{MESSAGE}: nothing is written until there is room")
@@ -83,7 +83,7 @@ async def test_a_process_that_writes_nothing_finds_it_out(
     await _fill(service, is_full=False)
     await check_disk(service.context.pool)
     await _fill(service, is_full=True)
-    await check_disk(service.context.pool)  # it has looked just now
+    await check_disk(service.context.pool)  # it has checked just now
     database_disk._looks_at_s = 0.0
     for _ in range(2):
         with pytest.raises(errors.ServiceUnavailable, match=f"^{MESSAGE}$"):

@@ -1,4 +1,4 @@
-"""Members that stand twice, in JSON that a fast reader takes and a thorough one does not."""
+"""Duplicate members in JSON, which a fast reader accepts and a thorough one does not."""
 
 import pytest
 

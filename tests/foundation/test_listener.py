@@ -1,4 +1,4 @@
-"""A listener hears what is notified, and comes back when its connection is lost."""
+"""A listener receives notifications, and reconnects."""
 
 import asyncio
 

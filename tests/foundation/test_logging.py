@@ -1,4 +1,4 @@
-"""Log lines carry the request and the holder, and never a secret."""
+"""Log lines have the request and the holder, and never a secret."""
 
 import io
 import json

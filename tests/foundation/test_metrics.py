@@ -1,4 +1,4 @@
-"""The text format, read by a library that we did not write."""
+"""The text format, read by an independent library."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families

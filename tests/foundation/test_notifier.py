@@ -1,4 +1,4 @@
-"""Workers are woken by one statement at a time, which says where nothing but orders is new."""
+"""Workers are woken by one statement at a time, which names orders if nothing else is new."""
 
 import asyncio
 from typing import cast

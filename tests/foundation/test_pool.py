@@ -1,4 +1,4 @@
-"""What comes back to the pool, and in which state it is handed out again."""
+"""The state of connections that are returned to the pool and taken again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
 
 AWAITS_MAX = 12
-"""More than any of these operations has."""
+"""More steps than any of these operations has."""
 
 
 @pytest.fixture
 async def pool(database: Addresses) -> AsyncIterator["Pool"]:
-    """With one connection, so that whatever was left behind is handed to whoever comes next."""
+    """With one connection, so that anything left behind reaches the next user."""
     opened = await open_pool(
         database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=1, name="test"
     )
@@ -68,7 +68,7 @@ async def test_a_connection_to_a_demoted_server_is_not_used_again(pool: "Pool", 
 
 
 async def _cancel_at(work: Coroutine[Any, Any, None], nth: int, *, is_answered: bool) -> None:
-    """Cancel where it waits for the nth time, or in the moment after the answer came and before it goes on."""
+    """Cancel at the nth wait, or right after the answer to it."""
     task: Any = asyncio.create_task(work)
     last: asyncio.Future[object] | None = None
     seen_count = 0

@@ -1,4 +1,4 @@
-"""What the preparation takes from the service's login, and what it says where it may not."""
+"""Rights that the preparation revokes from the service's login, and its message if it may not."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING

@@ -19,7 +19,7 @@ from support import postgres
 
 STORE = migrations.read_steps("pixconnect.store")
 RELEASED = sorted((Path(__file__).resolve().parents[1] / "vectors" / "baselines").glob("*.sql"))
-"""The baselines of releases, as ``0001.sql`` by their version: the tables that migrations begin from."""
+"""The baselines of releases by version: the tables that migrations begin from."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def owner(database: postgres.Addresses) -> AsyncIterator["asyncpg.Connecti
 
 
 async def start(database: postgres.Addresses) -> None:
-    """What everything does that starts on these tables."""
+    """The steps of every program that starts on these tables."""
     connection = await pool.connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="test")
     try:
         await schema_history.refuse_other_tables(connection, "pixconnect", "pixconnect.store")
@@ -40,7 +40,7 @@ async def start(database: postgres.Addresses) -> None:
 
 
 async def explain_both(database: postgres.Addresses) -> list[str]:
-    """The lines that the operator reads: of ``migrate`` or ``run``, and of what starts."""
+    """The operator's lines: of ``migrate`` or ``run``, and of programs that start."""
     settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
     outcomes = await asyncio.gather(migrate.bring_up_to_date(settings), return_exceptions=True)
     outcomes += await asyncio.gather(start(database), return_exceptions=True)
@@ -110,7 +110,7 @@ async def test_nothing_starts_on_a_database_without_tables(
 async def test_the_tables_of_a_release_become_those_of_a_new_database(
     owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses, released: Path | None
 ) -> None:
-    # While there is no release, a next one is made up: a table more, as one writes it in the baseline and in a migration.
+    # While there is no release, a next one is invented: another table, in the baseline and in a migration.
     if released is None:
         first, table = STORE.baseline, "create table twin (id bigint primary key);"
         steps = Steps(
@@ -124,7 +124,7 @@ async def test_the_tables_of_a_release_become_those_of_a_new_database(
 
 
 async def _dump_of(owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses, *each: Steps) -> set[str]:
-    """The statements that pg_dump writes of a database that had these steps, one after the other."""
+    """The statements of pg_dump for a database that had these steps, in order."""
     await owner.execute("drop schema pixconnect cascade")
     for steps in each:
         await schema_history.migrate(owner, "pixconnect", steps)
@@ -136,7 +136,7 @@ async def _dump_of(owner: "asyncpg.Connection[asyncpg.Record]", database: postgr
     ]
     done = await asyncio.to_thread(subprocess.run, dump, capture_output=True, text=True, check=True)
     text = re.sub(r"^(?:--|\\(?:un)?restrict ).*$", "", done.stdout, flags=re.MULTILINE)
-    # Tables are dumped in the order of their names, but columns in that of the tables.
+    # Tables are dumped by name, but their columns in order of creation.
     return {" ".join(statement.split()) for statement in text.split(";\n")}
 
 
@@ -147,7 +147,7 @@ async def test_a_migration_of_another_baseline_is_not_applied(owner: "asyncpg.Co
 
 
 def _further(sql: str, *, begins_from: str | None = STORE.baseline.checksum) -> Steps:
-    """What a next release has that ships one migration."""
+    """The installation of a next release with one migration."""
     version = STORE.baseline.version + 1
     head = f"-- from {begins_from}\n" if begins_from else ""
     further = Migration(version=version, name="further", sql=head + sql)
@@ -195,7 +195,7 @@ async def test_a_step_in_batches_that_was_cut_off_goes_on_where_it_was(
     owner: "asyncpg.Connection[asyncpg.Record]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await owner.execute("create table mark (id bigint); insert into mark select generate_series(10, 50, 10)")
-    await owner.execute("create table copy (id bigint)")  # no key: what was done twice would stand there twice
+    await owner.execute("create table copy (id bigint)")  # without a key, so a repetition would show
     further, run_batch, looked_at = _further(_TWO_AT_A_TIME), migrations._run_batch, list[bool]()
 
     async def cut_off_in_the_second(connection: asyncpg.Connection, schema: str, step: Migration) -> bool:

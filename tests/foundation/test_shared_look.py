@@ -1,4 +1,4 @@
-"""Many callers, one look."""
+"""Many callers share one query."""
 
 import asyncio
 import gc
@@ -10,7 +10,7 @@ from pixconnect.foundation.shared_look import SharedLook
 
 
 class Outside:
-    """Something that answers when it may, and counts who looks."""
+    """A query that ends on request, and counts its runs."""
 
     def __init__(self) -> None:
         self.looks_count = 0

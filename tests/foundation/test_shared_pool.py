@@ -1,4 +1,4 @@
-"""Connections are shared fairly, on a real database."""
+"""Connections are shared fairly, with a real database."""
 
 import asyncio
 from contextlib import asynccontextmanager, suppress

@@ -1,4 +1,4 @@
-"""HTTP/1.1 over real sockets: what is answered, what is hung up on, what happens when the client goes away."""
+"""HTTP/1.1 over real sockets: answers, closed connections, and clients that go away."""
 
 import asyncio
 import gc
@@ -153,7 +153,7 @@ async def test_a_client_that_waits_for_100_continue_hears_it() -> None:
 
 
 class Prompt:
-    """Has an answer at once, to posts alone."""
+    """Answers at once, to posts alone."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         await echo(scope, receive, send)
@@ -185,7 +185,7 @@ async def test_a_body_that_comes_after_its_answer_is_dropped() -> None:
         assert (status, headers[b"retry-after"], body) == (b"HTTP/1.1 503 Service Unavailable", b"1", b"no /1")
         await client.send(b"abcGET /2 HTTP/1.1\r\nHost: h\r\n\r\n")
         assert (await client.answer())[2] == b"GET /2? "
-        # Nobody knows whether a body follows that was announced only.
+        # After an announced body nobody can tell where the next request begins.
         await client.send(b"POST /3 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
         assert (await client.answer())[1][b"connection"] == b"close"
         assert await client.is_hung_up()
@@ -326,7 +326,7 @@ async def test_an_offer_to_upgrade_loses_no_body(framing: bytes, body: bytes, at
             await client.send(piece)
         status, _, content = await client.answer()
         assert (status, content) == (b"HTTP/1.1 200 OK", b"POST /a? " + (b"hello" if body else b""))
-        # What comes after it is not read, as after any last request.
+        # Later octets are not read, as after any last request.
         assert await client.is_hung_up()
 
 
@@ -479,7 +479,7 @@ async def send_in(client: Client, octets: bytes, pieces: int) -> None:
 
 
 async def test_thousands_of_requests_sent_ahead_stay_in_the_socket_and_are_answered_in_their_order() -> None:
-    """Sixty megabytes of them held more than two gigabytes."""
+    """Sixty megabytes of them used more than two gigabytes."""
     may_go_on, longest = asyncio.Event(), 0
 
     async def look(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -568,7 +568,7 @@ async def test_an_application_answers_a_body_that_breaks_in_its_own_form(octets:
 
 
 class Held:
-    """Reads the body, and answers when a test says so."""
+    """Reads the body, and answers when the test says so."""
 
     def __init__(self) -> None:
         self.has_begun, self.may_answer = asyncio.Event(), asyncio.Event()
@@ -582,7 +582,7 @@ class Held:
         await send({"type": "http.response.body", "body": b"ok"})
 
     async def answer_after_what_was_sent(self) -> None:
-        # The loop hears of what is in the socket before it looks at its timers, however long it stood still.
+        # The loop reads sockets before its timers, however long it was suspended.
         await asyncio.sleep(0.05)
         self.may_answer.set()
 
@@ -714,7 +714,7 @@ def test_of_several_addresses_the_one_with_most_connections_makes_room() -> None
 
 
 class FakeConnection:
-    """As much of a connection as the bounds in all look at."""
+    """The attributes of a connection that the total limits read."""
 
     def __init__(self, connections: Connections, address: str, since_s: float, unsent: int = 0) -> None:
         self.connections = connections

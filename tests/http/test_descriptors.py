@@ -1,4 +1,4 @@
-"""Open files: how many there may be, and who gets how many."""
+"""Open files: their number, and its distribution."""
 
 import resource
 import subprocess

@@ -1,6 +1,6 @@
-"""Exchanges mutated and out of step: whatever arrives, an accepted request is answered once, in its order, or cut off.
+"""Mutated exchanges: in every case an accepted request is answered once, in order, or the connection is closed.
 
-Ten thousand exchanges here; as many as PIXCONNECT_PROVE_EXCHANGES says under ``make prove``. A failure names the seed of its
+Ten thousand exchanges here; as many as PIXCONNECT_PROVE_EXCHANGES under ``make prove``. A failure names the seed of its
 connection.
 """
 
@@ -26,14 +26,14 @@ NASTY = [
 
 
 class Application:
-    """Answers in several ways, and remembers each request that it was given."""
+    """Answers in several ways, and keeps each request."""
 
     def __init__(self) -> None:
         self.called_count = 0
         self.ended: list[int] = []
-        """Whose answer was handed over whole."""
+        """The requests with a complete answer."""
         self.mixed_up: set[int] = set()
-        """Which had trailers among their headers; a mutation may make them such."""
+        """Those with trailers among their headers, which a mutation may cause."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         number = self.called_count
@@ -101,7 +101,7 @@ def _frame(random: Random, lines: list[bytes], body: bytes) -> bytes:
 
 
 def mutate(random: Random, octets: bytes) -> tuple[bytes, int]:
-    """One change, and from where on nothing is as it was."""
+    """One mutation, and the first octet that it affects."""
     at = random.randrange(len(octets))
     kind = random.randrange(6)
     if kind == 0:  # an octet is another
@@ -127,7 +127,7 @@ class Fuzzed:
         self.wire = Wire()
 
     async def run(self) -> int:
-        """Send, look, compare; answers how many exchanges there were."""
+        """Send and compare; returns the number of exchanges."""
         self.wire.connection = connection = Connection(self.server.connections, self.application)
         connection.connection_made(self.wire)
         asked = [Asked(self.random, number) for number in range(self.random.randint(1, 8))]
@@ -164,7 +164,7 @@ class Fuzzed:
         self._compare_untouched(asked, own, whole_until)
 
     def _compare_untouched(self, asked: list[Asked], own: list[Told], whole_until: int) -> None:
-        """Those before the mutation are answered as if there were none."""
+        """Those before the mutation are answered normally."""
         position = 0
         for number, one in enumerate(asked):
             position += len(one.octets)

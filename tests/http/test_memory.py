@@ -1,4 +1,4 @@
-"""What one connection can make a server hold: a server of its own process, attacked with megabytes, and weighed."""
+"""Memory that one connection can use: a server in another process is attacked with megabytes and measured."""
 
 import asyncio
 import subprocess
@@ -50,7 +50,7 @@ def peak_mib(pid: int) -> float:
 
 
 async def attack(port: int, beginning: bytes, block: bytes, patience_s: float = 1) -> bool:
-    """Send without end and read nothing; whether we were hung up on before all was sent or nothing was taken any more."""
+    """Send endlessly without reading; returns whether the connection was closed before the server stopped reading."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.transport.pause_reading()
     writer.write(beginning)
@@ -87,6 +87,6 @@ async def test_megabytes_on_one_connection_are_not_held(
     port, pid = server
     assert await attack(port, b"", b"\r\n" * (SENT_MAX // 4)) is False  # so that all is loaded
     before_mib = peak_mib(pid)
-    # Who is to be hung up on waits for that, however busy the machine is; the others learn that nothing is read any more.
+    # Connections that must be closed get the time for it, however busy the machine is; others are no longer read.
     assert await attack(port, beginning, block, 60 if is_hung_up else 1) is is_hung_up
     assert peak_mib(pid) - before_mib < GROWTH_MAX_MIB

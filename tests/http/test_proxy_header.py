@@ -1,4 +1,4 @@
-"""What a proxy says first, in both forms, in pieces of any size, and what is none."""
+"""The PROXY protocol in both versions, in pieces of any size, and invalid headers."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""The port on which a process tells its metrics."""
+"""The port with the metrics of a process."""
 
 import asyncio
 import socket

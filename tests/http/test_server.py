@@ -59,7 +59,7 @@ async def test_the_first_answer_after_a_rest_has_the_date_of_now(monkeypatch: py
         writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
-        # Without a connection it rests, for as long as nobody comes.
+        # Without connections it rests.
         await until(lambda: not server.connections.all)
     server.stop()
     await serving

@@ -1,4 +1,4 @@
-"""The same server by TLS: certificates, bounds, and that nothing of HTTP is different."""
+"""The same server over TLS: certificates, limits, and the same HTTP."""
 
 import asyncio
 import socket
@@ -23,7 +23,7 @@ LARGE = 3 * 1024 * 1024
 
 
 class Files:
-    """An authority's server, and clients of it."""
+    """A server's certificate authority, and clients of it."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -45,7 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Says who showed which certificate, and sends the body back."""
+    """Answers with the client certificate's name and the body."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -84,7 +84,7 @@ async def connected(port: int, context: ssl.SSLContext | None) -> AsyncIterator[
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> tuple[str, bytes]:
-    """The certificate that the server saw, and the body that came back."""
+    """The certificate that the server saw, and the answer's body."""
     writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
     seen = next(line for line in head.decode().split("\r\n") if line.startswith("seen: "))
@@ -126,7 +126,7 @@ async def test_a_foreign_certificate_is_refused_and_so_is_what_is_no_tls(files: 
                 await exchange(*streams, b"")
         async with connected(port, None) as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-            # An alert of TLS, and nothing of HTTP.
+            # An alert of TLS, and no HTTP.
             assert b"HTTP" not in await asyncio.wait_for(reader.read(), 60)
         await until(lambda: not server.connections.all)
         async with connected(port, files.client()[0]) as streams:
@@ -138,7 +138,7 @@ async def test_who_shakes_no_hands_counts_and_is_hung_up_on(files: Files, monkey
         for _ in range(3):
             await opened.enter_async_context(connected(port, None))
         await until(lambda: len(server.connections.all) == 3)
-        # A fourth makes room for itself: one of those that keep us waiting goes.
+        # A fourth makes room for itself: one of the slow ones is closed.
         async with connected(port, files.client()[0]) as streams:
             assert await exchange(*streams, b"x") == ("None None", b"x")
             assert len(server.connections.all) == 3

@@ -1,4 +1,4 @@
-"""Business days, held against the printed calendar of the market."""
+"""Business days, compared with the market's printed calendar."""
 
 from datetime import date, timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The amount of a day: the standard's examples, published ones, a second way of working it out, and what is always so."""
+"""The amount of a day: the standard's examples, published ones, an independent computation, and general properties."""
 
 import doctest
 from datetime import UTC, date, datetime, timedelta
@@ -33,7 +33,7 @@ FRIDAY = date(2026, 11, 27)
 @pytest.mark.parametrize(
     ("due_on", "valid_days", "due_day", "last_day"),
     [
-        # Examples A to G of ``CobDataDeVencimento``: the last day that is "aceito", the day after it being "negado".
+        # Examples A to G of ``CobDataDeVencimento``: the last accepted day, the day after it being refused.
         ("2020-10-20", 4, "2020-10-20", "2020-10-26"),
         ("2020-12-25", 0, "2020-12-28", "2020-12-28"),
         ("2020-12-25", 1, "2020-12-28", "2020-12-29"),
@@ -41,10 +41,10 @@ FRIDAY = date(2026, 11, 27)
         ("2020-12-25", 4, "2020-12-28", "2021-01-04"),
         ("2021-08-27", 5, "2021-08-27", "2021-09-01"),
         ("2021-08-28", 5, "2021-08-30", "2021-09-06"),
-        # Carnival, and a due date before 20 November when that was none yet.
+        # Carnival, and a due date before 20 November in a year when that was no holiday yet.
         ("2026-02-14", 0, "2026-02-18", "2026-02-18"),
         ("2023-11-20", 0, "2023-11-20", "2023-11-20"),
-        # The longest validity that the standard's int32 can say ends with the calendar.
+        # The longest validity of the standard's int32 ends with the calendar.
         ("2026-11-24", 2**31 - 1, "2026-11-24", "9999-12-30"),
         ("9999-12-30", 30, "9999-12-30", "9999-12-30"),
     ],
@@ -140,7 +140,7 @@ def test_interest_of_each_kind(kind: InterestKind, on_saturday: int, on_monday: 
     ],
 )
 def test_discounts_by_the_day(kind: DiscountKind, a_week_before: int, on_thursday: int, on_friday: int) -> None:
-    """Of 1.50, or of 1.5 % of 1,000.00, due on a Friday; 20 November, a week before, is a holiday itself and does not count."""
+    """Of 1.50, or of 1.5 % of 1,000.00, due on a Friday. 20 November, a week before, is a holiday and does not count."""
     terms = DueTerms(due_on=FRIDAY, discount=Discount(kind=kind, value=150))
     days = [date(2026, 11, 20), date(2026, 11, 26), FRIDAY, date(2026, 11, 30)]
     assert [day_amount.compute_amount(terms, 1000_00, day).discount_cents for day in days] == [
@@ -200,7 +200,7 @@ def test_a_cent_is_left_whatever_is_taken_off_and_no_more_is_asked_than_a_pix_ca
     )
     terms = DueTerms(due_on=FRIDAY, rebate=Rebate(kind="percentage", value=99_99))
     assert day_amount.compute_amount(terms, 1, FRIDAY).total_cents == 1
-    # 99.99 % of 50.00 is the whole of it in cents, which the rebate may take once a fine is left to pay.
+    # 99.99 % of 50.00 is all of it in cents, which the rebate may take if a fine is left to pay.
     assert day_amount.compute_amount(terms, 50_00, FRIDAY).rebate_cents == 49_99
     terms = structs.replace(terms, fine=Fine(kind="sum", value=5_00))
     late = day_amount.compute_amount(terms, 50_00, date(2026, 11, 28))

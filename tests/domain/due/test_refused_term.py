@@ -1,4 +1,4 @@
-"""What a charge with a due date may not ask for: a row for each violation of money that the standard lists."""
+"""Forbidden terms of a charge with a due date: a row for each violation about money that the standard lists."""
 
 from datetime import date
 
@@ -34,7 +34,7 @@ def until(*days: date, value: int = 100) -> tuple[DatedDiscount, ...]:
             DueTerms(due_on=TODAY, rebate=Rebate(kind="percentage", value=100_00)),
             [("rebate.value", "not_below_all", None)],
         ),
-        # What the law allows of these is not ours to judge.
+        # Legal limits are not checked here.
         (DueTerms(due_on=TODAY, fine=Fine(kind="percentage", value=101_00)), []),
         (
             DueTerms(
@@ -62,7 +62,7 @@ def until(*days: date, value: int = 100) -> tuple[DatedDiscount, ...]:
             [("discount.value", "not_with_dates", None)],
         ),
         (DueTerms(due_on=SATURDAY, discount=Discount(kind="sum_until_a_date", dated=until(SATURDAY, TODAY))), []),
-        # The due date rolls to Monday; a discount until the Sunday is after it as it was sent all the same.
+        # The due date rolls to Monday; a discount until the Sunday is later than the due date as sent.
         (
             DueTerms(
                 due_on=SATURDAY, discount=Discount(kind="sum_until_a_date", dated=until(TODAY, date(2026, 11, 29)))
@@ -81,7 +81,7 @@ def until(*days: date, value: int = 100) -> tuple[DatedDiscount, ...]:
             DueTerms(due_on=TODAY, discount=Discount(kind="percentage_until_a_date", dated=until(TODAY, value=100_00))),
             [("discount.dated", "not_below_all", 0)],
         ),
-        # Together they leave nothing, which is no listed violation: the amount is cut to a cent.
+        # Together they leave nothing, which is no listed violation: the amount becomes a cent.
         (
             DueTerms(
                 due_on=TODAY,

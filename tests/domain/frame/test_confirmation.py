@@ -1,4 +1,4 @@
-"""Names that would be those of another door, and logins that are one."""
+"""Names that belong to other channels, and logins as names."""
 
 import pytest
 

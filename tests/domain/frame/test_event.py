@@ -1,4 +1,4 @@
-"""Events say what happened, in the specification's words, byte for byte."""
+"""Events have the specified contents, byte for byte."""
 
 import json
 from typing import Any

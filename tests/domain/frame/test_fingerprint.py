@@ -1,4 +1,4 @@
-"""A replay has the same contents; anything else is a conflict."""
+"""A repetition has the same contents; other contents are a conflict."""
 
 from hashlib import sha256
 from typing import Any
@@ -17,7 +17,7 @@ PAYEE = Party(
     account_number="1001", account_type="CHECKING", branch="0001", ispb="99999004", name="Maria", tax_id="52998224725"
 )
 E2E = "E00000000202611200000abcdefghijk"
-# Of each request: what is stored for it in version 1 and in version 2. Neither may ever change.
+# The fingerprints of each request in versions 1 and 2, which may never change.
 GOLDEN: list[tuple[Struct, str, str]] = [
     (
         ChargeRequest(amount_cents=1000, key="loja@demo.pix.example", external_id="order-1"),
@@ -56,7 +56,7 @@ GOLDEN: list[tuple[Struct, str, str]] = [
     ),
 ]
 
-# In version 3, of those whose rows hold all that is hashed.
+# In version 3, of requests whose rows hold all hashed members.
 THIRD = {
     "0286ba0c68ff39253fc46ccc4716efe7a7": "036f15dd8683cfc609fcbb16afa27e771e",
     "020bf04d7f6ee1632fa37a3d2e95b27e84": "030f3ac9dac9a9b569d7d9939d1d0c3b04",

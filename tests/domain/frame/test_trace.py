@@ -1,4 +1,4 @@
-"""A ``traceparent`` is read as W3C Trace Context says, and what is none counts as if it had not come."""
+"""A ``traceparent`` is read by W3C Trace Context; an invalid one is ignored."""
 
 import pytest
 
@@ -16,7 +16,7 @@ SPAN = "b7ad6b7169203331"
         (f"00-{TRACE}-{SPAN}-03", True),  # a flag of the second level
         (f"00-{TRACE}-{SPAN}-02", False),
         (f" \t00-{TRACE}-{SPAN}-01 ", True),
-        (f"cc-{TRACE}-{SPAN}-01", True),  # a version of later
+        (f"cc-{TRACE}-{SPAN}-01", True),  # a later version
         (f"cc-{TRACE}-{SPAN}-01-what-will-be", True),
     ],
 )

@@ -1,4 +1,4 @@
-"""Integer cents, written as the scheme writes reais."""
+"""Values of the domain's frame: cents, names, cursors, rates, filters."""
 
 import base64
 from datetime import UTC, datetime, timedelta, timezone
@@ -46,7 +46,7 @@ def test_a_written_amount_reads_back_and_fits_a_br_code(amount_cents: int) -> No
     assert len(text) <= 13
 
 
-# Names on the network: who, when, chance.
+# Ids on the network: sender, time, randomness.
 
 
 INSTANT = datetime(2026, 11, 20, 7, 53, 59, 999_999, tzinfo=UTC)
@@ -122,13 +122,13 @@ def test_a_txid_has_no_other_characters() -> None:
     assert not identifiers.is_txid("a" * 31 + "\n")
 
 
-# Cursors of lists: what is in one, and which are refused.
+# Cursors of lists: their content, and which are refused.
 
 
 LAST = Cursor(created_at=datetime(2026, 7, 1, 12, 0, 0, 123456, UTC), id=9, position=10, total_count=25)
 LISTED = b'["charges",7,null,{"status":"PENDING"}]'
 CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"
-"""How version 1 begins: all but the check."""
+"""The beginning of version 1, without the check digits."""
 
 
 def test_a_cursor_of_version_1_is_these_octets() -> None:
@@ -176,7 +176,7 @@ def test_a_made_up_cursor_holds_nothing_that_would_break_later(numbers: tuple[in
         read_cursor(text, LISTED)
 
 
-# Rates: tokens that come back with time.
+# Rates: tokens that are restored with time.
 
 
 POLICY = RatePolicy(name="tries", tokens_max=10, refill_per_s=0.5)

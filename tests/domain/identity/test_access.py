@@ -1,4 +1,4 @@
-"""Scopes, and whom a failed token request counts for."""
+"""Scopes, and the client that a failed token request counts for."""
 
 import pytest
 

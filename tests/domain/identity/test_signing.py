@@ -1,4 +1,4 @@
-"""Which key signs, which are published, and when the next is made."""
+"""Which key signs, which keys are published, and when the next one is made."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

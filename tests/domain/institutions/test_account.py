@@ -1,4 +1,4 @@
-"""Two accounts here that are one at the institution are known by what was said of them."""
+"""Two accounts here that are the same at the institution are recognised by their description."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_one_bank_account_is_known_again_by_what_was_said_of_it() -> None:
     ):
         assert find_shared_member(*describe(**one), *describe(**one | other)) == shared, other
     for other, shared in (
-        # Another way to write the same is no other account.
+        # Another spelling is no other account.
         (dict(base_url="HTTPS://127.0.0.1:8105/"), "account: 77"),
         (dict(base_url="http://127.0.0.1:8105"), None),
         (dict(account="0077"), "account: 0077"),
@@ -38,7 +38,7 @@ def test_one_bank_account_is_known_again_by_what_was_said_of_it() -> None:
         assert find_shared_member(*describe(**one | other), *describe(**one)) == shared, other
     nameless = dict(client_id="", client_secret="an app", keys=[])
     assert find_shared_member(*describe(**nameless), *describe(**nameless)) == "client_secret_file: its contents"
-    # All addresses of an institution lead to the same accounts, and the port of the scheme need not be said.
+    # All addresses of an institution lead to the same accounts, and the default port is optional.
     for environment, base_url, other_url in (
         ("counterpart", "https://bank.example", "https://BANK.example.:443/"),
         ("counterpart", "http://localhost", "http://localhost:80"),

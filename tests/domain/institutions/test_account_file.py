@@ -1,4 +1,4 @@
-"""The file of an account at an institution: what it may say, and what it is told where it is wrong."""
+"""The file of an account at an institution: its members and its errors."""
 
 import pytest
 

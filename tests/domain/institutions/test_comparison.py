@@ -1,4 +1,4 @@
-"""A balance there and the books: what proves a difference, and that no traffic makes one up."""
+"""The institution's balance and the books: what proves a difference, and that no traffic causes a false one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_may_be_in_one_of_them_alone_widens_the_range(
 @pytest.mark.parametrize(
     ("found", "seen", "told", "act", "after"),
     [
-        # Seen once, then confirmed by what both comparisons allow.
+        # Seen once, then confirmed by the range that both comparisons allow.
         (a_range(-902, -902), None, None, "nothing", a_range(-902, -902)),
         (a_range(-902, -800), a_range(-950, -850), None, "report", a_range(-902, -850)),
         (a_range(40, 50), a_range(-950, -850), None, "nothing", a_range(40, 50)),
@@ -81,7 +81,7 @@ def test_what_may_be_in_one_of_them_alone_widens_the_range(
         (a_range(-5000, 10), a_range(-950, -850), None, "nothing", a_range(-950, -850)),
         (a_range(-5000, 10), None, -902, "nothing", None),
         (a_range(-902, -902), None, -902, "nothing", None),
-        # It healed, or became another one.
+        # It has gone, or has become another one.
         (a_range(-5, 5), a_range(-950, -850), None, "end", None),
         (a_range(-5, 5), None, -902, "end", None),
         (a_range(-1000, -950), None, -902, "nothing", a_range(-1000, -950)),
@@ -101,21 +101,21 @@ def test_what_is_certain_of_a_range_is_its_end_nearest_to_zero() -> None:
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """Money that moves: when the institution's balance shows it, and when the books do."""
+    """A movement: when the institution's balance shows it, and when the books do."""
 
     cents: int
     there_s: float | None
     here_s: float | None
     called_s: float | None = None
-    """Of an order, with when it ended in the books."""
+    """When the order ended in the books."""
     ended_s: float | None = None
     kind: str = "pix"
 
 
 class Evening:
-    """A busy account: credits that are listed late, orders that settle or fail, fees that a later file tells, lines that wait.
+    """A busy account: late credits, orders that settle or fail, fees from a later file, waiting lines.
 
-    Amounts are of a small price list, so that one late credit looks like another.
+    Amounts come from a short price list, so that late credits look alike.
     """
 
     def __init__(self, seed: int) -> None:

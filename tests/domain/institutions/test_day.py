@@ -1,4 +1,4 @@
-"""A day closes by its balances and by what is matched, and opens again."""
+"""A day is closed by its balances and matched lines, and opens again."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -49,7 +49,7 @@ def told(
         (told(closing=1101), NOW, {}, "open"),
         (told(read_at=None), NOW, {}, "open"),
         (told(opening=None, closing=None), NOW, {}, "provisional"),
-        # What is only reckoned from the items proves nothing of them.
+        # A balance that is computed from the items proves nothing.
         (told(opening=None), NOW, {}, "provisional"),
         (told(closing=None), NOW, {}, "provisional"),
         # It is still the second in Sao Paulo, then it is the third.

@@ -1,4 +1,4 @@
-"""Which lines take blocked money off the account, and give it back."""
+"""Which lines take blocked money off the account, and return it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MED = ("pix", "PIX BLOQUEIO MED")
         ([line("D", -400)], [COURT], [], {"D"}),
         ([line("D", -500, *MED)], [COURT], [], set[str]()),
         ([line("D", -500, "other", "TARIFA")], [COURT, CONTEST], [], set[str]()),
-        # Old words of banks for a boleto.
+        # Older words of banks for a boleto.
         ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -500)], [DEBITED], [], set[str]()),

@@ -1,4 +1,4 @@
-"""Items and our lines: one to one, by names first, and nothing that may be ours becomes a movement."""
+"""Joining items with our lines: one to one, names first, and nothing that may be ours becomes a movement."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -72,7 +72,7 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
         (an_item(end_to_end_id=E2E), a_line(names=(OTHER_E2E,)), None),
         (an_item(end_to_end_id=E2E, amount_cents=999), a_line(names=(E2E,)), None),
         (an_item(tax_id="52998224725"), a_line(tax_id="11144477735"), None),
-        # Words for a kind may be a payer's; what is called a fee gives way to another line that names the same.
+        # Words for a kind may be a payer's: a line that is called a fee gives way to another line with the same name.
         (an_item(kind="fee", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), "amount"),
         (an_item(kind="wire", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), "name"),
         (
@@ -116,7 +116,7 @@ def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: 
     assert word_of(total, [lines[0]]) == "could_be_ours"
     late = an_item("L", amount_cents=600, day=DAY + timedelta(days=1))
     assert joined_by(join_items([total, late], lines, whole=(DAY,))) == []
-    # The count may say that it is one.
+    # The count may show that it is one.
     assert joined_by(join_items([an_item("S", text="PIX RECEBIDO QTD 1")], lines)) == [("S", 3, "amount")]
 
 
@@ -133,7 +133,7 @@ def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: 
         (dict(text="PIX RECEBIDOS QTD 1"), False),
         (dict(text="PIX RECEBIDO"), False),
         (dict(kind="wire", text="TED RECEBIDA"), False),
-        # A payer writes behind the bank's words.
+        # A payer's text follows the bank's words.
         (dict(text="PIX RECEBIDO ANA camiseta qtd 2"), False),
         (dict(text="PIX RECEBIDO qtd 2 lote"), False),
         (dict(text="PIX RECEBIDOS", counterparty="ANA"), False),
@@ -170,7 +170,7 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
         ("PIX RECEBIDOS QTD 3", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 0),
         ("PIX RECEBIDOS QTD 2", 1001, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 0),
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(1), a_line(2, direction="OUT")], 0),
-        # One that is told late, or is of another day, is not in it; and all of the day are.
+        # A late one, or one of another day, is not in it; all of the day are.
         (
             "PIX RECEBIDOS QTD 2",
             1000,
@@ -179,7 +179,7 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
         ),
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(n, amount_cents=cents) for n, cents in enumerate((400, 600, 1))], 0),
         ("PIX RECEBIDOS", 1000, [a_line(1)], 0),
-        # Whatever it is called, a person may see that it is one.
+        # Whatever it is called, a person may recognise it.
         ("CREDITO", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
     ],
 )
@@ -216,7 +216,7 @@ def test_as_many_equal_parts_of_one_pix_as_returns_of_it_are_paired_though_only_
         for number, name in enumerate((E2E, E2E, OTHER_E2E))
     ]
     assert joined_by(join_items(items, parts)) == [("N0", 0, "name"), ("N1", 1, "name")]
-    # Which of both it is would be a guess.
+    # Either would be a guess.
     assert join_items(items[:1], parts).joins == ()
 
 
@@ -246,7 +246,7 @@ def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() 
         ({}, {}, True),
         (dict(kind="other"), dict(day=DAY + timedelta(days=1)), True),
         (dict(day=DAY + timedelta(days=1)), dict(day=DAY + timedelta(days=2)), True),
-        # A payer's words about another Pix take nothing from that.
+        # A payer's text about another Pix does not matter.
         ({}, dict(day=DAY + timedelta(days=1)), False),
         (dict(kind="other"), dict(amount_cents=999), False),
     ],
@@ -269,7 +269,7 @@ def test_a_debit_and_its_reversal_are_the_orders_and_cancel() -> None:
     # The reversal may come days after the debit was joined.
     late = join_items([reversal], [order], [order.key])
     assert [(join.item_id, join.is_reversal) for join in late.joins] == [("R", True)]
-    # A reversal of what settled, or a second one, is for a person.
+    # A reversal of a settled order, or a second reversal, is for a person.
     again = join_items([reversal, debit, an_item("S", kind="reversal", end_to_end_id=E2E)], [order])
     assert len(again.joins) == 2
     settled = join_items([reversal, debit], [a_line(direction="OUT", names=(E2E,))])
@@ -322,7 +322,7 @@ def test_joining_is_one_to_one_complete_and_in_no_order(
     told = {item.item_id: item for item in items}
     ours = {line.key: line for line in lines}
     joined_ids = [join.item_id for join in joined.joins]
-    # No item twice, no line twice but for its reversal, and nothing is lost.
+    # No item twice, no line twice except for its reversal, and nothing is lost.
     assert sorted([*joined_ids, *(item.item_id for item in joined.items_left)]) == sorted(told)
     assert len({(join.key, join.is_reversal) for join in joined.joins}) == len(joined.joins)
     for join in joined.joins:
@@ -370,23 +370,23 @@ KNOWN = OpenAmounts(
         (dict(kind="wire", day=date(2026, 11, 1), direction="OUT"), "wire"),
         (dict(kind="other", text="CREDITOS RECEBIDOS"), "could_be_ours"),
         (dict(kind="other"), "other"),
-        # What has a name of ours is ours, whatever its amount and side.
+        # An item with our name is ours, whatever its amount and side.
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="refund", end_to_end_id=E2E), "not_yet_read"),
         (dict(direction="OUT", kind="boleto", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="wire", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="fee", end_to_end_id=E2E), "fee"),
         (dict(kind="reversal", end_to_end_id=E2E), "not_yet_read"),
-        # What a person sent there, and failed.
+        # A failed order of a person at the bank.
         (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=1000), "reversal"),
         (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=999), "not_yet_read"),
         (dict(kind="pix", end_to_end_id=SENT_E2E, amount_cents=1000), "not_yet_read"),
-        # A received Pix is a credit, told by the reading.
+        # A received Pix is credited by the reading.
         (dict(kind="pix"), "not_yet_read"),
         (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),
         (dict(kind="boleto", end_to_end_id=OTHER_E2E), "not_yet_read"),
         (dict(kind="fee", end_to_end_id=OTHER_E2E), "not_yet_read"),
-        # An order under way may be this very item.
+        # An order under way may be this item.
         (dict(direction="OUT", kind="pix", amount_cents=500), "order_unknown"),
         (dict(direction="OUT", kind="pix", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500), "order_unknown"),

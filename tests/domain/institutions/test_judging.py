@@ -1,4 +1,4 @@
-"""What each line of a file is, by the lines and balances that are recorded: pure, without a database."""
+"""The meaning of each line of a file, given the recorded lines and balances: pure, without a database."""
 
 import time
 from collections import Counter
@@ -33,7 +33,7 @@ def a_line(item_id: str, cents: int, text: str = "TARIFA", day: int = 1, **chang
 
 
 class Recorded:
-    """What is recorded of an account whose books begin with 100.00 on the thirtieth of June."""
+    """The records of an account whose books begin with 100.00 on the thirtieth of June."""
 
     def __init__(self) -> None:
         self.items: dict[str, RecordedItem] = {}
@@ -51,7 +51,7 @@ class Recorded:
         opening: int | None = None,
         closing: int | None = None,
     ) -> list[str]:
-        """Judge and record a file, and return what each of its lines is."""
+        """Judge and record a file, and return the meaning of each line."""
         nets = Counter[date]()
         for item in self.items.values():
             nets[item.day] += 0 if item.waits in SET_ASIDE else item.signed_cents
@@ -112,11 +112,11 @@ FEE: Final = a_line("F1", -100)
         ([a_line("B1", 9_900, "SALDO DO DIA"), FEE], 9_900, ["balance_line", "new"]),
         ([FEE, a_line("B1", 9_900, "S A L D O")], 9_900, ["new", "balance_line"]),
         ([FEE, a_line("B1", 9_900, "DISPONIVEL")], 9_900, ["new", "balance_line"]),
-        # Sums that do not agree, or agree in two ways, or by no balance at all.
+        # Sums that disagree, agree in two ways, or have no balance to compare with.
         ([FEE, a_line("B1", 9_900, "SALDO DO DIA")], 9_800, ["new", "perhaps_balance"]),
         ([FEE, a_line("B1", 9_900, "SALDO DO DIA")], None, ["new", "perhaps_balance"]),
         ([a_line("B1", 500, "SALDO A"), a_line("B2", 500, "SALDO B")], 10_500, ["perhaps_balance"] * 2),
-        # The word alone is no proof, and no line with a name is a balance.
+        # The word alone proves nothing, and a line with a name is no balance.
         ([a_line("R1", 500, "RESGATE SALDO")], 10_500, ["new"]),
         ([a_line("R1", 500, "RESGATE SALDO")], 10_000, ["perhaps_balance"]),
         *(
@@ -126,14 +126,14 @@ FEE: Final = a_line("F1", -100)
         ([a_line("P1", 500, "PIX RECEBIDO saldo", kind="pix")], None, ["new"]),
         ([a_line("P1", 500, "SALDO", tax_id="52998224725")], None, ["new"]),
         ([a_line("P1", 500, "SALDO", counterparty="ANA")], None, ["new"]),
-        # Ids that several lines have, and one line under one id.
+        # Ids of several lines, and one line under one id.
         ([a_line("7", -100), a_line("7", -200), a_line("7", 300)], None, ["new"] * 3),
         ([a_line("NONREF", -100), a_line("NONREF", -100)], None, ["new"] * 2),
         ([a_line("F1", -100), a_line("F2", -100)], None, ["new"] * 2),
         ([FEE, FEE], None, ["new", "perhaps_known"]),
         ([FEE, FEE], 9_900, ["new", "same_line"]),
         ([FEE, FEE], 9_800, ["new", "new"]),
-        # What is to come, by the file or by the clock.
+        # Future lines, by the file or by the clock.
         ([a_line("S1", -100, day=2)], None, ["announced"]),
     ],
 )
@@ -152,18 +152,18 @@ def test_what_a_line_of_a_first_file_is(lines: list[InstitutionItem], closing: i
         ((), [FEE], [FEE, a_line("F1", -200)], {}, ["known", "new"]),
         ((), [FEE], [a_line("X9", -100, "TARIFA JULHO")], {}, ["perhaps_known"]),
         ((), [FEE], [a_line("X9", -100, day=2)], dict(days=(1, 2)), ["perhaps_known"]),
-        # The bank may have dated the line otherwise, or taken it out and added another.
+        # The bank may have dated the line otherwise, or removed it and added another.
         ((), [FEE], [a_line("X9", -100, day=2)], dict(days=(1, 2), closing=9_900), ["perhaps_known"]),
         ((), [FEE], [a_line("X9", -100, day=2)], dict(days=(2, 2)), ["new"]),
         ((), [FEE], [a_line("F1", -100, day=2)], dict(days=(2, 2)), ["new"]),
         ((), [FEE], [a_line("C1", 300)], {}, ["contradicts"]),
-        # The bank may have taken the missing line out: then the sum agrees by coincidence.
+        # The bank may have removed the missing line: then the sum agrees by coincidence.
         ((), [FEE], [a_line("C1", 300)], dict(closing=10_200), ["contradicts"]),
         ((), [FEE], [a_line("B1", 100, "SALDO")], dict(closing=10_000), ["perhaps_balance"]),
         ((1,), [FEE], [FEE, a_line("L1", -500)], {}, ["known", "contradicts"]),
         ((1,), [FEE], [FEE, a_line("L1", -500)], dict(closing=9_400), ["known", "new"]),
         ((1,), [FEE], [FEE, a_line("L1", -500)], dict(closing=9_500), ["known", "contradicts"]),
-        # What moves nothing together contradicts no balance, such as a sweep into an investment and out of it.
+        # Movements that sum to zero contradict no balance, such as an investment and its return.
         ((1,), [FEE], [FEE, a_line("L1", -500), a_line("L2", 500)], dict(closing=9_900), ["known", "new", "new"]),
         (
             (1,),
@@ -203,7 +203,7 @@ def test_what_is_announced_is_withdrawn_or_becomes_money_with_the_file_of_its_da
 
 
 def test_a_balance_that_never_agreed_makes_no_line_money() -> None:
-    # The second day's balance has a line of the first day that its file lacks, dated back since.
+    # The second day's balance has a later, backdated line of the first day that its file lacks.
     recorded = Recorded()
     recorded.read(FEE, closing=9_900)
     recorded.closed = frozenset({july(1)})
@@ -270,7 +270,7 @@ def test_what_a_file_shows_to_be_a_balance_closes_no_gap() -> None:
     recorded.read(a_line("A0", -10_000, "APLICACAO"), closing=0)
     recorded.read(*sweeps, days=(2, 2), closing=0)
     recorded.closed = frozenset(map(july, (1, 2)))
-    # On the third the bank adds a fee to the first: the file has that only in its balances.
+    # On the third the bank adds a fee to the first: the file only shows it in its balances.
     balance, back = a_line("B2", -100, "SALDO DO DIA", 2), a_line("A3", 100, "RESGATE", 3)
     assert recorded.read(*sweeps, balance, back, days=(2, 3), closing=0) == ["known", "known", "perhaps_balance", "new"]
     fee = a_line("F1", -100)
@@ -295,7 +295,7 @@ def test_a_line_of_an_older_file_is_not_taken_back_by_a_newer_one_that_was_read_
     ("lines", "closing", "waits"),
     [
         ([FEE, a_line("T1", 300, "TED")], 10_200, "withdrawn"),
-        # A filtered file, or one that does not show that it is whole, ends no question.
+        # A filtered file, or one that may be incomplete, settles no question.
         ([FEE], 10_200, "contradicts"),
         ([a_line("T1", 300, "TED")], 10_200, "contradicts"),
         ([FEE, a_line("T1", 300, "TED")], None, "contradicts"),

@@ -1,4 +1,4 @@
-"""What one operator proposes, another confirms, however the first one writes their name."""
+"""Another operator confirms a proposal, however the first one's name is written."""
 
 from __future__ import annotations
 

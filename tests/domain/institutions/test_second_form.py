@@ -1,4 +1,4 @@
-"""Two forms of a day: lines that name different Pix differ, and others are counted, in the time of one look at each."""
+"""Two forms of a day: lines with names are compared by them, others are counted, in linear time."""
 
 import time
 from datetime import UTC, date, datetime
@@ -33,7 +33,7 @@ def told(item_id: str, **changes: Any) -> RecordedItem:
         ([a_line("A"), a_line("B")], [told("X")], ["X", None], []),
         ([a_line("A", end_to_end_id="E1")], [told("X", end_to_end_id="E2")], [None], ["X"]),
         ([a_line("A", end_to_end_id="E1")], [told("X"), told("Y", end_to_end_id="E1")], ["Y"], ["X"]),
-        # What has no name is first what no name of the other form can be.
+        # First a number that cannot be a name in the other form.
         ([a_line("A"), a_line("B", end_to_end_id="E1")], [told("X"), told("Y", end_to_end_id="E2")], ["Y", "X"], []),
         ([a_line("A", amount_cents=1)], [told("X")], [None], ["X"]),
     ],

@@ -1,7 +1,7 @@
 """Random months of nine kinds of banks, alone and mixed: whatever files come, the books follow the bank.
 
-``support/true_months.py`` says what is drawn and what must hold. A check that a kind of bank still breaks is an entry of
-``MISSING``; its test fails once the check holds, so that the entry goes.
+For the generator and the checks see ``support/true_months.py``. A check that fails for a kind of bank is an entry of
+``MISSING``; its test fails once the check holds, so that the entry is removed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_months(name: str, months_count: int, checks: Sequence[Check]) -> None:
 @pytest.mark.parametrize("form", ["ofx", "camt.053"])
 @given(data=st.data())
 def test_the_files_are_what_their_format_says(data: st.DataObject, form: Form) -> None:
-    """By readers that we did not write: the bank's lines, in their order."""
+    """By independent readers: the bank's lines, in order."""
     kind = data.draw(kinds())
     # OFX requires a closing balance, which some banks leave out.
     bank = structs.replace(kind.bank, tells_closing="of_span")

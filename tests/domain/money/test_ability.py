@@ -1,4 +1,4 @@
-"""What a rail cannot do is refused in the contract's words, and only where the rail would have to do it."""
+"""A missing ability of a rail is refused as documented, and only for requests that need it."""
 
 import pytest
 

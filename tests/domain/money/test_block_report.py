@@ -1,4 +1,4 @@
-"""The kinds of block stand in one table, and each place that names them has them all."""
+"""The kinds of block are in one table, and each place that uses them has them all."""
 
 import re
 from pathlib import Path

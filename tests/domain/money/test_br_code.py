@@ -1,4 +1,4 @@
-"""The codec against published codes, against codes that break one rule each, and against chance."""
+"""QR codes: published ones, codes that break one rule each, and random ones."""
 
 import doctest
 import json
@@ -18,7 +18,7 @@ VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "vectors
 VALID = [row for row in VECTORS if row["kind"] != "invalid"]
 INVALID = [row for row in VECTORS if row["kind"] == "invalid"]
 
-ARABIC_ZERO = "\N{ARABIC-INDIC DIGIT ZERO}"  # a digit for str.isdigit and int, and none for a code
+ARABIC_ZERO = "\N{ARABIC-INDIC DIGIT ZERO}"  # a digit for str.isdigit and int, but not in a code
 LETTERS = string.ascii_letters + string.digits
 TOKENS = st.text(LETTERS, min_size=1, max_size=40)
 LOCATIONS = st.builds(lambda host, port, path: f"{host}{port}/{path}", TOKENS, st.sampled_from(["", ":8080"]), TOKENS)

@@ -69,7 +69,7 @@ def test_no_state_is_left_by_a_way_that_is_not_drawn() -> None:
 
 
 class Course:
-    """What may happen to a charge, and what is expected of it, told in other words."""
+    """The transitions of a charge and their results, written independently."""
 
     STEPS: Final = ("pay", "pay less", "hold", "free", "expire", "revise", "revive", "remove", "return", "wait")
 

@@ -46,7 +46,7 @@ TAKEN, EXPIRED = dict(institution_id=3, held_by=9), dict(institution_id=3, statu
 REMOVED = dict(institution_id=3, status="REMOVED_BY_RECEIVER")
 DUE_ON = dict(institution_id=3, due_on=date(2026, 7, 2))
 
-# Road, charge, what the payment says otherwise; whether the charge is its own, with which code it is refused, how it differs.
+# Road, charge, changes of the payment; whether the charge is its own, the code of its refusal, the differences.
 DECISIONS: list[
     tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any], tuple[bool, str | None, tuple[str, ...]]]
 ] = [

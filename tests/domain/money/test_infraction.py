@@ -1,4 +1,4 @@
-"""What is taken of an answer to an infraction."""
+"""How much an institution may take after an answer to an infraction."""
 
 import pytest
 

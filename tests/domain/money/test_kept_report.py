@@ -1,4 +1,4 @@
-"""A report that comes again is the one that is kept, whichever version of the program has kept it."""
+"""A repeated report equals the kept one, even if another version of the program has kept it."""
 
 import hashlib
 import json

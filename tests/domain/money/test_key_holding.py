@@ -1,4 +1,4 @@
-"""A payment belongs to the holder who had its key when it settled, however late a list tells of it."""
+"""A payment belongs to the holder who had its key when it settled, even if a list has it late."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ def held(member_id: int | None, given_d: int, removed_d: int | None = None) -> K
     [
         ([], 5, (None, False)),
         ([held(1, 0)], 5, (1, False)),
-        # Before it was registered here, and nobody else had it.
+        # Before it was registered here, nobody else had it.
         ([held(1, 8)], 5, (1, False)),
         ([held(1, 0, 9)], 5, (1, False)),
         ([held(1, 0, 9)], 9, (1, False)),
@@ -32,7 +32,7 @@ def held(member_id: int | None, given_d: int, removed_d: int | None = None) -> K
         # The same holder again.
         ([held(1, 0, 4), held(1, 8)], 5, (1, False)),
         ([held(2, 0, 1), held(1, 2, 4), held(1, 8)], 5, (None, True)),
-        # Of a holder on another account nothing can be on this one.
+        # A holder on another account cannot have been paid on this one.
         ([held(None, 0, 9)], 5, (None, False)),
         ([held(None, 0, 4), held(2, 9)], 5, (None, True)),
     ],

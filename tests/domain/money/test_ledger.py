@@ -1,4 +1,4 @@
-"""Double entry by its rules alone."""
+"""Double entry by its own rules."""
 
 import subprocess
 import sys
@@ -117,7 +117,7 @@ def test_whatever_moves_the_sums_are_those_of_the_postings(moves: list[tuple[Acc
 
 
 def test_money_is_guarded_without_assertions_too() -> None:
-    """What ``python -O`` leaves out guards nothing."""
+    """The checks also hold under ``python -O``."""
     program = """
 from datetime import UTC, datetime
 from pixconnect.domain.frame import errors

@@ -1,4 +1,4 @@
-"""Limits and the civil time in which they count."""
+"""Limits, and the local time in which they count."""
 
 from datetime import UTC, datetime, timedelta
 

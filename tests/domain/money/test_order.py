@@ -1,4 +1,4 @@
-"""How an order ends, and what becomes of its transfer or refund."""
+"""How an order ends, and the effect on its transfer or refund."""
 
 from datetime import timedelta
 

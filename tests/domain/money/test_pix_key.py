@@ -1,4 +1,4 @@
-"""Pix keys: one spelling each, by the published vectors and by the traps of other scripts."""
+"""Pix keys have one spelling each: published vectors, and confusing characters of other scripts."""
 
 import gc
 import json
@@ -26,7 +26,7 @@ def is_refused(text: str, key_type: KeyType | None) -> None:
 
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_published_key_is_in_its_one_spelling_or_is_not(row: dict[str, Any]) -> None:
-    """The rows judge the strict form; what only needs lower case is accepted here, in lower case."""
+    """The rows have the strict form; here upper-case letters are accepted and lowered."""
     try:
         key = holder.parse_pix_key(row["value"], row["type"]).key
     except errors.InvalidPixKey:
@@ -142,7 +142,7 @@ def test_what_is_too_long_for_a_key_is_refused_whatever_its_marks_and_not_rememb
     try:
         for number in range(50):
             is_refused("+" + " " * 60_000 + f"55619888877{number:02}", None)
-        gc.collect()  # what the refusals themselves held
+        gc.collect()  # the secrets in the refused values
         kept_octets, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -12,7 +12,7 @@ from support.records import AT, LINES, make_line, make_refund_line, make_stateme
 def test_an_empty_statement_has_no_lines_although_numbers_go_on() -> None:
     assert make_statement([]).extent.lines_count == 0
     assert make_statement(LINES).extent.lines_count == 3
-    # A reversed span ends long before it begins.
+    # A reversed period ends long before it begins.
     assert msgspec.structs.replace(make_statement([]).extent, last_number=0).lines_count == 0
 
 
@@ -33,7 +33,7 @@ def test_a_line_whose_other_side_has_no_name_says_what_it_is() -> None:
     nobody = msgspec.structs.replace(make_line().counterparty, name="")
     assert make_line(counterparty=nobody, direction="OUT").describe("en") == "Pix sent"
     assert make_refund_line(counterparty=nobody, description=None).describe("pt") == "Devolução enviada"
-    # A refund without a word of its author's gets ours.
+    # A refund without a description gets ours.
     assert make_refund_line(description="").describe("en") == "Refund sent to Joana Prado"
 
 

@@ -1,4 +1,4 @@
-"""The chain's digests, against vectors that ``sha256sum`` alone has made, and files of heads."""
+"""The digests of the chain, compared with vectors by ``sha256sum``, and files of heads."""
 
 import json
 from datetime import UTC, datetime

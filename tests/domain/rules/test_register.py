@@ -1,4 +1,4 @@
-"""The register of rules: which row counts at an instant, and which rows it refuses."""
+"""The register of rules: which row counts at an instant, and which rows are refused."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -77,7 +77,7 @@ def test_each_row_has_a_source_and_says_what_it_is() -> None:
     rows = [rule for rows in ARRANGEMENT.rows.values() for rule in rows]
     assert [rule.name for rule in rows if not (rule.source and rule.says)] == []
     assert [rule.name for rule in rows if rule.since < date(2020, 11, 16) and rule.since != date.min] == []
-    # What only one source says is never enforced.
+    # A rule with one source only is never enforced.
     assert [
         rule.name for rule in rows if rule.binds == RuleParty.HOLDER and rule.standing == RuleSource.ONE_SOURCE
     ] == []

@@ -1,4 +1,4 @@
-"""Where webhooks may go: every address of the vectors, in every spelling, and every rule on URLs."""
+"""Allowed targets of webhooks: every address of the vectors in every spelling, and every rule on URLs."""
 
 import time
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -114,7 +114,7 @@ def test_whoever_may_listen_on_this_machine_is_told_how(url: str) -> None:
 
 
 def cost_s(url: str) -> float:
-    """Of this thread; the least of three."""
+    """CPU of this thread; the least of three."""
     costs_s: list[float] = []
     for _ in range(3):
         began_s = time.thread_time()
@@ -130,7 +130,7 @@ def cost_s(url: str) -> float:
     ids=["each is 18", "each is 18, of a usual length", "none is a label", "many labels"],
 )
 def test_a_host_of_characters_that_are_dear_to_encode_costs_little_more_than_a_usual_one(host: str) -> None:
-    # Which is read, and refused for its last label.
+    # It is read, and refused for its last label.
     usual = ("\u00e9" * 20 + ".") * 11 + "-a"
     assert cost_s(f"https://{host}/") <= 3 * cost_s(f"https://{usual}/")
 

@@ -1,4 +1,4 @@
-"""The rules of webhooks: schedule, Retry-After, what an attempt means for its delivery and its endpoint."""
+"""Rules of webhooks: schedule, Retry-After, the effect of an attempt on its delivery and its endpoint."""
 
 import base64
 import email.utils
@@ -24,7 +24,7 @@ WAITS_S = [5, 30, 120, 300, 900, 1800, 3600, 7200, 14400, 28800, 28800, 43200, 4
 
 
 def make_endpoint(**changes: Any) -> Endpoint:
-    """Active."""
+    """An active endpoint."""
     fields: dict[str, Any] = {
         "id": 1, "holder_id": 1, "url": "https://shop.example/", "event_types": ("qrcode.pending",),
         "status": "active", "status_reason": None, "secret_sealed": b"", "previous_secret_sealed": None,
@@ -34,7 +34,7 @@ def make_endpoint(**changes: Any) -> Endpoint:
 
 
 def make_exchange(status_code: int | None = 200, **changes: Any) -> WebhookExchange:
-    """A good answer."""
+    """A successful answer."""
     fields: dict[str, Any] = {
         "status_code": status_code,
         "retry_after": None,

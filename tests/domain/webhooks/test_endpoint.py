@@ -1,4 +1,4 @@
-"""What an endpoint is when it is opened, and what becomes of it when its owner changes it."""
+"""An endpoint when it is created, and after changes by its owner."""
 
 from datetime import UTC, datetime, timedelta
 

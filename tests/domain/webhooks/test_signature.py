@@ -1,4 +1,4 @@
-"""Signatures, against fixed vectors and against code that we did not write."""
+"""Signatures, compared with fixed vectors and independent code."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ PLAIN = "a secret of its owner's own choosing, 100% plain ✓"
 
 
 def headers_of(secrets: list[str]) -> dict[str, str]:
-    """Signed now: a signature is good for five minutes, and a run of all tests may take longer."""
+    """Signed now: a signature is valid for five minutes, and a run of all tests may take longer."""
     return dict(request_headers(secrets, "evt_42", BODY, jws="a..b", attempt_number=3, real_now=datetime.now(UTC)))
 
 
@@ -48,7 +48,7 @@ def test_for_a_day_both_secrets_verify() -> None:
 
 
 def test_the_standard_signature_is_the_documented_one() -> None:
-    """As openssl makes it, too: ``openssl dgst -sha256 -hmac ... -binary | base64``."""
+    """Compared with openssl: ``openssl dgst -sha256 -hmac ... -binary | base64``."""
     signature = standard_signature(["0123456789abcdef"], "evt_1", 1_700_000_000, b'{"id":1}')
     assert signature == "v1,ABOoKFHCYLcoaUpdpszCCMDi6m27EcTquizDJb/NgzI="
 

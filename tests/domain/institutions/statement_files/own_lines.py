@@ -1,4 +1,4 @@
-"""Whatever lines a statement of ours may have."""
+"""Any lines of our own statements, for property tests."""
 
 from datetime import UTC, datetime
 

@@ -1,7 +1,7 @@
-"""OFX as banks in Brazil write it, a quirk a file, read by us and by ofxtools, which we did not write.
+"""OFX in the forms of Brazilian banks, a quirk a file, read by us and by ofxtools.
 
-The files in ``tests/vectors/ofx`` are of our own making; ``quirks.json`` says of each what it is, what we read of it, and
-whether the second reader has the same lines.
+The files in ``tests/vectors/ofx`` are made by us. ``quirks.json`` describes each with its expected lines, and whether
+the second reader agrees.
 """
 
 import io
@@ -24,7 +24,7 @@ QUIRKS: list[dict[str, Any]] = json.loads((FOLDER / "quirks.json").read_text())
 
 
 def read_as_second(content: bytes) -> list[list[object]]:
-    """The lines of money that ofxtools finds, by id; what it warns of it has not read."""
+    """The lines that ofxtools finds, by id; it skips lines that it warns about."""
     tree = OFXTree()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -68,7 +68,7 @@ def test_it_is_read_to_the_cent_or_refused_by_its_rule(quirk: dict[str, Any]) ->
 def test_a_second_reader_has_the_same_lines_or_cannot_read_it(quirk: dict[str, Any]) -> None:
     content = (FOLDER / quirk["file"]).read_bytes()
     if quirk["second_reader"] == "cannot read it":
-        # It has an error of its own for each.
+        # Each fault has an error of its own.
         with pytest.raises(Exception):  # noqa: B017
             read_as_second(content)
         return

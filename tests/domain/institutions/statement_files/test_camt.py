@@ -1,4 +1,4 @@
-"""camt.053 as a bank writes it, our own read back, and what hostile XML comes to."""
+"""camt.053 as a bank writes it, our own read back, and hostile XML."""
 
 import contextlib
 from datetime import date
@@ -144,7 +144,7 @@ def test_entries_without_the_banks_reference_are_told_apart_by_their_contents() 
     other = without("<AcctSvcrRef>NONREF</AcctSvcrRef>", "2.00", "2026-11-02")
     (alone,) = read_camt(make_camt(first)).items
     found = read_camt(make_camt(other, again, first))
-    # Two equal entries of one file are two; the first of them is the one that an earlier file had.
+    # Two equal entries of one file are two; the first is the one of an earlier file.
     assert [item.signed_cents for item in found.items] == [-200, -100, -100]
     assert found.items[1] == alone != found.items[2]
 

@@ -1,4 +1,4 @@
-"""CNAB 240 as the layout has it, the slips of banks, and what its counts and sums refuse."""
+"""CNAB 240 by the layout, common mistakes of banks, and files refused by counts and sums."""
 
 import contextlib
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_a_file_tells_its_account_its_days_and_both_balances() -> None:
         "cnab240",
         StatementAccount(bank="341", branch="00001", number="12345-6", type="checking"),
     )
-    # The balance before the lot is told for a day of which it has no line: the span begins on the next one.
+    # The balance before the lot is of a day without lines: the period begins on the next day.
     assert (found.first_on, found.last_on) == (LAST, LAST)
     assert found.opening == StatedBalance(cents=10_000, on=FIRST)
     assert found.closing == StatedBalance(cents=10_900, on=LAST)
@@ -119,7 +119,7 @@ def test_what_banks_leave_out_is_noted() -> None:
     assert (found.opening, found.closing, len(found.items)) == (None, None, 1)
     assert found.notes[1] == "line 4: the balance after the lot is a partial one (column 170), and is not read"
     for day in (b"31062026", b"01010001", b"99999999"):
-        # The day of the balance before the lot is the header's last one.
+        # The balance before the lot is of the day before the header's period.
         records = make_cnab(CnabLot(lines=[FEE])).split(b"\r\n")
         records[1] = records[1][:142] + day + records[1][150:]
         found = read_cnab(b"\r\n".join(records))
@@ -127,7 +127,7 @@ def test_what_banks_leave_out_is_noted() -> None:
         assert found.notes[0].startswith("line 2: the day of the balance before the lot (columns 143 to 150): ")
     found = read_cnab(make_cnab(CnabLot(lines=[FEE], closing_cents=9_900)))
     assert found.notes == ("line 4: the balance after the lot is 50 cents above the sum of its lines",)
-    # A line of no money may lack everything; of another one the accounting day counts where the day is missing.
+    # A line without an amount may lack everything else; otherwise the accounting day replaces a missing day.
     nothing = CnabLine(amount_cents=0, category="   ")
     dated = replace(FEE, accounting_day=FIRST)
     text = make_cnab(CnabLot(lines=[nothing, dated])).replace(b"N0111202602112026", b"N0111202600000000")
@@ -147,7 +147,7 @@ def test_ends_of_lines_and_blanks_at_them_are_forgiven(line_end: str, codec: str
 
 @pytest.mark.parametrize("letters", ["Ã©", "Ã©" * 8, "â\x82¬"])
 def test_letters_that_would_be_utf_8_together_move_no_column(letters: str) -> None:
-    # A payer may write them where the bank has no other letter beyond ASCII.
+    # A payer may write them even if the bank has no other letter beyond ASCII.
     item = read_one(CnabLine(complement_kind="02", complement=letters))
     assert (item.signed_cents, item.day, item.text[:11]) == (1050, LAST, "TED RECEBID")
 

@@ -1,4 +1,4 @@
-"""Efi's conciliation file: each kind of record by the layout, and each fault by its line."""
+"""Efi's conciliation file: each kind of record by the layout, and each fault with its line number."""
 
 import contextlib
 from datetime import UTC, date, datetime
@@ -19,7 +19,7 @@ E2E = "E0000000020211108181557703828021"
 RTR = "D00000000202111081815577038280211"[:32]
 AT = "2026-11-02T20:15:00.358Z"
 TEXT = "cGFnYW1lbnRvIGNodXJyYXNjbw=="
-# As the layout's own examples are, each after its kind.
+# As in the layout's own examples, each after its kind.
 RECORDS = {
     "PR": (f"PR;1;{E2E};0000100020030000;9.00;12345678908;{TEXT};W10=;{AT}", 900, (E2E,)),
     "PEC": (f"PEC;2;{E2E};send1;9.00;12345678908;{TEXT};API;{AT}", -900, (E2E,)),
@@ -62,7 +62,7 @@ def test_all_of_a_day_with_its_balances() -> None:
     received = found.items[0]
     assert (received.text, received.tax_id, received.txid) == ("pagamento churrasco", "12345678908", "0000100020030000")
     assert found.items[2].counterparty == "João"
-    # A text that cannot be read moves no money.
+    # An unreadable text moves no money.
     found = read_efi_file(make_efi_file(RECORDS["PR"][0].replace(TEXT, "é?"), RECORDS["PR"][0].replace(TEXT, "4+k=")))
     assert [item.text for item in found.items] == ["é?", "ãé"]
     assert found.notes == ("line 2: a text is not in base64, and is read as it stands",)

@@ -1,4 +1,4 @@
-"""OFX as banks write it, and the faults that none may pass over."""
+"""OFX as banks write it, and the faults that must not be ignored."""
 
 import contextlib
 from datetime import date, datetime, timedelta
@@ -251,7 +251,7 @@ def test_slips_that_were_always_forgiven_are() -> None:
 
 
 def test_lines_outside_the_days_that_a_file_covers_are_noted() -> None:
-    # DTSTART and DTEND are often the day of the export alone.
+    # DTSTART and DTEND are often the day of the export only.
     lines = make_ofx_line(at="20260701"), make_ofx_line(item_id="N2", at="20260702")
     found = read_ofx(make_ofx(*lines, first="20260705", last="20260705"))
     assert (found.first_on, found.last_on, len(found.items)) == (date(2026, 7, 5), date(2026, 7, 5), 2)
@@ -262,7 +262,7 @@ def test_lines_outside_the_days_that_a_file_covers_are_noted() -> None:
 
 @pytest.mark.long
 def test_a_file_of_many_mebibytes_is_read_in_its_own_time() -> None:
-    # Each step of it looks at a part of the file once: twice the file takes twice as long, and not four times.
+    # Each step reads a part of the file once: twice the file takes twice the time, not four times.
     found = read_ofx(make_ofx(*(make_ofx_line(item_id=f"N{number}") for number in range(20_000))))
     assert len(found.items) == 20_000
     with pytest.raises(InvalidStatement, match="32 MiB"):

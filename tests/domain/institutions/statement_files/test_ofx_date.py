@@ -1,4 +1,4 @@
-"""Dates as banks write them into OFX: the day in Sao Paulo, none, or an error where it could be two."""
+"""Dates in OFX of banks: the day in Sao Paulo, no date, or an error if it is ambiguous."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -34,7 +34,7 @@ BRT = timezone(timedelta(hours=-3))
         ("2026-11-02", date(2026, 11, 2), None),
         ("02/11/2026", date(2026, 11, 2), None),
         ("02/11/2026 10:11:12", date(2026, 11, 2), None),
-        # Of a time or a zone that cannot be read, the day is plain.
+        # Even with an unreadable time or zone, the day is certain.
         ("2026110215034[-3:GMT]", date(2026, 11, 2), None),
         ("20261102250000", date(2026, 11, 2), None),
         ("20261102120000[-30:X]", date(2026, 11, 2), None),

@@ -1,4 +1,4 @@
-"""What is a tag of an OFX file, and what is a payer's text."""
+"""What is a tag of an OFX file, and what is the text of a payer."""
 
 from datetime import date
 
@@ -44,7 +44,7 @@ def test_markup_in_a_text_does_not_end_it(written: str, text: str) -> None:
 
 
 def write_lines(lines: dict[str, str], *, one_each: bool, closed: str) -> bytes:
-    """A file of credits of 1.00, by their ids, whose fields stand in lines of their own or one line of money in each."""
+    """A file of credits of 1.00 by their ids, with a line for each field or for each credit."""
     parts = list[str]()
     for item_id, memo in lines.items():
         fields = [
@@ -107,13 +107,13 @@ def test_where_no_line_ends_a_text_the_balances_must_agree() -> None:
     assert found.notes[0].startswith(
         "line 15: BANKTRANLIST: a line of money begins no line of the file, so a payer's text"
     )
-    # A field that comes twice is a text even there.
+    # A second field of the same name is text even there.
     again = write_lines({"A": "PIX", "B": "PIX <TRNAMT>5", "C": "PIX"}, one_each=True, closed="none")
     flat = again.replace(b"\n<STMTTRN>", b"<STMTTRN>")
     assert read_ofx(flat).items[1].text == "PIX <TRNAMT>5"
-    # XML is escaped, unless something shows that it is not.
+    # XML is escaped, unless the file shows otherwise.
     assert read_ofx(flat.replace(OFX_HEADER.encode(), XML_HEADER.encode())).notes == ()
-    # Where there is no line, none can be taken for one.
+    # Without line breaks, nothing can be taken for a line.
     assert read_ofx(make_ofx(opening="1.00", closing="2.00")).notes == ()
 
 

@@ -1,4 +1,4 @@
-"""Which account a file is of."""
+"""The account that a file belongs to."""
 
 from datetime import date
 
@@ -105,7 +105,7 @@ def test_a_file_without_one_statement_of_the_account_is_refused(statements: list
         ("TED RECEBIDA", "wire"),
         ("TARIFA PIX", "fee"),
         ("PIX DEVOLVIDO", "refund"),
-        # A payer writes behind the bank's words and the payer's name.
+        # A payer's text follows the bank's words and the payer's name.
         ("TRANSF RECEBIDA ANA SOUZA boleto 12", "other"),
         ("CREDITO ANA MARIA SOUZA ordem judicial", "other"),
         ("PIX RECEBIDO tarifa de julho", "pix"),

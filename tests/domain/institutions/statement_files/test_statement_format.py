@@ -1,4 +1,4 @@
-"""A file's form is known by its own words."""
+"""A file's format is recognised by its contents."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def test_each_form_is_known(content: bytes, name: str) -> None:
                 ("20261121080000[-3:BRT]", "2026-11-21T08:00-03:00"),
                 ("20261121080000", "2026-11-21T08:00-03:00"),
                 ("20261121013000[0:GMT]", "2026-11-20T22:30-03:00"),
-                # A day says nothing of the hour, and midnight is how programs write one.
+                # A date has no hour, and programs write midnight for it.
                 ("20261121", None), ("20261121000000[0:GMT]", None), ("20261121000000", None), ("0", None), ("010726", None),
             ]
         ],
@@ -61,7 +61,7 @@ READ_AT = at_hour(date(2026, 11, 25), 9)
     ("made", "closing_on", "as_of", "booked_until"),
     [
         ("20261103080000", date(2026, 11, 20), at_hour(date(2026, 11, 3), 8), date(2026, 11, 3)),
-        # After its reading or before its first day: the clock is wrong.
+        # After its import or before its first day: the clock is wrong.
         ("20261126080000", date(2026, 11, 20), READ_AT, date(2026, 11, 25)),
         ("20261020080000", date(2026, 11, 20), READ_AT, date(2026, 11, 25)),
         ("20261103", date(2026, 11, 20), READ_AT, date(2026, 11, 20)),
@@ -125,7 +125,7 @@ def test_a_hostile_file_is_refused_by_its_place_in_bounded_time(make: Callable[[
     with pytest.raises(InvalidStatement) as caught:
         read_statement_file(content)
     assert rule in str(caught.value)
-    # Some 10 s on the slowest machine that we try; a reader that looks at a part twice takes hours.
+    # About 10 s on the slowest tested machine; a reader that reads a part twice takes hours.
     assert time.process_time() - begun_s < 60
 
 

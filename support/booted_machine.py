@@ -17,7 +17,8 @@ from typing import Final
 
 import pytest
 
-from support.installation import ROOT, descendants, wait_until
+from support.installation import ROOT, descendants
+from support.waiting import wait_until
 
 PROGRAM: Final = "/opt/pixconnect/.venv/bin/pixconnect"
 _NEEDED: Final = ("mmdebstrap", "systemd-nspawn", "nsenter")

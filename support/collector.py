@@ -1,9 +1,8 @@
 """A collector of traces, which receives spans by OTLP over HTTP and keeps them."""
 
 import gzip
-import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from support.listener import Answer, LoopbackServer
 from support.waiting import wait_until
 
 
@@ -31,37 +31,22 @@ class CollectedSpan(Struct, frozen=True, kw_only=True):
     has_failed: bool
 
 
-class Collector:
+class Collector(LoopbackServer):
     """Listens on loopback inside its block."""
 
     def __init__(self, status: int = 200) -> None:
         self.spans: list[CollectedSpan] = []
-        spans = self.spans
+        self._status = status
+        super().__init__(self._take, "/v1/traces")
 
-        class Taking(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers["Content-Encoding"] == "gzip":
-                    body = gzip.decompress(body)
-                assert self.headers["Content-Type"] == "application/x-protobuf"
-                assert self.path == "/v1/traces"
-                spans.extend(_read(ExportTraceServiceRequest.FromString(body)))
-                answer = ExportTraceServiceResponse().SerializeToString()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Write no log."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1/traces"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def _take(self, request: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        if request.headers["Content-Encoding"] == "gzip":
+            body = gzip.decompress(body)
+        assert request.headers["Content-Type"] == "application/x-protobuf"
+        assert request.path == "/v1/traces"
+        self.spans.extend(_read(ExportTraceServiceRequest.FromString(body)))
+        answer = ExportTraceServiceResponse().SerializeToString()
+        return self._status, {"Content-Type": "application/x-protobuf"}, answer
 
     def __enter__(self) -> Self:
         return self
@@ -69,8 +54,7 @@ class Collector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.close()
 
     def list_of(self, trace_id: str, name: str = "") -> list[CollectedSpan]:
         """The received spans of a trace, in the order of their beginnings."""

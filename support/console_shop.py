@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from support.installation import wait_until
 from support.listener import open_hook
+from support.waiting import wait_until
 
 # 15 attempts take three days, or up to a fifth more; an endpoint that fails for five days is disabled.
 _GIVEN_UP_AFTER_S = 4 * 86_400

@@ -12,7 +12,8 @@ from typing import Final
 
 import pytest
 
-from support.installation import ROOT, wait_until
+from support.installation import ROOT
+from support.waiting import wait_until
 
 TEXT: Final = (ROOT / "deploy" / "nginx" / "pixconnect.conf").read_text(encoding="utf-8")
 NAMES: Final = ("pix.example", "console.example", "mtls.pix.example")

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
+Read = TypeVar("Read")
 PATIENCE_S: Final = 300.0
 """Seconds to wait for other processes on a busy machine. Only failures take that long."""
 
@@ -16,8 +17,15 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def wait_until(is_so: Callable[[], bool], what: str, *, every_s: float = 0.3) -> None:
+def wait_until(is_so: Callable[[], object], what: object = "it never came about", *, every_s: float = 0.1) -> None:
+    read_until(is_so, bool, what, every_s=every_s)
+
+
+def read_until(
+    read: Callable[[], Read], is_wanted: Callable[[Read], bool], what: object = "", *, every_s: float = 0.1
+) -> Read:
     deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, what
+    while not is_wanted(found := read()):
+        assert time.monotonic() < deadline_s, what or found
         time.sleep(every_s)
+    return found

@@ -40,7 +40,7 @@ from support.installation import Installation, run_verb
 from support.killed_process import ABILITIES_FILE_NAME, CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints, change_policy
 from support.listener import Listener
 from support.records import a_new_holder
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, wait_until
 
 ADVANCED_WHILE_WAITING_S = 15
 ADVANCED_WHILE_WAITING_MAX_S = 3600
@@ -264,10 +264,7 @@ class WholeInstallation:
                 where holder_id = {account.holder_id} and status = 'PROCESSING' and arrival.is_open and next_report is null
             )
         """
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not self._read(lambda connection: connection.fetchval(query)):
-            assert time.monotonic() < deadline_s, f"no payment is accepted: {self.see([account])}"
-            time.sleep(0.02)
+        wait_until(lambda: self._read(lambda connection: connection.fetchval(query)), "no payment is accepted")
 
     def kill(self, part: str) -> None:
         """Kill one process of a part, or ``database``, as kill -9 does; it is restarted."""
@@ -284,10 +281,7 @@ class WholeInstallation:
         for pid in before:
             with suppress(ProcessLookupError):  # it has ended meanwhile
                 os.kill(pid, signal.SIGKILL)
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not (now := self._pids(part)) or now & before:
-            assert time.monotonic() < deadline_s, f"{part} does not come back"
-            time.sleep(0.05)
+        wait_until(lambda: (now := self._pids(part)) and not now & before, f"{part} does not come back")
 
     def _pids(self, part: str) -> set[int]:
         with suppress(AssertionError):  # there is none just now

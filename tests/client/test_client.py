@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import islice
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from client.test_core import CHARGE
 from pixconnect_client import AsyncClient, ChargeEvent, Client, NoAnswer
+from support.listener import Answer, LoopbackServer
 
 EXPIRED = dict(
     id=7,
@@ -24,45 +24,26 @@ EXPIRED = dict(
 )
 
 
-class StubService:
+class StubService(LoopbackServer):
     """Gives prepared answers, and keeps the requests."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, bytes, dict[str, str]]] = []
         self.asked: list[tuple[str, str, str, bytes]] = []
         self.tokens_count = 0
-        service = self
+        super().__init__(self._take, keeps=False)
 
-        class Stub(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-                if self.path == "/auth/v1/iam/users/login":
-                    service.tokens_count += 1
-                    assert body == b"grant_type=client_credentials&client_id=me&client_secret=a%26b"
-                    issued = {"access_token": f"token-{service.tokens_count}", "expires_in": 300}
-                    self.answer(200, json.dumps({"data": issued}).encode(), {})
-                    return
-                service.asked.append((self.command, self.path, self.headers["Authorization"], body))
-                done = (200, json.dumps({"data": CHARGE}).encode(), {})
-                self.answer(*(service.answers.pop(0) if service.answers else done))
-
-            do_GET = do_POST  # noqa: N815  as it is called
-
-            def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
-                self.send_response(status)
-                for name, value in (
-                    {"Content-Type": "application/json", "Content-Length": str(len(content))} | headers
-                ).items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Write no log."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+    def _take(self, request: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        status, content, headers = 200, json.dumps({"data": CHARGE}).encode(), dict[str, str]()
+        if request.path == "/auth/v1/iam/users/login":
+            self.tokens_count += 1
+            assert body == b"grant_type=client_credentials&client_id=me&client_secret=a%26b"
+            content = json.dumps({"data": {"access_token": f"token-{self.tokens_count}", "expires_in": 300}}).encode()
+        else:
+            self.asked.append((request.command, request.path, request.headers["Authorization"], body))
+            if self.answers:
+                status, content, headers = self.answers.pop(0)
+        return status, {"Content-Type": "application/json", **headers}, content
 
     def lay_out(self, status: int, content: object, **headers: str) -> None:
         octets = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -73,10 +54,6 @@ class StubService:
         link = '<https://elsewhere.example/v1/connect/charge/list?page_size=1&after=AQID>; rel="next"'
         self.lay_out(200, {"data": [CHARGE], "pagination": {**pages, "has_next": True}}, Link=link)
         self.lay_out(200, {"data": [{**CHARGE, "id": 8}], "pagination": {**pages, "has_next": False}})
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from support import pages
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("pytest plugin")]
 
@@ -163,18 +163,14 @@ def test_the_example_has_twenty_lines() -> None:
 
 def test_a_run_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "test_hangs.py").write_text(TEST_THAT_HANGS, encoding="utf-8")
-    told, until_s = tmp_path / "told", time.monotonic() + TIMEOUT_S
+    told = tmp_path / "told"
     with start(tmp_path, "-n", "2") as run:
-        while not told.exists():
-            assert run.poll() is None, run.communicate()[0]
-            assert time.monotonic() < until_s
-            time.sleep(0.02)
+        wait_until(lambda: told.exists() or run.poll() is not None)
+        assert run.poll() is None, run.communicate()[0]
         assert is_kept(Path(told.read_text(encoding="utf-8")))
         run.send_signal(signal.SIGKILL)
     folder = Path(told.read_text(encoding="utf-8"))
-    while is_kept(folder):
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
+    wait_until(lambda: not is_kept(folder))
     assert not (folder / "service.json").exists()
     # The clock had been moved: the next run finds it right.
     (tmp_path / "test_hangs.py").write_text(TEST_OF_THE_CLOCK, encoding="utf-8")

@@ -20,10 +20,12 @@ from pixconnect_client.testing import service
 from pixconnect_client.testing.inbox import Inbox
 from pixconnect_client.testing.lock import hold_sandbox
 from pixconnect_client.testing.service import NoService, RunHold, find_service
+from support.waiting import wait_until
 
 # It behaves as the keeper expects of a service: it writes its address, reports that it is ready, and ends on request.
 SERVICE = """
 import json, os, pathlib, signal, sys, time
+from support.waiting import wait_until
 home = pathlib.Path(os.environ["PIXCONNECT_HOME"])
 home.mkdir(exist_ok=True)
 with (home.parent / "starts").open("a") as starts:
@@ -116,10 +118,7 @@ def test_a_service_that_does_not_start_is_tried_once_and_quoted_to_all(hold: Run
 def test_a_service_that_gives_up_is_not_found_any_more(hold: RunHold) -> None:
     find_service(hold.run, {})
     os.kill(int(starts(hold)[0].split()[0]), signal.SIGKILL)
-    until_s = time.monotonic() + 60
-    while (hold.run.path / "service.json").exists():
-        assert time.monotonic() < until_s
-        time.sleep(0.01)
+    wait_until(lambda: not (hold.run.path / "service.json").exists())
 
 
 def test_tests_share_the_sandbox_and_who_needs_it_alone_is_not_overtaken(hold: RunHold) -> None:

@@ -19,8 +19,9 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from support import postgres
 from support.browser import TIMEOUT_MS, open_browser
-from support.installation import Installation, run_verb, running, wait_until
+from support.installation import Installation, run_verb, running
 from support.service import Service, open_service
+from support.waiting import wait_until
 
 DESKTOP: Any = dict(width=1280, height=800)
 

@@ -14,8 +14,8 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from support.browser import needs_chromium
-from support.installation import wait_until
 from support.listener import open_hook
+from support.waiting import wait_until
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console acts")]
 

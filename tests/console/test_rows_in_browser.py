@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import needs_chromium
-from support.installation import wait_until
+from support.waiting import wait_until
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console rows")]
 

@@ -13,8 +13,9 @@ from urllib.request import urlopen
 import pytest
 
 from pixconnect_client import Client
-from support.installation import ROOT, wait_until
+from support.installation import ROOT
 from support.ports import reserved_port
+from support.waiting import wait_until
 
 # Together, so that the image is built once.
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("image")]

@@ -21,6 +21,7 @@ from support.cut_connections import open_wire
 from support.managed_server import HOST, open_name, url_of
 from support.postgres import Addresses
 from support.tls import Authority
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,21 +59,15 @@ class Reader:
             await self.leave.wait()
 
 
-async def until(inside: list[str], count: int) -> None:
-    async with asyncio.timeout(60):
-        while len(inside) < count:  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.01)
-
-
 async def test_a_connection_that_comes_free_is_the_next_holders(database: Addresses) -> None:
     inside: list[str] = []
     async with opened(database) as pool:
         greedy = [Reader(pool, "greedy", inside) for _ in range(8)]
-        await until(inside, 4)
+        await until(lambda: len(inside) >= 4)
         calm = Reader(pool, "calm", inside)
         await asyncio.sleep(0.05)
         greedy[0].leave.set()
-        await until(inside, 5)
+        await until(lambda: len(inside) >= 5)
         assert inside == ["greedy"] * 4 + ["calm"]
         for reader in (*greedy, calm):
             reader.leave.set()
@@ -109,7 +104,7 @@ async def test_what_everybody_waits_for_does_not_stand_in_the_line_of_who_asked_
     async with opened(database, connections_max=1) as pool:
         ids = IdBlocks(pool)
         readers = [Reader(pool, "greedy", inside) for _ in range(6)]
-        await until(inside, 1)
+        await until(lambda: len(inside) >= 1)
 
         async def take_id() -> int:
             current_party.set("greedy")

@@ -5,7 +5,6 @@ charge, is paid, reads what came, gives some of it back, and sets a webhook; wha
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,7 +22,7 @@ from support import toolchains
 from support.listener import Listener
 from support.pages import ROOT, read_blocks
 from support.tls_installation import TlsInstallation, running_with_tls
-from support.waiting import PATIENCE_S, wait_until
+from support.waiting import read_until, wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
@@ -111,11 +110,7 @@ def bank(installation: TlsInstallation, monkeypatch: pytest.MonkeyPatch) -> Bank
 
 def until_returned(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Read a refund until it is final."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while (refund := read())["status"] == "EM_PROCESSAMENTO":
-        assert time.monotonic() < deadline_s, refund
-        time.sleep(0.05)
-    return refund
+    return read_until(read, lambda refund: refund["status"] != "EM_PROCESSAMENTO")
 
 
 def build(bank: Bank, library: str) -> dict[str, Any]:

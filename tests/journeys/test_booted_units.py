@@ -14,9 +14,9 @@ import pytest
 
 from pixconnect_client import Client
 from support.booted_machine import PROGRAM, BootedMachine, booted, make_root, require_container
-from support.installation import wait_until
 from support.ports import reserved_port
 from support.production_guide import prepared_server
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 

@@ -5,10 +5,9 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect_client import Charge, Client, InvalidWebhook, Transfer, verify_webhook, verify_webhook_body
 from scripts.pages.events import IN_SANDBOX
-from support.installation import wait_until
+from support.listener import Answer, LoopbackServer
 from support.ports import reserved_pair
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, wait_until
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
@@ -77,44 +76,26 @@ class Webhook:
     create_timestamp: str
 
 
-class Believer:
+class Believer(LoopbackServer):
     """A receiver that takes what the client package believes, each event once, and remembers what it did not."""
 
     def __init__(self) -> None:
         self.told: list[Webhook] = []
         self.refused: list[str] = []
-        told, refused, turn = self.told, self.refused, threading.Lock()
+        self._turn = threading.Lock()
+        super().__init__(self._take, "/hook")
 
-        class Hook(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                status = 200
-                try:
-                    event = verify_webhook(body, dict(self.headers), SECRET)
-                    assert verify_webhook_body(body, dict(self.headers), SECRET) == event
-                    with turn:  # an answer may be lost on its way back, and the event then comes again
-                        if event.id not in [earlier.id for earlier in told]:
-                            told.append(Webhook(**json.loads(body)))
-                except InvalidWebhook as failure:
-                    refused.append(str(failure))
-                    status = 400
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def handle(self) -> None:
-                with suppress(ConnectionError):
-                    super().handle()
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def _take(self, request: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        try:
+            event = verify_webhook(body, dict(request.headers), SECRET)
+            assert verify_webhook_body(body, dict(request.headers), SECRET) == event
+        except InvalidWebhook as failure:
+            self.refused.append(str(failure))
+            return 400, {}, b""
+        with self._turn:  # an answer may be lost on its way back, and the event then comes again
+            if event.id not in [earlier.id for earlier in self.told]:
+                self.told.append(Webhook(**json.loads(body)))
+        return 200, {}, b""
 
     def wait_for(self, count: int) -> list[Webhook]:
         """Wait until this many were told, and a little longer for one too many."""
@@ -123,10 +104,6 @@ class Believer:
             time.sleep(0.02)
         time.sleep(0.1)
         return self.told
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class Story:

@@ -3,7 +3,6 @@
 import json
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +15,7 @@ from efipay.constants import Constants
 from support import toolchains
 from support.installation import PIXCONNECT, Installation, running
 from support.listener import open_hook
-from support.waiting import PATIENCE_S, wait_until
+from support.waiting import read_until, wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
@@ -69,10 +68,10 @@ def test_the_shown_lines_lead_to_a_face(service: Installation, hook: str, monkey
     for name, valor, outcome in (("a1", "10.00", "REALIZADO"), ("a2", "10.01", "NAO_REALIZADO")):
         taken = efi.pix_send(params={"idEnvio": name}, body={"valor": valor, **sent})
         assert taken.get("status") == "EM_PROCESSAMENTO", taken
-        deadline_s = time.monotonic() + PATIENCE_S
-        while (asked := efi.pix_send_detail_id(params={"idEnvio": name}))["status"] == "EM_PROCESSAMENTO":
-            assert time.monotonic() < deadline_s, asked
-            time.sleep(0.05)
+        asked = read_until(
+            lambda name=name: efi.pix_send_detail_id(params={"idEnvio": name}),
+            lambda found: found["status"] != "EM_PROCESSAMENTO",
+        )
         assert asked["status"] == outcome
     denied = efi.pix_send(params={"idEnvio": "a3"}, body={"valor": "20.01", **sent})
     assert denied["nome"] == "pagamento_negado"

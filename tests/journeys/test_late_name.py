@@ -1,7 +1,6 @@
 """A rail gives orders names of its own, early or late: callers see ours first, then the network's, and find them by both."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
@@ -11,7 +10,7 @@ import pytest
 
 from support.money_model import Asked, MoneyModel
 from support.renaming_rail import AFTER_THE_END, EARLY, WITH_THE_END, network_name
-from support.waiting import PATIENCE_S, wait_until
+from support.waiting import read_until, wait_until
 from support.whole_installation import Answer, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("late name")]
@@ -66,11 +65,7 @@ class Story:
 
     def read_named(self, path: str, field: str, name: str) -> dict[str, Any]:
         """What stands under a path, once it has this name."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        while (found := self.ask("GET", path).data)[field] != name:
-            assert time.monotonic() < deadline_s, found
-            time.sleep(0.05)
-        return found
+        return read_until(lambda: self.ask("GET", path).data, lambda found: found[field] == name)
 
     def settle(self) -> None:
         self.model.check_at_rest(self.service.settle([self.account]))

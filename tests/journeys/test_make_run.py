@@ -20,6 +20,7 @@ from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.postgres_placement import Placement
 from support import installation, postgres
 from support.installation import Installation, running
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
@@ -84,7 +85,7 @@ def _read_memory(pid: int) -> bytes:
     os.kill(pid, signal.SIGSTOP)
     try:
         stat = Path(f"/proc/{pid}/stat")
-        installation.wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
         ranges = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
         found = bytearray()
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
@@ -142,7 +143,7 @@ def test_it_stops_cleanly_and_finishes_what_is_under_way(home_folder: Path, stop
             one.process.communicate(timeout=STOP_TIMEOUT_S)
         assert one.process.returncode == 0
         # Whoever has closed what it says is about to end, and may not have yet.
-        installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
+        wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
         assert not (home_folder / "running.json").exists()
 
 
@@ -200,7 +201,7 @@ def test_whatever_is_killed_is_started_again(home_folder: Path) -> None:
             assert one.children(part) != [before]
         os.kill(one.database_pid, signal.SIGKILL)
         one.wait_for("PostgreSQL is back")
-        installation.wait_until(lambda: one.health() == "healthy")
+        wait_until(lambda: one.health() == "healthy")
 
 
 def test_nothing_survives_a_killed_supervisor_and_it_runs_again_at_once(home_folder: Path) -> None:
@@ -211,7 +212,7 @@ def test_nothing_survives_a_killed_supervisor_and_it_runs_again_at_once(home_fol
         one.kill()
         with running(home_folder) as again:
             assert again.is_healthy()
-        installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
+        wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
@@ -221,4 +222,4 @@ def test_make_run_ends_with_make_however_that_ended(home_folder: Path) -> None:
         below = installation.descendants(one.process.pid)
         assert one.is_healthy()
         one.process.kill()
-        installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
+        wait_until(lambda: not any(installation.is_alive(pid) for pid in below))

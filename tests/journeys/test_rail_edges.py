@@ -16,8 +16,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from support.installation import PIXCONNECT, ROOT, environment, run_verb, wait_until
+from support.installation import PIXCONNECT, ROOT, environment, run_verb
 from support.money_model import Asked, MoneyModel
+from support.waiting import wait_until
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("rail edges")]

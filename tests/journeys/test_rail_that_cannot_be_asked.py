@@ -8,8 +8,8 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from support.installation import wait_until
 from support.story import AMOUNT_CENTS, FUNDS_CENTS, Story
+from support.waiting import wait_until
 from support.whole_installation import WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("rail that cannot be asked")]

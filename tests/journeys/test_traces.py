@@ -1,9 +1,8 @@
 """One trace leads from a caller's request over its order and the rail to each delivery, whoever is killed on the way."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from secrets import token_hex
 
@@ -14,6 +13,7 @@ from journeys.test_money_in import LIVE, Both, Caller, run
 from journeys.test_refunds_there import open_account, receive
 from support.collector import CollectedSpan, Collector
 from support.installation import Installation, running
+from support.listener import Answer, LoopbackServer
 from support.ports import reserved_port
 from support.waiting import wait_until
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
@@ -28,29 +28,15 @@ FACTS = {
 }  # fmt: skip
 
 
-class Receiver:
+class Receiver(LoopbackServer):
     def __init__(self) -> None:
         self.traceparents: list[str | None] = []
         self.takes = False
-        traceparents = self.traceparents
+        super().__init__(self._take, "/hook", keeps=False)
 
-        def status() -> int:
-            return 200 if self.takes else 500
-
-        class Hook(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                traceparents.append(self.headers["traceparent"])
-                self.send_response(status())
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def _take(self, request: BaseHTTPRequestHandler, _: bytes) -> Answer:
+        self.traceparents.append(request.headers["traceparent"])
+        return 200 if self.takes else 500, {}, b""
 
 
 @contextmanager
@@ -59,8 +45,7 @@ def receiving() -> Iterator[Receiver]:
     try:
         yield receiver
     finally:
-        receiver.server.shutdown()
-        receiver.server.server_close()
+        receiver.close()
 
 
 def transfer(service: WholeInstallation, account: Account, external_id: str, **headers: str) -> None:

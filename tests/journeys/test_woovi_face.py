@@ -8,10 +8,8 @@ import base64
 import json
 import ssl
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,12 @@ from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from msgspec import Struct
 
 from support import toolchains
 from support.installation import PIXCONNECT, Installation, running
+from support.listener import Answer, LoopbackServer
 from support.pages import ROOT
-from support.waiting import PATIENCE_S
+from support.waiting import read_until, wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
@@ -51,16 +49,20 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         yield one
 
 
-class Told(Struct):
-    url: str
-    requests: list[tuple[dict[str, str], bytes]]
+class Told(LoopbackServer):
+    def __init__(self) -> None:
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        super().__init__(self._take, "/", keeps=False)
+
+    def _take(self, request: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        self.requests.append(({name.lower(): value for name, value in request.headers.items()}, body))
+        return 200, {}, b""
 
     def wait_for(self, event: str, count: int = 1) -> list[dict[str, Any]]:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while len(found := [body for body in self.bodies() if body["event"] == event and "evento" not in body]) < count:
-            assert time.monotonic() < deadline_s, self.bodies()
-            time.sleep(0.05)
-        return found
+        return read_until(
+            lambda: [body for body in self.bodies() if body["event"] == event and "evento" not in body],
+            lambda found: len(found) >= count,
+        )
 
     def bodies(self) -> list[dict[str, Any]]:
         return [json.loads(body) for _, body in self.requests]
@@ -68,26 +70,9 @@ class Told(Struct):
 
 @pytest.fixture
 def told() -> Iterator[Told]:
-    requests: list[tuple[dict[str, str], bytes]] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            requests.append((headers, self.rfile.read(int(headers["content-length"]))))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield Told(f"http://127.0.0.1:{server.server_port}/", requests)
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    receiver = Told()
+    yield receiver
+    receiver.close()
 
 
 class Program:
@@ -177,9 +162,7 @@ def test_the_library_charges_is_paid_refunds_sends_is_told_and_reads(program: Pr
     assert set(absent["refusal"]) == {"error"}
     (moved,) = told.wait_for("OPENPIX:MOVEMENT_CONFIRMED")
     assert (moved["payment"]["correlationID"], moved["transaction"]["value"]) == ("p1", 1234)
-    deadline_s = time.monotonic() + PATIENCE_S
-    while program.do("refund", "get", {"id": "r1"})["pixTransactionRefund"]["status"] != "REFUNDED":
-        assert time.monotonic() < deadline_s
+    wait_until(lambda: program.do("refund", "get", {"id": "r1"})["pixTransactionRefund"]["status"] == "REFUNDED")
     listed, sent, accounts, charges, refunds = [
         said["answer"]
         for said in program.call(

@@ -11,7 +11,8 @@ import pytest
 
 from pixconnect.http import listening
 from pixconnect.local.child_process import ChildFailedError, ChildProcess
-from support import installation
+from support.installation import is_alive
+from support.waiting import wait_until
 
 PREAMBLE = """
 import os, signal, sys, time
@@ -163,4 +164,4 @@ async def test_no_child_outlives_a_killed_parent(trick: str) -> None:
         parent.kill()
         parent.communicate()
     # By itself it would live for 600 s.
-    installation.wait_until(lambda: not installation.is_alive(child_pid), timeout_s=120)
+    wait_until(lambda: not is_alive(child_pid))

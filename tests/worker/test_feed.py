@@ -1,7 +1,7 @@
 """The sequencer gives positions when it is woken, as long as its worker has the slot; then another takes over."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -22,6 +22,7 @@ from pixconnect.worker.leases import SlotLeases
 from support.feed import write_events
 from support.postgres import Addresses
 from support.service import Service, open_service
+from support.waiting import until
 
 CALLER = Caller(client_id="test", holder_id=7, scopes=frozenset())
 
@@ -60,12 +61,6 @@ async def running(service: Service, **often_s: float) -> AsyncIterator[Worker]:
         yield worker
     finally:
         await worker.kill()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.01)
 
 
 async def until_read(service: Service, event_ids: list[int]) -> None:

@@ -28,12 +28,7 @@ REFUSED_AND_DONE: Final = institutions.UnknownOutcome(reason="Já existe", is_re
 
 
 class FakeInstitution:
-    """An account: received Pix, opened charges, and prepared answers.
-
-    Args:
-        clock: Dates the charges that it opens.
-        traits: Its promised behaviour.
-    """
+    """An account: received Pix, opened charges, and prepared answers. Its clock dates the charges."""
 
     def __init__(self, clock: FakeClock, traits: institutions.InstitutionTraits | None = None) -> None:
         self._clock = clock

@@ -13,12 +13,9 @@ Answer = tuple[int, Mapping[str, str], bytes]
 
 
 class LoopbackServer:
-    """Serves HTTP on loopback in threads.
+    """Serves HTTP on loopback in threads, closing each connection unless it ``keeps`` them.
 
-    Args:
-        answer: Answers a request with its body, or returns None to close the connection without an answer.
-        path: The path of ``url``.
-        keeps: Keep connections open, as HTTP/1.1 does.
+    ``answer`` answers a request with its body, or returns None to close the connection without an answer.
     """
 
     def __init__(
@@ -61,10 +58,7 @@ class LoopbackServer:
 class Listener(LoopbackServer):
     """A webhook receiver that outlives the other processes: received events by holder, in order.
 
-    Events are posted to ``/HOLDER``, the webhooks of the holder's key to ``/HOLDER/pix``.
-
-    Attributes:
-        is_deaf: It closes connections without an answer.
+    Events are posted to ``/HOLDER``, the webhooks of the holder's key to ``/HOLDER/pix``. A deaf one gives no answers.
     """
 
     def __init__(self) -> None:

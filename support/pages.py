@@ -30,13 +30,7 @@ _MARK = "=== end of block"
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A fenced block of a page.
-
-    Attributes:
-        text: Without the fences.
-        is_run: Whether it is a part of the script.
-        is_beside: Whether it belongs to another terminal.
-    """
+    """A fenced block of a page: whether it is a part of the script, and whether it belongs to another terminal."""
 
     line: int
     language: str
@@ -78,13 +72,10 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def run_page(page: Path, folder: Path, environment: Mapping[str, str], *, is_first: bool = True) -> None:
-    """Run a page's commands in an empty folder and compare their output with the page.
+    """Run a Markdown page's commands in an empty folder and compare their output with the page.
 
-    Args:
-        page: Markdown.
-        folder: Where the shell begins; the page must remove what it makes there.
-        environment: The shell's environment.
-        is_first: False if the service was used before; then balances differ, so nothing is compared.
+    The page must remove what it makes there. If the service was used before, ``is_first`` is false and nothing is
+    compared, because balances differ.
     """
     blocks = read_blocks(page)
     commands = [block for block in blocks if block.is_run]

@@ -31,12 +31,7 @@ SCHEMAS = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox", "v
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
-    """The addresses of a database.
-
-    Attributes:
-        owner_url: As the superuser.
-        service_url: As the login that owns nothing; a pool takes its group role.
-    """
+    """The addresses of a database, as the superuser and as the service's login, which owns nothing."""
 
     owner_url: str
     service_url: str

@@ -30,8 +30,7 @@ def variables(name: str) -> dict[str, str]:
 def settings_on(server_url: str, *, verifies: bool = False) -> dict[str, str]:
     """The settings of all parts, operators and the console, on a server with a separate socket.
 
-    Args:
-        verifies: With the login of `verify`, which needs its role from `migrate`; else the operators'.
+    ``verifies`` uses the login of `verify`, which needs its role from `migrate`, instead of the operators'.
     """
     found = {name: value for file in SETTINGS for name, value in variables(file).items()}
     if not verifies:

@@ -50,9 +50,7 @@ STARTED_AT = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 class FakeClock:
     """Time that a test moves by hand, for the database and for the process, which may differ by the skew.
 
-    Args:
-        start: The first instant.
-        monotonic_s: The monotonic clock, which then also moves by hand only; by default it is the loop's.
+    With ``monotonic_s`` the monotonic clock also moves by hand only; by default it is the loop's.
     """
 
     def __init__(self, start: datetime = STARTED_AT, monotonic_s: float | None = None) -> None:
@@ -295,12 +293,8 @@ async def open_service(
 ) -> AsyncIterator[Service]:
     """A service on a database; several can share one, like processes.
 
-    Args:
-        database: The database.
-        clock: By default it stands still until the test moves it.
-        receivers: By default there are none.
-        secret_key: Makes it sign with a keyring, not yet started; by default nothing is signed.
-        policy: Differences from the policy of the tests.
+    By default its clock stands still, there are no receivers, and nothing is signed; ``policy`` has differences from
+    the policy of the tests.
     """
     clock, rules = clock or FakeClock(), a_policy(**policy)
     rail, locations = FakeRail(rules.abilities), FakeLocations()

@@ -32,11 +32,7 @@ _SETTINGS = dict(
 
 
 class Standby:
-    """A server that follows another until it is promoted.
-
-    Attributes:
-        addresses: Its addresses, with the primary's logins.
-    """
+    """A server that follows another until it is promoted; its addresses have the primary's logins."""
 
     def __init__(self, primary: EmbeddedPostgres, addresses: Addresses, folder: Path) -> None:
         self._primary = primary

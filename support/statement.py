@@ -38,14 +38,7 @@ def write_whole(write: Write, statement: Statement, lines: Sequence[StatementLin
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """The ids in the history.
-
-    Attributes:
-        received: The end-to-end id of the transfer in.
-        sent: Of the transfer out.
-        refunded: The return id of the refund out.
-        returned: Of the refund in.
-    """
+    """The end-to-end ids of both transfers in the history, and the return ids of both refunds."""
 
     received: str
     sent: str

@@ -214,10 +214,7 @@ class Story(Struct, frozen=True, kw_only=True):
 def stories(draw: st.DrawFn, kind: Kind, *, days_max: int = 31, is_plain: bool = False) -> Story:
     """A month at a kind of bank, and its files.
 
-    Args:
-        kind: The kind of the bank.
-        days_max: At most so many days.
-        is_plain: A full file comes each morning, in order and once, so the reader has all the evidence.
+    Plain files come each morning, in order and once, so the reader has all the evidence.
     """
     days_count = draw(st.integers(1, days_max))
     month = draw(_months(kind, days_count))

@@ -69,13 +69,7 @@ class Watching:
 
 @contextmanager
 def watching(folder: Path, targets: Mapping[str, Sequence[int]], remembered: str = "") -> Iterator[Watching]:
-    """Run Prometheus until the block ends.
-
-    Args:
-        folder: For its data.
-        targets: Ports on 127.0.0.1, by part.
-        remembered: Earlier samples, as OpenMetrics.
-    """
+    """Run Prometheus until the block ends, on ports by part, with ``remembered`` samples as OpenMetrics."""
     program, rules, config = find_program("prometheus"), folder / "rules.yml", folder / "prometheus.yml"
     rules.write_text(json.dumps(dict(groups=[shorten(group) for group in read_groups()])), encoding="utf-8")
     jobs = [

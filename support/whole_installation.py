@@ -289,11 +289,7 @@ class WholeInstallation:
         return set()
 
     def check_books(self, *, is_rail_true: bool = True) -> None:
-        """Check the rules in the tables and beside the rail, as an operator does.
-
-        Args:
-            is_rail_true: Whether the rail's answers are true: a test may rename or invent them.
-        """
+        """Check the rules in the tables, and beside the rail unless a test renames or invents the rail's answers."""
         wrong = self._read(find_wrong)
         assert not wrong, wrong
         # Left out of the check, because a finding would keep the service unhealthy.
@@ -476,14 +472,9 @@ def open_whole_installation(
     policy: Mapping[str, int] | None = None,
     **settings: str,
 ) -> Iterator[WholeInstallation]:
-    """A ready installation with kill points; stopped and removed afterwards.
+    """A ready installation with kill points, on a new home or the given one; stopped and removed afterwards.
 
-    Args:
-        abilities: The rail's abilities, if not all.
-        home: An empty folder; a new one otherwise.
-        policy: Changed settings of ``Policy``.
-        source: A folder with another ``pixconnect`` for its processes.
-        settings: Further settings.
+    It has the rail's ``abilities``, changed settings of ``Policy``, and the program in ``source``, if they are given.
     """
     home = home or Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
     if abilities is not None:

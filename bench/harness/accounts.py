@@ -31,13 +31,7 @@ class Pair(Struct, frozen=True, kw_only=True):
     folder: Path
 
     def open_account(self, face: str, number: int, holder_id: int) -> None:
-        """An account of one of the bank's holders, with a house of its own.
-
-        Args:
-            face: The kind of institution.
-            number: The account number.
-            holder_id: The bank's holder.
-        """
+        """An account of one of the bank's holders at a bank of the kind ``face``, with a house of its own."""
         shown = self.ask_bank("face", "add", face, "--holder-id", str(holder_id))
         secret = self.folder / f"secret-{number}"
         secret.write_text(shown.get("app_id") or shown["client_secret"])

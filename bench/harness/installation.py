@@ -38,11 +38,7 @@ _TOKEN_KEPT_S = 120
 
 
 class Account:
-    """A holder's client.
-
-    Args:
-        log_in: Returns an access token with all scopes.
-    """
+    """A holder's client; ``log_in`` returns an access token with all scopes."""
 
     def __init__(self, holder_id: int, log_in: Callable[[], str]) -> None:
         self.holder_id = holder_id
@@ -59,12 +55,7 @@ class Account:
 
 
 class Backlog(Struct, frozen=True, kw_only=True):
-    """Accepted work that is not finished.
-
-    Attributes:
-        orders_count: Transfers that the rail has not settled.
-        deliveries_count: Webhooks that their receivers have not confirmed.
-    """
+    """Accepted work: transfers that the rail has not settled, and webhooks that are not confirmed."""
 
     orders_count: int
     deliveries_count: int
@@ -179,13 +170,9 @@ def _open(request: urllib.request.Request) -> dict[str, Any]:
 def installed(
     home: Path | None = None, *, python: str = sys.executable, is_proved: bool = True, **settings: str
 ) -> Iterator[Installation]:
-    """Start a service, check its books with ``verify`` at the end, and stop it.
+    """Start a service on a home (by default a new one), check its books with ``verify`` at the end, and stop it.
 
-    Args:
-        home: An existing home; by default a new one.
-        python: The Python of its environment.
-        is_proved: Whether to check the books. They are not right if a measure writes rows without use cases.
-        settings: As in the environment.
+    ``is_proved`` is false if a measure writes rows without use cases, because such books are not right.
     """
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)

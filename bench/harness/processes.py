@@ -12,12 +12,7 @@ _KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", " forks 
 
 
 class CpuMeter:
-    """Counts CPU from its construction on.
-
-    Args:
-        service_pid: The supervisor; all its descendants belong to the service.
-        others: Processes outside of the service, by name.
-    """
+    """Counts CPU of the service below its supervisor, and of ``others`` outside of it, from its construction on."""
 
     def __init__(self, service_pid: int, **others: int) -> None:
         self._service_pid = service_pid
@@ -74,11 +69,7 @@ def _of_threads_s(pid: int) -> float:
 
 
 def resident_mib(pid: int, part: str = "Pss") -> dict[str, float]:
-    """Resident memory of a service's processes, with shared memory divided among them.
-
-    Args:
-        part: ``Pss_Shmem`` is the used part of PostgreSQL's cache.
-    """
+    """Resident memory of a service's processes, with shared memory divided among them; by default all of it."""
     found: dict[str, float] = {}
     for child in [pid, *descendants(pid)]:
         try:

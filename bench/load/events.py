@@ -17,11 +17,7 @@ _TICK_S = 0.01
 
 
 class Writer:
-    """Writes events, each with a delivery for every endpoint of its holder.
-
-    Attributes:
-        committed_at_s: When each was committed, by id, on the machine's monotonic clock.
-    """
+    """Writes events, each with a delivery for every endpoint of its holder, and keeps the time of each commit."""
 
     def __init__(self, pool: Pool) -> None:
         self.committed_at_s: dict[int, float] = {}

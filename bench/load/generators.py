@@ -23,15 +23,7 @@ _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """The results of a load generator.
-
-    Attributes:
-        per_second: Requests or transactions.
-        p50_ms: The median.
-        p99_ms: The 99th percentile.
-        errors_count: Unsuccessful responses.
-        cpu_part: The generator's own share of one core.
-    """
+    """The results of a load generator, with unsuccessful responses and the generator's own share of one core."""
 
     per_second: float
     p50_ms: float

@@ -14,12 +14,7 @@ class Refused(Exception):  # noqa: N818  named as what it is
 
 
 class HttpClient:
-    """Posts requests of the callers in turn, over as many connections as there are concurrent requests.
-
-    Args:
-        base_url: The service.
-        tokens: Access tokens of the callers.
-    """
+    """Posts requests with these tokens in turn, over as many connections as there are concurrent requests."""
 
     def __init__(self, base_url: str, tokens: Sequence[str]) -> None:
         url = urlsplit(base_url)

@@ -43,12 +43,7 @@ class Answers(Struct, kw_only=True):
 
 
 class OpenLoop:
-    """Posts one body repeatedly, in turn for each of the callers.
-
-    Args:
-        base_url: The service.
-        callers: Their access tokens are renewed before each flood and on request.
-    """
+    """Posts one body repeatedly, in turn for each of the callers, whose tokens are renewed before each flood."""
 
     def __init__(self, base_url: str, path: str, body: object, callers: Sequence[Account]) -> None:
         url = urlsplit(base_url)

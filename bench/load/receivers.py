@@ -24,11 +24,7 @@ _BACKLOG = 4096
 
 
 class HttpReceiver(asyncio.Protocol):
-    """As much of HTTP as a receiver needs.
-
-    Args:
-        hear: Takes a request's head and body, and the transport for the response.
-    """
+    """As much of HTTP as a receiver needs; ``hear`` takes a request's head and body, and the transport for the response."""
 
     def __init__(self, hear: Callable[[bytes, bytes, asyncio.Transport], None]) -> None:
         self._hear = hear
@@ -57,24 +53,14 @@ def answer(transport: asyncio.Transport) -> None:
 
 
 class Arrivals(Struct, kw_only=True):
-    """The records, in the order of arrival.
-
-    Attributes:
-        event_ids: The events' ids.
-        at_s: Their arrivals on the machine's monotonic clock, which all processes share.
-    """
+    """The ids of received events in order, and their arrivals on the monotonic clock that all processes share."""
 
     event_ids: Sequence[int]
     at_s: Sequence[float]
 
 
 class Receivers:
-    """Running receivers.
-
-    Attributes:
-        urls: One of each, without a path.
-        pid: Their process.
-    """
+    """Running receivers in a process, with the address of each."""
 
     def __init__(self, urls: Sequence[str], pid: int, pipe: Connection) -> None:
         self.urls = urls
@@ -94,12 +80,7 @@ class Receivers:
 
 @contextmanager
 def receiving(count: int = 1, tls_folder: Path | None = None) -> Iterator[Receivers]:
-    """Start receivers, and end their process afterwards.
-
-    Args:
-        count: How many.
-        tls_folder: A folder for their certificates and ``ca.pem``; without it they use plain HTTP.
-    """
+    """Start receivers, and end their process afterwards; they use TLS if they have a folder for its files."""
     pem = None
     if tls_folder is not None:
         make_authority(tls_folder).server_context("127.0.0.1")

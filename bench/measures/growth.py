@@ -124,15 +124,7 @@ async def fill(
     after: datetime | None = None,
     step: timedelta = timedelta(microseconds=1),
 ) -> float:
-    """Add so many transfers; returns the seconds.
-
-    Args:
-        service: The service.
-        holder_id: The holder of the transfers.
-        count: How many.
-        after: The time before the first of them; by default that of the holder's last entry.
-        step: The time between two of them.
-    """
+    """Add so many transfers, ``step`` apart, after an instant or the holder's last entry; returns the seconds."""
     started_s = time.monotonic()
     free_bytes = shutil.disk_usage(service.home).free
     if free_bytes < count * _DISK_BYTES_EACH:

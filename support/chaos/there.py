@@ -45,13 +45,7 @@ _WEIGHTS: Final = dict(
 
 
 class Sides(Struct, frozen=True):
-    """Both installations.
-
-    Attributes:
-        teller: Sets the bank's clock and its faults.
-        client: The bank's holder.
-        house: Our house of the account.
-    """
+    """Both installations: the bank's controls and its holder, and our house of the account."""
 
     bank: WholeInstallation
     live: WholeInstallation

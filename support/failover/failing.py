@@ -31,11 +31,7 @@ _AWAY_S: Final = 8.0
 
 
 class Failure(Struct, frozen=True):
-    """A failure.
-
-    Attributes:
-        replica: Which of the two replicas fails, if one does.
-    """
+    """A failure, with the number of the replica if one fails."""
 
     kind: Kind
     replica: int = 0

@@ -33,12 +33,7 @@ _NETWORKS: Final = 250
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """The settings of a run.
-
-    Attributes:
-        pause_s: The mean pause between two requests of a caller.
-        is_pinned: Each machine gets a core, in turn.
-    """
+    """The settings of a run; ``pause_s`` is the mean pause of a caller, ``is_pinned`` gives each machine a core in turn."""
 
     seed: int
     failures: Sequence[Failure]
@@ -47,13 +42,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The result.
-
-    Attributes:
-        payments_a_second: Acknowledged payments while everything was healthy.
-        load: The machine's load at the beginning and at the end.
-        note: A person's comment on the findings.
-    """
+    """The result: with the rate of acknowledged payments while everything was healthy, and the machine's load."""
 
     seed: int
     when: str

@@ -37,12 +37,7 @@ _WEIGHTS: Final = dict(
 
 
 class Serving(Struct, frozen=True):
-    """The installations in use while the database fails.
-
-    Attributes:
-        accounts: Accounts in the installation with the simulated network.
-        sides: The live installation and its bank.
-    """
+    """The installation with the simulated network, by its accounts, and the live one with its bank."""
 
     here: WholeInstallation
     accounts: list[Account]

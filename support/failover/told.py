@@ -55,13 +55,7 @@ class Line(Struct, kw_only=True):
 def see_round(
     kind: Kind, calls: Sequence[Call], began_s: float, ended_s: float, whole_after_s: float, starved: int
 ) -> Round:
-    """Collect the answers to the callers of one installation during one failure.
-
-    Args:
-        calls: All requests of its book.
-        began_s: The beginning, on the clock of the book.
-        ended_s: When everything was healthy again.
-    """
+    """Collect the answers of one installation's book during one failure, until everything was healthy again."""
     quiet_s, back_s = _find_silence(calls, began_s, ended_s)
     meanwhile = [call for call in calls if call.ended_s >= began_s and call.began_s <= ended_s and call.ended_s < 1e11]
     refused = [call for call in meanwhile if call.status in {503, 504}]

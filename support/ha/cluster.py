@@ -34,12 +34,7 @@ _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.Interna
 
 
 class Cluster:
-    """Knows the role of each machine, and causes no failures.
-
-    Args:
-        home: An existing folder that the machines' user can enter.
-        cores: The cores of each machine, if they are pinned.
-    """
+    """Knows the role of each machine, and causes no failures. The machines' user must be able to enter the home."""
 
     def __init__(
         self, home: Path, network: Network, programs: Programs, cores: Sequence[str | None] = (None, None, None)

@@ -21,12 +21,7 @@ PARTS: Final[tuple[Part, ...]] = ("etcd", "patroni", "postgres")
 
 
 class Machine:
-    """Starts, ends and suspends the programs of a machine.
-
-    Args:
-        secrets: Passwords, by their place in ``machine.env``.
-        cores: The allowed cores, if it is pinned.
-    """
+    """Starts, ends and suspends the programs of a machine; ``secrets`` are passwords by their place in ``machine.env``."""
 
     def __init__(
         self,

@@ -15,12 +15,7 @@ GUIDE: Final = "127.0.27"
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """The addresses of machines and their proxy.
-
-    Attributes:
-        prefix: The first three numbers of the addresses.
-        cables: The host's end of each machine's cable, by name; empty on loopback.
-    """
+    """The addresses of machines and their proxy; ``cables`` are the host's ends of the machines' cables, none on loopback."""
 
     prefix: str
     cables: dict[str, str] = {}
@@ -53,11 +48,7 @@ def may_lay_cables() -> bool:
 
 @contextmanager
 def lay_cables(number: int) -> Iterator[Network]:
-    """A separate network of three machines; its proxy has the host's address.
-
-    Args:
-        number: From 1 to 250, different for networks at the same time.
-    """
+    """A separate network of three machines with a number from 1 to 250; its proxy has the host's address."""
     # 198.18.0.0/15 is reserved for network tests.
     network = Network(prefix=f"198.18.{number}", cables={name: f"pxha{number}{name}" for name in NAMES})
     bridge = f"pxha{number}"

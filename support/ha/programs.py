@@ -22,12 +22,7 @@ _SYSTEM: Final = ("etcd", "etcdctl", "haproxy", "setpriv")
 
 
 class Programs(Struct, frozen=True, kw_only=True):
-    """Where the programs are.
-
-    Attributes:
-        python: Runs Patroni, whose packages are in a folder of their own.
-        user: The user of all programs if the tests run as root, since PostgreSQL refuses to.
-    """
+    """Where the programs are, and the user of all of them if the tests run as root, since PostgreSQL refuses to."""
 
     etcd: str
     haproxy: str

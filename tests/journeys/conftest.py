@@ -1,4 +1,4 @@
-"""What journeys share."""
+"""Fixtures of journeys."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -15,7 +15,7 @@ from support.two_books import MonthClock
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Installation]:
-    """One for all journeys of a program that calls for the demonstration's holder: they are the group `programs`."""
+    """One for all programs that use the demonstration's holder: they are the group `programs`."""
     with running_in_new_home() as installation:
         yield installation
 

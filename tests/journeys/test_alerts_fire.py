@@ -1,8 +1,8 @@
-"""Alerts fire by their real causes, and stop: a real Prometheus scrapes a live installation, whose account is at a face.
+"""Alerts fire by their real causes and end: Prometheus scrapes a live installation with an account at a bank.
 
-Both are whole installations, and what breaks is broken as it would be: the institution's answers, processes, the database.
-What a sandbox can have is caused in ``test_alerts_fire_in_sandbox``; what nobody can have here stands in ``NOT_HERE``, each
-with what shows its metric instead.
+Both are whole installations, and faults are real: the institution's answers, processes, the database. Alerts that a
+sandbox can cause are in ``test_alerts_fire_in_sandbox``. ``NOT_HERE`` lists those that cannot be caused here, with the
+tests of their metrics.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Watched(Struct, frozen=True, kw_only=True):
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     find_program("prometheus")
     folder: Path = tmp_path_factory.mktemp("alerts")
-    # The certificate of a test is good for a day.
+    # A test's certificate is valid for a day.
     authority = make_authority(folder)
     authority.server_context("localhost")
     files = dict.fromkeys(("TLS_CERTIFICATE_FILE", "TLS_KEY_FILE"), str(folder / "localhost-0.pem"))
@@ -140,7 +140,7 @@ def test_a_cent_that_somebody_wrote_by_hand_is_told_until_it_is_gone(watched: Wa
 
 
 async def _write_by_hand(live: Installation, cents: int) -> None:
-    """As who may do everything in the database, and no trigger hears of it."""
+    """As a superuser, without triggers."""
     connection = await asyncpg.connect(EmbeddedPostgres(live.home, connections_max=50).owner_url)
     more = "available_cents = available_cents + $1, settlement_cents = settlement_cents - $1"
     try:
@@ -175,7 +175,7 @@ def test_an_institution_that_answers_429_is_told(watched: Watched) -> None:
 def test_a_charge_that_nobody_answers_is_told_until_it_is_opened(watched: Watched) -> None:
     watched.fail("no_answer", "face_write")
     watched.fail("unavailable", "face_read")
-    # Who opens it is answered that nobody knows, and goes on asking.
+    # The request's outcome is unknown, so it is repeated.
     with ThreadPoolExecutor(1) as caller:
         opened = caller.submit(watched.open_charge, 1)
         watched.seen.wait_until_firing("ChargeUnanswered", institution=NAME)
@@ -207,7 +207,7 @@ def test_what_is_there_is_told_to_be_less_than_what_is_to_leave(watched: Watched
     watched.wait_until_read(received)
     watched.fail("too_many:1", "face_write")
     watched.give_back(received, 40_000)
-    # Somebody pays by hand at the bank.
+    # A person pays at the bank.
     there_cents = run(watched.two.bank, "balance", "--json")["current_funds"]
     run(watched.two.bank, "transfer", "create", str(there_cents - 10_000), "settle@sandbox.pix.example", "--json")
     watched.seen.wait_until_firing("BalanceBelowQueue", institution=NAME)
@@ -241,7 +241,7 @@ def test_a_database_that_stands_still_is_told_until_it_goes_on(watched: Watched)
 
 
 def test_money_that_leaves_as_by_theft_is_told_until_an_operator_has_looked(watched: Watched) -> None:
-    # The bank's client has a million reais there: half of it is no such sum.
+    # The bank's client has a million reais there, so half of it is no such sum.
     file = watched.two.folder / "inter.toml"
     file.write_text(f"{file.read_text()}\n[options]\nalarms = true\ndrain_percent = 1\n")
     insist(watched.two.live, "institution", "rotate", NAME, "--file", str(file))
@@ -257,7 +257,7 @@ def test_a_transfer_that_somebody_has_to_approve_there_is_told_until_somebody_do
     live, bank = watched.two.live, watched.two.bank
     allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")
     assert run(live, "institution", "allow", NAME, *allowed, "--json")["acts_now"]
-    # Whoever approves there does so half a minute later.
+    # The approving person waits half a minute.
     run(bank, "faults", "add", "delay:30000", "--operation", "submit", "--times", "1", "--json")
     body = dict(amount=4321, key="settle@sandbox.pix.example", key_type="EMAIL", external_id="to-approve")
     watched.caller.insist("POST", "/v1/connect/transfer/key", body)
@@ -268,7 +268,7 @@ def test_a_transfer_that_somebody_has_to_approve_there_is_told_until_somebody_do
 def test_our_own_certificate_that_ends_is_told_until_there_is_another(watched: Watched) -> None:
     watched.seen.wait_until_firing("CertificateEnds", used_for="PIXCONNECT_TLS_PORT")
     watched.authority.server_context("localhost", days=90)
-    # A process reads it when it starts.
+    # A process reads it at its start.
     for pid in watched.two.live.children("serve"):
         os.kill(pid, signal.SIGKILL)
     watched.seen.wait_until_quiet("CertificateEnds")
@@ -299,9 +299,9 @@ def test_an_authority_of_an_institutions_that_ends_is_told_until_it_is_out_of_th
 
 
 def test_each_query_of_the_dashboard_has_answered_something_under_load(watched: Watched) -> None:
-    """After all of the above: what is rare was there then."""
+    """After all of the above, when rare events have happened."""
     with ThreadPoolExecutor(CALLERS_COUNT) as callers:
-        # Not what asks the institution, which lets nobody ask so often.
+        # Without those that call the institution, which limits questions.
         list(callers.map(lambda _: watched.caller.insist("GET", "/v1/connect/balance"), range(REQUESTS_COUNT)))
     wait_until(
         lambda: not [query for query in list_queries() if not watched.seen.has_answered(query)],

@@ -1,7 +1,7 @@
-"""Alerts fire by their real causes, and stop: those that a sandbox can have, whose clock and disk are a test's own.
+"""Alerts fire by their real causes and end: those that a sandbox can cause, with a test's own clock and disk.
 
-A whole installation with a second worker beside it, its data on a small disk; Debian's node exporter, where there is one, looks
-at another small disk. What needs an institution is in ``test_alerts_fire``.
+A whole installation with a second worker and its data on a small disk, and Debian's node exporter, if installed, for
+another small disk. Alerts of institutions are in ``test_alerts_fire``.
 """
 
 import os
@@ -54,12 +54,12 @@ class Watched(Struct, frozen=True, kw_only=True):
     seen: Watching
     account: Account
     workers: tuple[int, ...]
-    """Two processes, of which each may do what the other does not."""
+    """Two worker processes that share the work."""
     worker_ports: tuple[int, ...]
     names: Any
 
     def sql(self, *statements: str) -> None:
-        """As the owner of the tables, of whom no part knows."""
+        """As the owner of the tables."""
         for statement in statements:
             execute(self.server.owner_url, f"set search_path = pixconnect; {statement}")
 
@@ -87,7 +87,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         metrics, second = ended.enter_context(reserved_pair()), ended.enter_context(reserved_port())
         addresses = dict(database_url=server.login_url, owner_database_url=server.owner_url)
         settings = addresses | dict(metrics_port=str(metrics))
-        # However long a queue stands, what is in it is not given up.
+        # However long a queue stands, nothing in it is given up.
         policy = {"handover_timeout_s": 7200}
         service = ended.enter_context(open_whole_installation(policy=policy, **settings))
         other = ended.enter_context(second_worker(service, server, second))
@@ -105,7 +105,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 @contextmanager
 def second_worker(service: WholeInstallation, server: EmbeddedPostgres, port: int) -> Iterator[int]:
-    """One that takes over what the first lets lie; answers its process's id."""
+    """A second worker, which takes over abandoned work; yields its process id."""
     given = dict(DATABASE_URL=server.login_url, RAIL_URL=running(service)["rail_url"], METRICS_PORT=str(port))
     environment = service.installation.environment | {f"PIXCONNECT_{name}": value for name, value in given.items()}
     process = subprocess.Popen([*PIXCONNECT, "work"], env=environment, stdout=subprocess.DEVNULL)
@@ -141,7 +141,7 @@ def test_a_transfer_that_waits_for_an_operators_yes_is_told_until_it_has_it(watc
 def test_what_nobody_sends_is_late_until_a_worker_goes_on(watched: Watched) -> None:
     with standing_still(*watched.workers):
         make_charge(watched)
-        # No worker tells of it, so an API process does.
+        # No worker reports it, so an API process does.
         watched.seen.wait_until_firing("DeliveriesLate")
     watched.seen.wait_until_quiet("DeliveriesLate")
 
@@ -229,7 +229,7 @@ def test_partitions_that_nobody_may_make_any_more_are_told_until_somebody_may(wa
     watched.sql("revoke execute on function make_partitions(text) from pixconnect_service")
     made = "from event_partition where parent = 'event' and first_id > last_id_given('event')"
     try:
-        # As time does, where nobody makes others.
+        # As time passes without other work.
         for (name,) in watched.read(f"select name {made}"):
             watched.sql(f"alter table event detach partition {name}", f"drop table {name}")
         watched.sql(f"delete {made}")
@@ -258,7 +258,7 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(watched: Watched) -> N
 def test_webhooks_that_are_given_up_are_told(watched: Watched) -> None:
     watched.service.listener.is_deaf = True
     make_charge(watched)
-    # A receiver that is deaf for as long as one is tried.
+    # A receiver that is deaf for as long as a delivery is tried.
     watched.service.advance_clock(watched.account, RETRIED_FOR_S)
     watched.seen.wait_until_firing("DeliveriesGivenUp")
     watched.service.listener.is_deaf = False
@@ -267,7 +267,7 @@ def test_webhooks_that_are_given_up_are_told(watched: Watched) -> None:
 
 def test_an_end_of_an_order_that_nobody_here_knows_waits_for_an_operator(watched: Watched) -> None:
     service, account = watched.service, watched.account
-    # It settles when the clock is moved: however slow the machine is, its rows are gone by then.
+    # It settles when the clock is moved, so its rows are gone by then on any machine.
     rule = {"match": {"operation": "submit"}, "effect": "delay:3600000", "times": 1}
     service.insist(account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
     name = watched.transfer(700)["end_to_end_id"]
@@ -326,7 +326,7 @@ def test_a_forgetful_database_is_told_until_an_operator_mends_it(watched: Watche
         subprocess.run(["cp", "-a", folder, copy], check=True)
     watched.runner.run(watched.server.start())
     watched.transfer()
-    # Nobody can miss what nobody has noted, and the copy writes a little by starting.
+    # Nothing unrecorded can be missed, and a restored copy writes a little at its start.
     [reached] = watched.read("select pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint as position")
     noted = ServerFile(watched.service.installation.home)
     wait_until(

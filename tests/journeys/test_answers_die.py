@@ -1,4 +1,4 @@
-"""Answers about lines of a statement move money once, though who confirms them is killed at each step of it."""
+"""Answers about lines of a statement move money once, although the confirming process is killed at each step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def shop(database: postgres.Addresses) -> AsyncIterator[Shop]:
 
 
 async def ask(shop: Shop, number: int) -> str:
-    """Tell two lines of yesterday twice, with other contents, and propose an answer about both; its code."""
+    """Two contradicting lines of yesterday, twice, and a proposed answer about both; returns its code."""
     day = to_day(shop.live.clock.now()) - timedelta(days=1)
     for fee, text in (("-1.00", "SEGURO"), ("-2.00", "SEGURO MENSAL")):
         lines = [

@@ -1,4 +1,4 @@
-"""PostgreSQL loses one of its processes, as to a system out of memory, and recovers: nothing else ends by that."""
+"""PostgreSQL loses one of its processes, as when memory runs out, and recovers; no other process ends."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def _wait_until_healthy(one: Installation) -> None:
 def test_an_installation_outlives_any_number_of_killed_backends(home_folder: Path) -> None:
     with Installation(home_folder) as one:
         one.wait_until_ready()
-        # Whoever does not listen to it stops it: the pipe is full sooner than this is over.
+        # Its output must be read, because the pipe would be full before the test ends.
         listener = threading.Thread(target=_listen, args=[one])
         listener.start()
         for _ in range(RESTARTS_MAX + 2):

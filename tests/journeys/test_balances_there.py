@@ -1,4 +1,4 @@
-"""The bank's balance is held against the books while both move: over TLS, at a bank's face, with the clock of a test."""
+"""The bank's balance is compared with the books while both change: over TLS, at a simulated bank, with a test's clock."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from support.two_books import MonthClock, TwoBooks, open_two_books
 
 pytestmark = pytest.mark.journey
 
-# Sicoob's one request a second makes it slow.
+# Slow, because Sicoob allows one request a second.
 FACES = ("efi", "inter", "woovi", pytest.param("sicoob", marks=pytest.mark.long))
 
 
@@ -28,7 +28,7 @@ class Watched(Struct, frozen=True, kw_only=True):
     comparisons: BalanceComparisons
 
     async def compare(self) -> list[Case]:
-        """One comparison as the worker makes it, between two of its rounds; the account's cases by then."""
+        """One comparison as the worker makes it, between two of its rounds; returns the account's cases."""
         here = self.books.here
         self.books.clock.advance(minutes=11)
         await here.work()
@@ -57,7 +57,7 @@ async def watching(
         await books.here.work()
         clock.advance(minutes=5)
         watched = Watched(books=books, comparisons=BalanceComparisons())
-        # From when the worker first sees an account ten minutes pass.
+        # Ten minutes pass after the worker first sees an account.
         assert await watched.compare() == await watched.compare() == []
         yield watched
 
@@ -73,7 +73,7 @@ async def test_what_only_the_bank_knows_is_one_case_that_evening_and_ends_with_t
             (case,) = await watched.compare()
             assert (case.amount_cents, case.opened_count, case.ended_at) == (-902, 1, None)
         assert "open orders" in case.said
-        # Efi writes its file of the day, in which the line is.
+        # Efi writes its file of the day, with the line.
         await watched.wait(hours=26)
         (case,) = await watched.compare()
         assert (case.ended_as, case.opened_count) == ("recorded", 1)
@@ -86,7 +86,7 @@ async def test_a_return_that_no_reading_has_told_is_read_before_it_becomes_a_cas
     async with watching(bank, clock, new_database, face, tmp_path) as watched:
         paid = await bank.be_paid(None, 5000)
         await watched.wait(hours=100)
-        # Beyond three days returns are read once a day.
+        # After three days returns are read once a day.
         await watched.wait(hours=2)
         await watched.books.there.give_back(paid, 902)
         await watched.books.there.end(Random(3), share_rejected=0)  # noqa: S311  it must come again
@@ -122,7 +122,7 @@ async def test_what_payees_give_back_of_transfers_over_efi_is_in_the_books_withi
         rows = await here.live.fetch("select transfer_id, amount_cents, status from refund where flow = 'IN'")
         assert sorted(map(tuple, rows)) == [(sent.id, 700, "RETURNED"), (sent.id, 1300, "RETURNED")]
         assert here.house is not None
-        # The Pix that a person sent is told by the file of the day alone; what came back of it is there already.
+        # Only the file of the day has the person's Pix; its return is there already.
         assert await read_funds(here.live, here.house) == (1_000_000 + 120, 0)
         await watched.wait(hours=24)
         assert await read_funds(here.live, here.house) == (1_000_000 + 120 - 300, 0)

@@ -1,7 +1,7 @@
-"""Libraries that were written for banks speak the central bank's Pix API to us, by TLS with a certificate, unmodified.
+"""Libraries for banks use our central bank's Pix API unmodified, over TLS with a client certificate.
 
-Each is told where we are and which certificate it shows, in the lines that the guide has; the rest is its own. It makes a
-charge, is paid, reads what came, gives some of it back, and sets a webhook; what a webhook is told, one of them sees.
+Each is given our address and its certificate, in the lines of the guide. It creates a charge, is paid, reads received
+Pix, refunds a part, and sets a webhook; one of them reads the webhook's requests.
 """
 
 import json
@@ -32,7 +32,7 @@ HOOK = "http://127.0.0.1:9/hook"
 
 
 class Bank(Struct, frozen=True, kw_only=True):
-    """What a library is told, and a payer."""
+    """The settings of a library, and a payer."""
 
     installation: TlsInstallation
     client_id: str
@@ -73,14 +73,14 @@ class Bank(Struct, frozen=True, kw_only=True):
         }
 
     def pay(self, **how: object) -> str:
-        """Pay as somebody outside; the payment's name on the network."""
+        """Pay from outside; returns the payment's end-to-end id."""
         sandbox = self.installation.service.sandbox
         credentials = {name: sandbox[name] for name in ("client_id", "client_secret")}
         with httpx2.Client(base_url=sandbox["base_url"], timeout=60) as client:
             login = client.post("/oauth/token", json={"grant_type": "client_credentials"} | credentials).json()
             token = {"Authorization": f"Bearer {login['access_token']}"}
             paid = client.post("/sandbox/v1/payments", json=how, headers=token).json()["data"]
-            # The payer does not wait for long: on a busy machine it has come in a little later.
+            # The payer does not wait long; on a busy machine the payment arrives a little later.
             assert paid["status"] in {"CONFIRMED", "PROCESSING"}, paid
             path = f"/v1/connect/transfer/end-to-end-id/{paid['end_to_end_id']}"
             wait_until(lambda: client.get(path, headers=token).status_code == 200, "the payment has come in")
@@ -97,7 +97,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsInstal
 @pytest.fixture
 def bank(installation: TlsInstallation, monkeypatch: pytest.MonkeyPatch) -> Bank:
     made = installation.create_client()
-    # Where Python's requests looks for who signed the server's certificate.
+    # The certificate authorities of Python's requests.
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", installation.authority_file)
     return Bank(
         installation=installation,
@@ -114,7 +114,7 @@ def until_returned(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def build(bank: Bank, library: str) -> dict[str, Any]:
-    """Run the lines that the guide has for a library, as they stand but for the address."""
+    """Run the guide's lines for a library, with only the address changed."""
     (block,) = (block for block in read_blocks(GUIDE) if block.language == "python" and library in block.text)
     names = dict[str, Any](CLIENT_ID=bank.client_id, CLIENT_SECRET=bank.client_secret, files=bank.files)
     exec(block.text.replace("https://localhost:8443", bank.url), names)  # noqa: S102 - the page's own
@@ -253,7 +253,7 @@ def test_efipay(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 NodeCalls = Callable[..., list[dict[str, Any]]]
-"""Calls of the Node.js library, one after the other: method, its own schema of the answer, arguments."""
+"""Calls of the Node.js library in order: method, its own schema of the answer, arguments."""
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def test_sdk_node_apis_efi_with_a_due_date(bank: Bank, call: NodeCalls) -> None:
         ("pixListDueCharges", "ListDueCharges", span),
     )
     assert (made["answer"]["txid"], changed["answer"]["revisao"]) == (txid, 1)
-    # Some of its schemas want a receiver's e-mail address and know no txid of a location; the standard has it the other way.
+    # Some of its schemas require a receiver's e-mail address and have no txid of a location, unlike the standard.
     receiver, located = "recebedor invalid_union", "loc unrecognized_keys txid"
     assert made["issues"] == [receiver]
     assert sorted(changed["issues"]) == [located, receiver]
@@ -328,7 +328,7 @@ def test_sdk_node_apis_efi(bank: Bank, call: NodeCalls) -> None:
     for each in (received, one, refunded, forgotten):
         assert each.get("issues") == [], each
     assert paid["answer"]["status"] == "CONCLUIDA"
-    # The standard has these members, and the schema does not know them.
+    # Members of the standard that the schema lacks.
     assert paid["issues"] == ["pix.0 unrecognized_keys componentesValor chave"]
     assert [pix["endToEndId"] for pix in received["answer"]["pix"]] == [e2eid]
     assert absent["refusal"]["type"].endswith("/CobNaoEncontrado")

@@ -1,4 +1,4 @@
-"""The units under systemd itself: installed by the command, booted and killed, and a charge made, where nothing was."""
+"""The units under systemd itself: installed by the command, booted and killed, and a charge created."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ def test_the_units_boot_and_serve_and_are_started_again() -> None:
         Path(folder).chmod(0o711)
         _, url = runner.run(server.__aenter__())
         sockets = urlsplit(url).query.partition("host=")[2].partition("&")[0].replace("%2F", "/")
-        # They are the server's own user's, and here the parts are others.
+        # They are the server's own, and here the parts are others.
         Path(sockets).chmod(0o755)
         for socket in Path(sockets).glob(".s.PGSQL.*[0-9]"):
             socket.chmod(0o777)
@@ -100,7 +100,7 @@ def _look(machine: BootedMachine, first: int, second: int, console: int) -> None
             pytest.fail(machine.journal())
     for unit in ("pixconnect-migrate", "pixconnect-sandbox", "pixconnect-work@1", "pixconnect-work@2"):
         assert machine.is_active(unit), machine.journal()
-    # Nobody has visited it yet.
+    # No browser has visited it yet.
     assert not machine.is_active("pixconnect-console.service")
     assert _answers(f"http://127.0.0.1:{console}/sign-in", Host="console.example"), machine.journal()
     assert machine.is_active("pixconnect-console.service")
@@ -127,7 +127,7 @@ def _kill_and_look(machine: BootedMachine, port: int) -> None:
     machine.run("systemctl", "kill", "--signal=KILL", unit)
     wait_until(lambda: machine.property_of(unit, "MainPID") not in {before, "0"})
     wait_until(lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
-    # A migration that is run again stops no part.
+    # A repeated migration stops no part.
     before = machine.property_of(unit, "MainPID")
     machine.run("systemctl", "restart", "pixconnect-migrate")
     assert machine.property_of(unit, "MainPID") == before

@@ -1,7 +1,7 @@
-"""What is seen once certificates have ended, word by word as the page on failures quotes it.
+"""Errors after certificates have expired, word by word as the page on failures quotes them.
 
-A live installation whose own certificate has ended, and so has that by which it posts webhooks, and a client's. What it says
-of an account at an institution is compared in ``tests/usecases/institutions/test_account.py``.
+A live installation whose own certificate has expired, with those for posting webhooks and of a client. The messages
+about an account at an institution are compared in ``tests/usecases/institutions/test_account.py``.
 """
 
 import re
@@ -28,7 +28,7 @@ from support.webhooks import open_http, open_receiver
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 _WHY = re.compile(r"certificate (?:has )?expired")
-# Receivers turn away as they like: by an alert, or without a word.
+# Receivers may refuse with an alert or silently.
 _TURNED_AWAY = re.compile(r"the connection was (?:closed|reset) before an answer|TLS: \S*_CERTIFICATE_EXPIRED")
 _LEFT = re.compile(r"-\d\S*$")
 _INSTANT = re.compile(r"\d{4}-\S+Z")
@@ -64,13 +64,13 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
 
 
 def log_in(one: Ended, context: ssl.SSLContext) -> str:
-    """What a program says that tries to."""
+    """The error of a program that tries to."""
     try:
         return str(
             httpx.post(f"https://localhost:{one.tls_port}/v1/iam/users/login", verify=context, timeout=60).status_code
         )
     except httpx.HTTPError as error:
-        # Versions of OpenSSL have other words around it.
+        # Versions of OpenSSL differ in the words around it.
         return " ".join(_WHY.findall(str(error)))
 
 
@@ -78,7 +78,7 @@ def health(one: Ended) -> str:
     report: dict[str, Any] = {}
 
     def has_database() -> bool:
-        # On a busy machine any check may once get no answer in its time, and without the database nothing is well.
+        # On a busy machine any check may time out once, and without the database nothing is healthy.
         report.update(httpx.get(f"http://127.0.0.1:{one.port}/v1/connect/health", timeout=60).json()["data"])
         return report["status"] != "unhealthy"
 
@@ -87,13 +87,13 @@ def health(one: Ended) -> str:
 
 
 def metric(one: Ended, name: str, label: str, value: str) -> str:
-    """The line of a process that has it, without what is another figure each time."""
+    """The line of a process with it, without its varying figures."""
     found: list[str] = []
     begin = f'{name}{{{label}="{value}"}}'
 
     def is_told() -> bool:
         for port in (one.metrics_port, one.metrics_port + 1):
-            # One that is not up yet is asked again.
+            # A starting process is asked again.
             with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                 found.extend(line for line in answer.read().decode().splitlines() if line.startswith(begin))
         return bool(found)
@@ -118,9 +118,9 @@ def test_a_clients_has_ended(ended: Ended) -> None:
     file = str(ended.folder / "shop-10.pem")
     run(ended.live, "client", "certificate", made["client_id"], "--file", file, "--json")
     showing = ssl.create_default_context()
-    showing.check_hostname, showing.verify_mode = False, ssl.CERT_NONE  # ours has ended too
+    showing.check_hostname, showing.verify_mode = False, ssl.CERT_NONE  # ours has expired too
     showing.load_cert_chain(file)
-    # By a later version the handshake is over when it is refused, and the alert may be lost with the connection.
+    # In later TLS versions the handshake is over when it is refused, and the alert may be lost with the connection.
     showing.maximum_version = ssl.TLSVersion.TLSv1_2
     (listed,) = run(ended.live, "client", "list", "--holder-id", "1", "--json")["clients"]
     assert quoted("A client's certificate has ended") == [

@@ -1,7 +1,7 @@
-"""Charges are revised and removed at an institution while processes die at each point of their way, and answers are lost.
+"""Charges are changed and removed at an institution while processes die at each step, and answers are lost.
 
-Two whole installations: ours, live, and the institution's, whose face fails by fault rules. In the end each charge says the
-same on both sides, what was removed cannot be paid, and what was revised is paid with the amount that it was given.
+Two whole installations: a live one, and the institution's, whose simulated bank fails by rules. At the end each charge
+is the same on both sides, removed ones cannot be paid, and changed ones are paid with the new amount.
 """
 
 import time
@@ -26,7 +26,7 @@ CALLS = dict(revise="revision there", remove="removal there")
 
 
 def list_points(kind: str) -> list[tuple[str, ...]]:
-    """Who dies where; a worker comes to a change only when who was asked is dead."""
+    """The process that dies, and its point. A worker only takes over a change when the asked process is dead."""
     call = CALLS[kind]
     by_caller = [
         f"serve {moment} {name}" for name in ("change there", call, "change here") for moment in ("before", "after")
@@ -45,7 +45,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 class Charges:
-    """Those of the holder, named by their txids, each with what was wanted of it."""
+    """The holder's charges by txid, each with its wanted state."""
 
     def __init__(self, two: Both) -> None:
         self._two = two
@@ -63,7 +63,7 @@ class Charges:
         if self.wanted[txid] == "revise":
             self._caller.insist("PATCH", f"/v2/cob/{txid}", {"valor": {"original": "20.00"}})
             return
-        # Where it was removed and nobody was told, the same request is told.
+        # If it was removed and the answer lost, the same request returns it.
         removal = {"status": "REMOVIDA_PELO_USUARIO_RECEBEDOR"}
         self._caller.insist("PATCH", f"/v2/cob/{txid}", removal)
 
@@ -102,7 +102,7 @@ def test_each_charge_says_the_same_on_both_sides_whoever_dies_and_whatever_is_lo
         for deaths in list_points(kind):
             for point in deaths:
                 points.arm(point)
-            # A call that takes too long is ended by the worker, and whoever was to die is not come by: another charge, then.
+            # The worker ends a call that takes too long, and then the point is not reached: another charge is used.
             for _ in range(TRIED_MAX):
                 charges.change(charges.open(kind))
                 if comes_true(lambda deaths=deaths: all(map(points.has_killed, deaths))):

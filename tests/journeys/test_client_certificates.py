@@ -1,4 +1,4 @@
-"""Tokens that are bound to a certificate, on a whole installation: one that is stolen is worth nothing."""
+"""Tokens that are bound to a certificate, on a whole installation: a stolen one is useless."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""All machines of a cluster are lost; its copy and log in another place are restored by the guide's commands, and timed."""
+"""All machines of a cluster are lost; the guide's commands restore its copy and archived log, and are timed."""
 
 import asyncio
 import json
@@ -92,6 +92,6 @@ def test_what_was_acknowledged_comes_back_from_another_place_but_for_the_last_mo
 
 def prove(home: Path, settings: Mapping[str, str]) -> None:
     proved = run_verb(home, "verify", "--whole", "--again-after-s", "2", "--json", **settings)
-    # What is unproved of a server whose commits wait for nobody is said, and is no finding.
+    # A warning about a server whose commits wait for no standby is no finding.
     assert proved.returncode in {ExitStatus.DONE, ExitStatus.BROKEN}, proved.stderr
     assert json.loads(proved.stdout)["findings"] == []

@@ -1,4 +1,4 @@
-"""Money that is contested, lived by the clock: the sandbox is the institution, and every story ends with books that hold."""
+"""Contested money over days: the sandbox is the institution, and every story ends with correct books."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -21,7 +21,7 @@ def service() -> Iterator[WholeInstallation]:
 
 
 class Shop:
-    """A holder who is paid, and whose payer regrets it."""
+    """A holder with a payment that its payer contests."""
 
     def __init__(
         self, service: WholeInstallation, funds_cents: int = 0, suspect: Literal["release", "return"] | None = None

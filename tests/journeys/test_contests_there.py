@@ -1,4 +1,4 @@
-"""What payers contest at an institution, lived by two whole installations: ours, live, and the one that has Efi's face."""
+"""Contests at an institution between two whole installations: a live one, and the simulated Efi of a sandbox."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 class There:
-    """The bank, which is a sandbox: it opens contests and decides them when it is told to."""
+    """The bank, a sandbox: it opens contests and decides them on request."""
 
     def __init__(self, two: Both) -> None:
         self._bank = two.bank

@@ -1,4 +1,4 @@
-"""A home, or the data in it, is put back from a copy: nothing is given out twice, and what can be seen is told."""
+"""A home, or its data, is restored from a copy: nothing is assigned twice, and what can be detected is reported."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ class Given(Struct, frozen=True, kw_only=True):
     charge_id: int
     event_id: int
     cursor: bytes
-    """As packed: its position in the feed comes first, so that later ones are greater."""
+    """In its encoded form: its position in the feed comes first, so later ones are greater."""
 
 
 def charge(installation: Installation, amount_cents: int) -> Given:
@@ -31,7 +31,7 @@ def charge(installation: Installation, amount_cents: int) -> Given:
         pages: list[EventFeed] = []
 
         def is_told() -> bool:
-            # Its place in the feed is given later, by a worker.
+            # A worker assigns its place in the feed later.
             pages.append(client.events.feed(before.cursor, wait_s=10))
             return bool(pages[-1].events)
 
@@ -41,7 +41,7 @@ def charge(installation: Installation, amount_cents: int) -> Given:
 
 
 def _data(home: Path) -> Path:
-    """Where its tables are, which is not in it where PostgreSQL's user could not get in."""
+    """The folder of its tables, which is outside if PostgreSQL's user could not enter it."""
     return home / json.loads((home / "postgres.json").read_text())["folder"]
 
 
@@ -55,7 +55,7 @@ def _put_back(copy: Path, folder: Path) -> None:
 
 
 def wait_until_health_says(installation: Installation, words: str) -> None:
-    """Of what the database has forgotten; an answer is repeated for a moment, and a busy machine may give none in time."""
+    """The warning about forgotten rows; the answer is cached for a moment, and a busy machine may time out."""
 
     def is_said() -> bool:
         found = installation.health_report().get("checks", {}).get("database_loss", {})
@@ -80,7 +80,7 @@ def test_a_copied_home_that_is_put_back_gives_nothing_out_twice(tmp_path: Path) 
         _put_back(to, folder)
     with running(home) as installation:
         again = charge(installation, 222)
-        # All of it was copied, so nobody can see that something is missing.
+        # All of it was copied, so the loss cannot be detected.
         wait_until_health_says(installation, "healthy")
     assert again.charge_id > forgotten.charge_id
     assert again.event_id > forgotten.event_id

@@ -1,6 +1,6 @@
-"""Days of an account close while its worker is killed, as by kill -9, at each step of reading and closing them.
+"""Days of an account close while its worker is killed, as by kill -9, at each step of reading and closing.
 
-The bank's clock is behind ours, so that what it books before its midnight comes late to us.
+The bank's clock is behind ours, so what it books before its midnight arrives late.
 """
 
 import signal
@@ -39,7 +39,7 @@ async def bank(database: postgres.Addresses, services: Services, bank_clock: Mon
 
 
 class Day:
-    """What moves at the bank, and a worker that is killed."""
+    """Movements at the bank, and a worker that is killed."""
 
     def __init__(self, books: TwoBooks, bank_clock: MonthClock, folder: Path) -> None:
         self._books, self._bank_clock, self._folder = books, bank_clock, folder
@@ -72,7 +72,7 @@ class Day:
         self._points.arm(point)
         for _ in range(TRIES_MAX):
             await self.move_money()
-            # Near midnight as often as not.
+            # Near midnight half of the time.
             self.pass_time(minutes=self._chance.choice((11, 61, 7 * 60)))
             ended = await self.work()
             if self._points.has_killed(point):

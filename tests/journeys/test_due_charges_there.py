@@ -1,7 +1,7 @@
-"""Charges with a due date between two installations: opened, changed and paid there, whoever dies and whatever is lost.
+"""Charges with a due date between two installations: opened, changed and paid there, with kills and lost answers.
 
-Ours is live, and the institution's face fails by fault rules. In the end both sides say the same of each charge, what was
-paid is in both books to the cent, and what somebody has changed there without us is told as a difference.
+The live installation's bank fails by rules. At the end both sides agree on each charge, payments are in both books to
+the cent, and changes by others at the bank are reported as differences.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 class Charges:
-    """Those of the holder, each with what was wanted of it."""
+    """The holder's charges, each with its wanted state."""
 
     def __init__(self, two: Both) -> None:
         self._two = two
@@ -105,7 +105,7 @@ class Charges:
 
 
 def revise_by_hand(name: str, two: Both, txid: str, original: str) -> None:
-    """What a person does in the institution's app, of which nobody tells us."""
+    """A person's change in the bank's app, which is not reported to us."""
     shown, profile = run(two.bank, "face", "show", name, "--json"), read_profile(name)
     with httpx2.Client(base_url=shown["base_url"], timeout=60) as client:
         login = {each: shown[each] for each in ("client_id", "client_secret")} | {"grant_type": "client_credentials"}
@@ -146,7 +146,7 @@ def test_both_sides_say_the_same_and_what_was_paid_is_told_whole(both: tuple[str
 
     wait_until(is_all_here, "what came in is in the books")
     assert run(two.bank, "balance", "--json")["current_funds"] == wanted_cents
-    # Efi tells no parts, so its payments have one.
+    # Efi returns no parts, so its payments have one.
     whole = {"original": {"valor": "18.50"}}
     parts = whole if name == "efi" else {"original": {"valor": "20.00"}, "desconto": {"valor": "1.50"}}
     for txid in paid:

@@ -1,4 +1,4 @@
-"""All event types, each caused as its page says, over HTTP, and told to a receiver that believes what is signed."""
+"""All event types, each caused as its page describes, over HTTP, and delivered to a receiver that verifies signatures."""
 
 import json
 import re
@@ -37,7 +37,7 @@ ENDINGS = {
     "infraction.reminded": ["OPEN"],
     "transfer.in.held": ["PROCESSING"],
 }
-"""Rejected by the rail, and never handed to it in time; a refund knows no CANCELLED."""
+"""Rejected by the rail, and not handed over in time; a refund has no CANCELLED."""
 
 _CHARGE_FIELDS = {"id", "transaction_identification", "external_id", "status", "create_timestamp"}
 _TRANSFER_FIELDS = {
@@ -68,7 +68,7 @@ FIELDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Webhook:
-    """A body as it came, once the client package believes it."""
+    """A body that the client package has verified."""
 
     id: int
     name: str
@@ -77,7 +77,7 @@ class Webhook:
 
 
 class Believer(LoopbackServer):
-    """A receiver that takes what the client package believes, each event once, and remembers what it did not."""
+    """A receiver that takes each verified event once, and keeps the errors of others."""
 
     def __init__(self) -> None:
         self.told: list[Webhook] = []
@@ -98,7 +98,7 @@ class Believer(LoopbackServer):
         return 200, {}, b""
 
     def wait_for(self, count: int) -> list[Webhook]:
-        """Wait until this many were told, and a little longer for one too many."""
+        """Wait for so many events, and a little longer for one too many."""
         deadline_s = time.monotonic() + PATIENCE_S
         while len(self.told) < count and time.monotonic() < deadline_s:
             time.sleep(0.02)

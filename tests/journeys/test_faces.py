@@ -57,7 +57,7 @@ def test_the_shown_lines_lead_to_a_face(service: Installation, hook: str, monkey
     names: dict[str, Any] = {}
     exec(lines, names)  # noqa: S102 - our own
     efi, key = names["efi"], shown["pix_keys"][0]
-    # As the environment has them, so that tests can have them written down.
+    # From the environment, so that tests can record them.
     assert (shown["client_id"], shown["client_secret"]) == tuple(CREDENTIALS.values())
     assert efi.pix_config_webhook(params={"chave": key}, body={"webhookUrl": hook})
     txid = "efihomologation00000000000001"
@@ -76,7 +76,7 @@ def test_the_shown_lines_lead_to_a_face(service: Installation, hook: str, monkey
     denied = efi.pix_send(params={"idEnvio": "a3"}, body={"valor": "20.01", **sent})
     assert denied["nome"] == "pagamento_negado"
     log = Path(service.home, "faces", "efi+homologation.jsonl")
-    # A line is written once its answer has been sent.
+    # A line is written after its answer was sent.
     wait_until(lambda: "pagamento_negado" in log.read_text(), "the refusal is logged")
     assert shown["client_secret"] not in log.read_text()
 

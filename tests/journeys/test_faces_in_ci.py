@@ -1,4 +1,4 @@
-"""Examples of ``docs/guides/faces-in-ci.md``: their form is what their readers publish; the first is run as it stands."""
+"""Examples of ``docs/guides/faces-in-ci.md`` have the form of their tools; the first is run as printed."""
 
 import ast
 import json
@@ -47,7 +47,7 @@ def read_example(language: str, heading: str) -> str:
 )
 def test_an_example_has_the_form_that_its_reader_publishes(heading: str, schema: str) -> None:
     vendored = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / schema
-    # YAML 1.1 has a boolean where workflows have the word `on`; their readers and this one keep the word.
+    # YAML 1.1 reads the word `on` as a boolean; the tools and this reader keep the word.
     example = yaml.load(read_example("yaml", heading), Loader=yaml.BaseLoader)  # noqa: S506 - texts only
     as_read = yaml.safe_load(read_example("yaml", heading))
     as_read = {("on" if name is True else name): value for name, value in as_read.items()}
@@ -76,12 +76,12 @@ def test_the_workflow_runs_as_it_stands(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIXCONNECT_")}
     told = kept | job["env"] | dict(PATH=path, PORT="0", PIXCONNECT_HOME=str(tmp_path / "home"))
     steps = [step["run"] for step in job["steps"] if "run" in step and "if" not in step]
-    # Another port than the usual, and more time: the machine may be busy with other tests.
+    # With another port, and more time on a busy machine.
     script = "\n".join(["set -e", *steps])
     for said, meant in (("efi:8101", "efi:0"), ("timeout 60 ", "timeout 300 ")):
         assert said in script
         script = script.replace(said, meant)
-    # The runner ends what a job has started.
+    # The runner ends the processes of a job.
     runner = subprocess.Popen(
         ["bash", "-c", script], cwd=tmp_path, env=told, start_new_session=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,7 +1,7 @@
-"""What callers and operators see while something fails: the words that the page on failures quotes, each by an experiment.
+"""The messages to callers and operators during failures, as quoted on the page on failures, each by an experiment.
 
-One installation on a server of its own, whose data lie on a small disk where one can be mounted: each experiment breaks one
-thing, asks, and mends it; then what was refused is asked for again, and the books are right.
+One installation on a separate server, with its data on a small disk if one can be mounted. Each experiment breaks one
+thing, asks, and repairs it; then the refused requests are repeated, and the books are checked.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _OFF = re.compile(r"-3\d{3}\.\d(?= s from)")
 
 
 class Broken:
-    """An installation whose parts fail, and who asks it meanwhile."""
+    """An installation whose parts fail, and its callers."""
 
     def __init__(self, service: WholeInstallation, server: EmbeddedPostgres, runner: asyncio.Runner) -> None:
         self.service = service
@@ -61,7 +61,7 @@ class Broken:
         return self._ask("POST", "/v1/connect/transfer/key", self._last)
 
     def see(self, heading: str) -> list[str]:
-        """What everybody sees now, in the order in which the page has it under a heading."""
+        """All messages of this moment, in the page's order under a heading."""
         charge = dict(amount=100, key=self.account.key, external_id=f"asked-{next(self._numbers)}")
         return [
             f"a transfer:  {told(self.move())}",
@@ -76,14 +76,14 @@ class Broken:
         report = self.service.installation.health_report()
         names: dict[str, list[str]] = {}
         for name, one in report.get("checks", {}).items():
-            # The sandbox's rail has its tables in the same database, and is not asked about where that fails.
+            # The sandbox's rail uses the same database, and is not checked where that fails.
             if one.get("error") and (name != "rail" or report["status"] != "unhealthy"):
                 names.setdefault(one["error"], []).append(name)
         wrong = [f"{', '.join(found)}: {error}" for error, found in names.items()]
         return _steady("; ".join([report["status"], *wrong]))
 
     def _health_under(self, heading: str) -> str:
-        """On a busy machine any check may once get no answer in its time: it is asked until it says what the page says."""
+        """On a busy machine any check may time out once, so it is repeated until it matches the page."""
         ends_at_s = time.monotonic() + HEALTH_PATIENCE_S
         while f"health:      {(said := self.health())}" not in quoted(heading) and time.monotonic() < ends_at_s:
             time.sleep(0.3)
@@ -93,7 +93,7 @@ class Broken:
         wait_until(lambda: all(each in self.health() for each in words), f"health says {words}")
 
     def logged(self, words: str) -> str:
-        """The line of the log, with its level, once it was written since the last experiment."""
+        """The next such line of the log, with its level, after the last experiment."""
         found: list[str] = []
 
         def is_said() -> bool:
@@ -105,7 +105,7 @@ class Broken:
         return f"the log:     {_LEVEL.findall(found[0])[0]}: {words}"
 
     def check(self, heading: str, seen: list[str]) -> None:
-        """What was seen is what the page says; and what was refused is done when it is asked for again."""
+        """The messages match the page, and the refused requests succeed when repeated."""
         again = self.service.insist(self.account, "POST", "/v1/connect/transfer/key", self._last)
         assert again.status == 200, again
         self.service.settle([self.account])
@@ -124,7 +124,7 @@ class Broken:
 
 
 def told(answer: httpx2.Response) -> str:
-    """Status, code, when to come again, and the words."""
+    """Status, code, Retry-After, and message."""
     error = answer.json().get("error")
     if error is None:
         return str(answer.status_code)
@@ -135,7 +135,7 @@ def told(answer: httpx2.Response) -> str:
 
 
 def _steady(said: str) -> str:
-    """Without what is another figure each time."""
+    """Without varying figures."""
     return _OFF.sub("-3600.0", _SPAN.sub("60", said))
 
 
@@ -152,7 +152,7 @@ def broken() -> Iterator[Broken]:
 
 @contextmanager
 def stopped(pids: list[int]) -> Iterator[None]:
-    """Processes that stand still, as on a machine that hangs."""
+    """Suspended processes, as on a hanging machine."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -196,7 +196,7 @@ def test_the_database_refuses(broken: Broken, heading: str, change: str, undo: s
     for statement in (f"alter role {LOGIN_ROLE} {change}", end):
         execute(broken.server.owner_url, statement)
     broken.wait_for_health(words)
-    # The sandbox's own connections were ended too, and its directory is away until it has new ones.
+    # The sandbox's connections were ended too, and its directory is away until it has new ones.
     wait_until(lambda: "the directory" not in told(broken.move()), "the sandbox has met the database again")
     seen = [*broken.see(heading), broken.logged(NO_ANSWER)]
     for statement in (f"alter role {LOGIN_ROLE} {undo}", end):

@@ -1,4 +1,4 @@
-"""One holder does its worst, operation by operation, while nine others ask for little: none of the nine fails."""
+"""One holder sends the worst requests of each operation while nine others send few: none of the nine fails."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ FUNDS_CENTS = 10_000_000
 SECONDS_EACH = 2.0
 EVENTS_COUNT = 1_000
 TRIES_MAX = 6
-"""What else runs on this machine may keep the database from answering for a second; unfairness is there each time."""
+"""Other load may delay the database for a second; unfairness would be there each time."""
 
 
 @pytest.fixture

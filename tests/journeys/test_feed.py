@@ -1,4 +1,4 @@
-"""A program that follows the feed by its cursor misses nothing and sees nothing twice, whoever is killed meanwhile."""
+"""A program that follows the feed by its cursor gets every event once, whichever processes are killed."""
 
 import os
 import signal
@@ -21,19 +21,19 @@ CHARGES_BETWEEN_KILLS = 5
 
 
 class Reader(threading.Thread):
-    """Follows the feed, and goes on from its cursor whatever happens to a request."""
+    """Follows the feed from its cursor, whatever happens to a request."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(daemon=True)
         self.read: list[tuple[int, int, str]] = []
-        """The event, what it is about, and its name, in the order in which they came."""
+        """Id, resource and name of the events, in the order of arrival."""
         self.is_over = False
         self._client = client
 
     def run(self) -> None:
         cursor: str | None = None
         while not self.is_over:
-            with suppress(PixConnectError):  # the same is asked for again
+            with suppress(PixConnectError):  # the same request is repeated
                 page = self._client.events.feed(cursor, wait_s=1)
                 self.read += [(one.id, one.resource_id, str(one.name)) for one in page.events]
                 cursor = page.cursor
@@ -55,7 +55,7 @@ def write(client: Client, names: list[str], key: str) -> None:
 
 
 def kill(installation: Installation, part: str) -> None:
-    with suppress(ProcessLookupError, AssertionError, FileNotFoundError):  # it is being started again
+    with suppress(ProcessLookupError, AssertionError, FileNotFoundError):  # it is restarting
         pid = installation.database_pid if part == "database" else min(installation.children(part))
         os.kill(pid, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""A client that a generator makes of the served document is paid, reads what there is, and knows an error when it gets one."""
+"""A client generated from the served document is paid, reads lists, and recognises errors."""
 
 import importlib
 import subprocess
@@ -15,14 +15,14 @@ from support.waiting import PATIENCE_S, wait_until
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
 PACKAGE = "generated_pix_client"
-# The generator knows no JWS, and the machine may be busy with other tests.
+# The generator does not support JWS, and the machine may be busy with other tests.
 CONFIG = f"""
 package_name_override: {PACKAGE}
 post_hooks: []
 http_timeout: 60
 content_type_overrides: {{application/jose: text/plain, application/pdf: application/octet-stream}}
 """
-# More than fits into 32 bits, as generators take integers that say nothing about it.
+# More than fits into 32 bits, which generators use for integers without a format.
 AMOUNT = 3_000_000_000
 
 
@@ -42,7 +42,7 @@ def generate(url: str, folder: Path) -> str:
 
 @pytest.fixture
 def generated(service: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Imports modules of a client that was generated of the 3.1 document."""
+    """Import modules of a client that was generated from the 3.1 document."""
     said = generate(f"{service.base_url}/openapi.json", tmp_path)
     assert "WARNING" not in said.upper(), said
     monkeypatch.syspath_prepend(tmp_path)
@@ -68,7 +68,7 @@ def be_paid_and_read(generated: Any, client: Any, key: str) -> None:
     charge = generated(".api.charges.create_charge").sync(client=client, body=request).data
     assert (charge.status, charge.amount) == (models.ChargeStatus.PENDING, AMOUNT)
     payment = models.PaymentRequest(emv=charge.emvqrcps)
-    # The payer does not wait for long: on a busy machine it is told a little later.
+    # The payer does not wait long; on a busy machine it is answered a little later.
     paid = generated(".api.sandbox.sandbox_pay").sync(client=client, body=payment).data
     assert paid.status in {"CONFIRMED", "PROCESSING"}
     read = generated(".api.charges.get_charge_by_id").sync
@@ -78,7 +78,7 @@ def be_paid_and_read(generated: Any, client: Any, key: str) -> None:
     refused = read(2**53 - 1, client=client)
     assert isinstance(refused, models.ErrorResponse)
     assert refused.error.code == models.ErrorCode.NOT_FOUND
-    # Which event it is says which payload it has.
+    # The event's name determines its payload.
     events = generated(".api.webhooks.list_events").sync(client=client).data
     found = {str(event.name): event for event in events}
     assert isinstance(found["qrcode.approved"].payload, models.ChargePayload)

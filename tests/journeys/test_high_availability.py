@@ -1,4 +1,4 @@
-"""Three machines of PostgreSQL on this one: the guide's commands as they stand, and a few failures under load, judged."""
+"""Three PostgreSQL machines on this one: the guide's commands as printed, and some failures under load, judged."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from support.installation import ROOT, environment
 from support.ports import reserved_port
 
 MISSING = find_missing()
-# Both start a dozen of servers: one after the other.
+# Both start a dozen servers: one after the other.
 pytestmark = [
     pytest.mark.journey,
     pytest.mark.long,
@@ -34,7 +34,7 @@ PAGE = ROOT / "docs" / "guides" / "high-availability.md"
 
 @pytest.fixture
 def machines() -> Iterator[tuple[Path, str]]:
-    """``make ha``, in another folder and at other addresses; ended by Ctrl-C."""
+    """Run ``make ha`` in another folder and at other addresses, and end it by Ctrl-C."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-ha-") as folder:
         Path(folder).chmod(0o755)
         home, prefix = Path(folder) / "machines", choose_loopback().prefix
@@ -86,7 +86,7 @@ def test_whatever_machine_fails_nothing_is_lost_nor_doubled_and_callers_hear_in_
     assert outcome.payments_there_count > 0
     for each in outcome.rounds:
         assert 500 not in each.answers
-        # The machine may be busy with other tests; where an election lacked CPU, its log says so.
+        # The machine may be busy; if an election lacked CPU, its log shows it.
         if not each.starved:
             assert each.silent_s < 2 * WITHOUT_WRITES_MAX_S, each
             assert each.slowest_refusal_s < 2 * IN_FLIGHT_S, each

@@ -1,4 +1,4 @@
-"""A process dies at each point between two writes, as by kill -9. What follows: nothing is lost, and nothing is done twice."""
+"""A process dies at each point between two writes, as by kill -9: nothing is lost, and nothing is done twice."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -57,7 +57,7 @@ def be_paid_by_charge(story: Story, point: str) -> None:
 
 
 def pay_a_fee(story: Story, point: str) -> None:
-    """Somebody dies between a payment and the fee that the institution takes of it."""
+    """A process dies between a payment and the institution's fee for it."""
     story.let_next_payment("fee:7")
     story.service.points.arm(point)
     story.be_paid(key=story.account.key, amount=AMOUNT_CENTS)
@@ -70,7 +70,7 @@ def be_moved(story: Story, point: str) -> None:
 
 
 def be_paid_in_two_steps(story: Story, point: str) -> None:
-    """Somebody dies between the payer's order and our word on it."""
+    """A process dies between the payer's order and our answer to it."""
     emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
     story.let_next_payment("two_steps:20")
     story.service.points.arm(point)
@@ -86,7 +86,7 @@ def hear_that_it_was_cancelled(story: Story, point: str) -> None:
 
 
 def hear_that_it_is_held(story: Story, point: str) -> None:
-    """Somebody dies when a payment is reported that the institution holds as suspect."""
+    """A process dies when a payment is reported that the institution holds as suspect."""
     emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
     story.let_next_payment("suspect:release:20")
     story.service.points.arm(point)
@@ -102,7 +102,7 @@ def hear_that_it_was_returned(story: Story, point: str) -> None:
 
 
 def _hear_the_end(story: Story, point: str, effect: str, ending: str) -> None:
-    """Somebody dies when the second step of a payment is reported, whose first was recorded and acknowledged."""
+    """A process dies when the second step of a payment is reported, whose first was recorded and acknowledged."""
     emv = story.ask("charge", "/v1/connect/charge", ending, key=story.account.key).data["emvqrcps"]
     story.let_next_payment(effect)
     story.be_paid(emv=emv)
@@ -136,7 +136,7 @@ def let_a_charge_fall_due(story: Story, point: str) -> None:
 
 
 def deposit(story: Story, point: str) -> None:
-    """A deposit has no name to repeat it under: it stands if its group was committed, and otherwise not."""
+    """A deposit has no name for repeating it: it exists if its group was committed, and otherwise not."""
     if "COMMIT" in point:
         story.model.deposits[story.account.holder_id][AMOUNT_CENTS] += 1
     story.service.points.arm(point)
@@ -225,7 +225,7 @@ _CASES = [
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
-    """One installation for all: whoever dies is started again by it, and however long that takes, nothing is given up."""
+    """One installation for all points: it restarts killed processes, and nothing expires meanwhile."""
     with open_whole_installation(policy={"handover_timeout_s": 36000}) as opened:
         yield opened
 
@@ -310,11 +310,11 @@ def test_an_answer_to_a_contest_is_kept_and_heard_once(service: WholeInstallatio
 
 
 def test_a_payment_dies_with_the_sandbox_before_it_is_kept(service: WholeInstallation) -> None:
-    """Nobody outside was told that it arrived: it never was."""
+    """Its payer was never told that it arrived, because it never did."""
     story = Story(service)
     service.points.arm("sandbox before arrivals")
     answer = service.insist(story.account, "POST", "/sandbox/v1/payments", _to(story.account))
-    assert answer.data["status"] in {"CONFIRMED", "PROCESSING"}  # the payer waits for our word, but not for long
+    assert answer.data["status"] in {"CONFIRMED", "PROCESSING"}  # the payer waits for our answer, but not long
     assert service.points.has_killed("sandbox before arrivals")
     story.settle()
     (paid,) = [thing for thing in service.see([story.account]).things if thing.direction == "IN"]
@@ -344,7 +344,7 @@ def test_a_charge_is_held_past_its_time_while_its_payment_is_under_way(service: 
 
 
 def be_refused(story: Story, emv: str) -> str:
-    """Pay what cannot be paid: the code that the payer is told, who does not wait for it for long."""
+    """Make a payment that must fail; returns its code, or None because the payer does not wait long."""
     told: list[Answer] = []
 
     def is_told() -> bool:

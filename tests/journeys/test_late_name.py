@@ -1,4 +1,4 @@
-"""A rail gives orders names of its own, early or late: callers see ours first, then the network's, and find them by both."""
+"""A rail with ids of its own, early or late: callers see ours first, then the network's, and find orders by both."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ from support.whole_installation import Answer, WholeInstallation, open_whole_ins
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("late name")]
 
 FUNDS_CENTS = 100_000
-AMOUNT_CENTS = 3_000  # and the moment at which the name is told, which the rail reads from it
+AMOUNT_CENTS = 3_000  # and the moment at which the id is returned, which the rail reads from it
 MOMENTS = [EARLY, WITH_THE_END, AFTER_THE_END]
 
 _numbers = count(1)
@@ -29,7 +29,7 @@ def service() -> Iterator[WholeInstallation]:
 
 
 class Story:
-    """One holder's orders, and what must have become of them."""
+    """One holder's orders, and their expected results."""
 
     def __init__(self, service: WholeInstallation) -> None:
         self.service = service
@@ -64,7 +64,7 @@ class Story:
         return answer
 
     def read_named(self, path: str, field: str, name: str) -> dict[str, Any]:
-        """What stands under a path, once it has this name."""
+        """Read a path until it has this name."""
         return read_until(lambda: self.ask("GET", path).data, lambda found: found[field] == name)
 
     def settle(self) -> None:
@@ -110,7 +110,7 @@ def test_after_all_that_the_books_are_right_and_nothing_waits_for_an_operator(se
     story = Story(service)
 
     def is_rail_healthy() -> bool:
-        # A check that gets no answer in its time says so, on a busy machine: what waits for an operator stays.
+        # On a busy machine a check may time out and report that; findings that wait for an operator stay.
         return story.ask("GET", "/v1/connect/health").data["checks"]["rail"]["status"] == "healthy"
 
     wait_until(is_rail_healthy, "nothing is wrong with the rail")

@@ -73,7 +73,7 @@ def test_no_serving_process_is_given_the_owners_login(home_folder: Path) -> None
         placement = msgspec.json.decode((one.home / "postgres.json").read_bytes(), type=Placement)
         for part in ("serve", "work", "sandbox", "console"):
             for pid in one.children(part):
-                # A part that was forked is given its environment by a message, so it is looked for wherever it may write.
+                # A forked part gets its environment by a message, so all its writable memory is searched.
                 memory = _read_memory(pid)
                 assert placement.login_password.encode() in memory
                 assert placement.owner_password.encode() not in memory
@@ -81,7 +81,7 @@ def test_no_serving_process_is_given_the_owners_login(home_folder: Path) -> None
 
 
 def _read_memory(pid: int) -> bytes:
-    """All that a process may write; it stands still meanwhile, so that no part of it goes away before it is read."""
+    """The writable memory of a process, which is suspended so that nothing is freed before it is read."""
     os.kill(pid, signal.SIGSTOP)
     try:
         stat = Path(f"/proc/{pid}/stat")
@@ -142,13 +142,13 @@ def test_it_stops_cleanly_and_finishes_what_is_under_way(home_folder: Path, stop
             assert caller.recv(100).startswith(b"HTTP/1.1 400 ")
             one.process.communicate(timeout=STOP_TIMEOUT_S)
         assert one.process.returncode == 0
-        # Whoever has closed what it says is about to end, and may not have yet.
+        # A process that has closed its output is about to end.
         wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
         assert not (home_folder / "running.json").exists()
 
 
 def test_nobody_is_waited_for_longer_than_five_seconds_in_all() -> None:
-    """So it is said of Ctrl-C. What the clock shows depends on the machine; the time-outs do not."""
+    """So Ctrl-C is answered. The shown time depends on the machine; the time-outs do not."""
     assert stack._API_STOP_TIMEOUT_S + stack._BACK_STOP_TIMEOUT_S + stack._POSTGRES_STOP_TIMEOUT_S < 5
 
 

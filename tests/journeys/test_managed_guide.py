@@ -1,4 +1,4 @@
-"""The guide to managed servers, each of its commands as it stands, by an administrator and an owner who are no superusers."""
+"""The guide to managed servers: its commands as printed, by an administrator and an owner without superuser rights."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def settings_at(port: int, authority: Path, host: str = HOST) -> dict[str, str]:
 
 
 def settings_by(socket_folder: str) -> dict[str, str]:
-    """The same without TLS, which the wheel's psql, pg_dump and pg_restore do not speak."""
+    """The same without TLS, which the wheel's psql, pg_dump and pg_restore lack."""
     return {
         name: f"{value.partition('@')[0]}@/pixconnect?host={socket_folder}" if name.endswith("DATABASE_URL") else value
         for name, value in settings_at(0, Path()).items()

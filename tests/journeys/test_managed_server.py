@@ -1,4 +1,4 @@
-"""A server that somebody else runs: our steps by an administrator who is no superuser, and what follows a snapshot."""
+"""A managed server: our steps by an administrator without superuser rights, and what follows a snapshot."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ async def test_an_installation_on_a_managed_server_goes_on_after_a_snapshot(tmp_
         new_home() as snapshot,
         new_home() as first_home,
         new_home() as second_home,
-        # It stands in the codes of charges.
+        # It is part of the charges' codes.
         reserved_port() as port,
     ):
         server = EmbeddedPostgres(folder)
@@ -45,7 +45,7 @@ async def test_an_installation_on_a_managed_server_goes_on_after_a_snapshot(tmp_
             known = work_and_be_killed(first_home, port, before, listener)
         finally:
             await server.stop(timeout_s=0)
-        # The provider's act: the disk as it was at one instant, under another server.
+        # The provider's act: the disk at one instant, under another server.
         subprocess.run(["cp", "-a", f"{folder}/.", snapshot], check=True)
         copied = EmbeddedPostgres(snapshot)
         began_s = time.monotonic()
@@ -63,7 +63,7 @@ async def test_an_installation_on_a_managed_server_goes_on_after_a_snapshot(tmp_
 
 
 async def prepare(server: EmbeddedPostgres) -> dict[str, str]:
-    """The guide's logins and database, made by whom a provider lets make roles and databases, and nothing else."""
+    """The guide's logins and database, made by a login that may make roles and databases, and nothing else."""
     query = urlsplit(server.owner_url).query
     superuser = await asyncpg.connect(server.owner_url.replace("/pixconnect?", "/postgres?"))
     await superuser.execute("drop database pixconnect")

@@ -1,4 +1,4 @@
-"""Real money, in: a live installation and the bank that it has an account at, each whole, over TLS with client certificates."""
+"""Real money in: a live installation and the bank of its account, each whole, over TLS with client certificates."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def describe(both: Both, name: str) -> Path:
-    """The account's file, of what ``face show`` prints."""
+    """The account's file, from the output of ``face show``."""
     shown = run(both.bank, "face", "show", name, "--json")
     (both.folder / "secret").write_text(shown["client_secret"])
     kind = name if name in ("efi", "inter", "sicoob", "woovi") else "standard"
@@ -64,7 +64,7 @@ def describe(both: Both, name: str) -> Path:
 
 
 def kill_all(installation: Installation, part: str) -> bool:
-    """Kill whoever is this part; none may be there yet that was killed before."""
+    """Kill this part, once it runs after an earlier kill."""
     try:
         pids = installation.children(part)
     except AssertionError:
@@ -76,7 +76,7 @@ def kill_all(installation: Installation, part: str) -> bool:
 
 
 class Caller:
-    """The holder's program, which asks again under the same name until it knows."""
+    """The holder's program, which repeats requests under the same name until they are answered."""
 
     def __init__(self, both: Both, *scopes: str, holder_id: str = "1") -> None:
         made = run(both.live, "client", "create", "--holder-id", holder_id, *_options("--scope", scopes), "--json")
@@ -106,7 +106,7 @@ class Caller:
                 self._login()
             elif answer.status_code in accept:
                 said_whole = answer.json()
-                # The central bank's door answers without an envelope.
+                # The central bank's API answers without an envelope.
                 return said_whole.get("data", said_whole)
             else:
                 assert answer.status_code in (503, 504), answer.text
@@ -134,8 +134,8 @@ def rehearse(two: Both) -> None:
         env=two.live.environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     differs = {step["step"] for step in json.loads(done.stdout)["steps"] if step["outcome"] == "differs"}
-    # The bank's client may do anything, which a credential for receiving had better not.
-    # Sicoob wants the number of the account for a statement, and this file names none.
+    # The bank's client has every right, which a credential for receiving should not have.
+    # Sicoob requires the account number for a statement, and this file names none.
     assert differs <= {"permission send", "statement"}, done.stdout
     assert done.returncode == (5 if differs else 0), done.stderr
     assert KEY not in file.read_text()
@@ -146,13 +146,13 @@ def test_what_is_paid_there_is_here_to_the_cent_whoever_dies(both: tuple[str, Bo
     name, two = both
     run(two.live, "holder", "create", "--name", "Loja", "--tax-id", "12345678000195", "--account-number", "1",
         "--no-limits", "--json")  # fmt: skip
-    # The central bank's API tells no balance.
+    # The central bank's API has no balance.
     stated = ("--opening-balance", "100000000") if name == "sicredi" else ()
     run(two.live, "institution", "add", "loja", "--file", str(describe(two, name)), "--house", "1", *stated)
     run(two.live, "key", "add", "--holder-id", "1", "--key-type", "EMAIL", "--key", KEY, "--json")
     opening = run(two.live, "institution", "show", "loja", "--json")
     assert opening["balance_here_cents"] == 100_000_000
-    # Sicoob tells a statement of a number alone, and this file names none.
+    # Sicoob returns a statement by account number only, and this file names none.
     ways = dict(efi="own_file", inter="api", sicoob="file_by_hand", sicredi="file_by_hand")
     assert (opening["days_from"], opening["days_close_by_themselves"]) == (ways[name], name in {"efi", "inter"})
     assert opening.get("balance_there_cents") == (None if stated else 100_000_000)
@@ -177,7 +177,7 @@ def test_what_is_paid_there_is_here_to_the_cent_whoever_dies(both: tuple[str, Bo
     wait_until(is_all_here, "what came in is in the books")
     assert run(two.bank, "balance", "--json")["current_funds"] == wanted
     assert caller.insist("GET", "/v1/connect/balance")["available_funds"] == wanted
-    # What was paid is known there under the charge's txid, and nothing is new.
+    # The payments are known there under the charge's txid, and nothing is new.
     last = caller.insist("GET", f"/v1/connect/charge/{list(paid)[-1]}")
     (asked,) = run(two.live, "institution", "ask", "loja", last["transaction_identification"], "--json")["received"]
     assert (asked["recorded"], asked["amount_here_cents"]) == ("before", paid[str(last["id"])])

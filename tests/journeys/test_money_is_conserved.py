@@ -1,6 +1,6 @@
-"""A state machine pays, is paid, refunds, contests, breaks the rail, moves the clock and kills: not a cent may go astray.
+"""A state machine pays, is paid, refunds, contests, breaks the rail, moves the clock and kills; no cent may be lost.
 
-A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES says, each of PIXCONNECT_PROVE_STEPS steps.
+A few examples here; ``make prove`` runs PIXCONNECT_PROVE_EXAMPLES, each of PIXCONNECT_PROVE_STEPS steps.
 """
 
 import os
@@ -42,7 +42,7 @@ EFFECTS = (
 OPERATIONS = ("submit", "query", "refund", "return", "payment", "lookup")
 PARTS = ("serve", "work", "sandbox", "database")
 ADVANCES_S = (1, 70, 3_600, 25 * 3_600, 2 * 86_400)
-"""A second; past the time to be handed over; ...; past a charge's life; ..."""
+"""A second; past the time for handing over; ...; past a charge's life; ..."""
 CHANGES: Final[dict[str, dict[str, Any]]] = {
     "amount": {},
     "expiry": {"calendario": {"expiracao": 40 * 86_400}},
@@ -64,7 +64,7 @@ COB_STATUSES: Final = {
     "REMOVED_BY_RECEIVER": "REMOVIDA_PELO_USUARIO_RECEBEDOR",
 }
 A_BANK: Final = Abilities(refuses_credits=False, refunds_partly=False, resolves_keys=False, keeps_our_id=False)
-"""What another kind of rail can do: what cannot be accepted is given back, and orders are named early or late."""
+"""The abilities of another kind of rail: unacceptable payments are returned, and ids come early or late."""
 
 cents = st.integers(min_value=1, max_value=4_000)
 sides = st.integers(min_value=0, max_value=1)
@@ -76,14 +76,14 @@ def reais(amount_cents: int) -> str:
 
 
 class Tally:
-    """What was done, to be told at the end."""
+    """What was done, for the report at the end."""
 
     examples_count = 0
     steps_count = 0
     owed_count = 0
-    """In how many looks somebody owed something."""
+    """The number of looks with a debt."""
     blocked_count = 0
-    """In how many looks something of somebody's was blocked."""
+    """The number of looks with blocked money."""
     requests: ClassVar[Counter[str]] = Counter()
     refusals: ClassVar[Counter[str]] = Counter()
     kills: ClassVar[Counter[str]] = Counter()
@@ -99,7 +99,7 @@ class Tally:
 
 
 class Money(RuleBasedStateMachine):
-    """Two holders, everybody outside, and a model of their money."""
+    """Two holders, the outside, and a model of their money."""
 
     service: ClassVar[WholeInstallation]
     abilities: ClassVar[Abilities]
@@ -141,7 +141,7 @@ class Money(RuleBasedStateMachine):
 
     @rule(side=sides, amount_cents=cents, is_free=st.booleans())
     def put_cob(self, side: int, amount_cents: int, is_free: bool) -> None:
-        """Make a charge by the standard's door, under a txid of the caller's, and read it by the other."""
+        """Create a charge by the central bank's API under a txid of the caller, and read it by our own."""
         account, txid = self.accounts[side], f"statemachine{next(self.numbers):016}"
         asked = Asked(
             kind="charge", holder_id=account.holder_id, external_id=txid, amount_cents=amount_cents,
@@ -160,7 +160,7 @@ class Money(RuleBasedStateMachine):
 
     @rule(side=sides, amount_cents=st.integers(min_value=200, max_value=4_000), days=st.integers(1, 2))
     def put_cobv(self, side: int, amount_cents: int, days: int) -> None:
-        """Make a charge that costs another amount on each day, is due in a day or two, and ends within days."""
+        """Create a charge with a due date in a day or two, an amount for each day, and an end within days."""
         account, txid = self.accounts[side], f"statemachine{next(self.numbers):016}"
         asked = Asked(
             kind="charge",
@@ -168,7 +168,7 @@ class Money(RuleBasedStateMachine):
             external_id=txid,
             amount_cents=amount_cents,
             endings=set(ANY_ENDING["charge"]),
-            # What it costs is what the day makes of it.
+            # Its amount depends on the day.
             is_free=True,
         )
         self.model.ask(asked)
@@ -188,7 +188,7 @@ class Money(RuleBasedStateMachine):
 
     @rule(pick=picks, extra_cents=st.sampled_from((0, 0, 1)), is_by_book=st.booleans())
     def pay_cobv(self, pick: int, extra_cents: int, is_by_book: bool) -> None:
-        """Pay the amount of today, or a cent more, as somebody outside or as the other holder."""
+        """Pay today's amount, or a cent more, from outside or as the other holder."""
         if not self.cobvs:
             self.put_cobv(pick % 2, 200 + pick, 1 + pick % 2)
         account, asked, terms, emv = self.cobvs[pick % len(self.cobvs)]
@@ -227,7 +227,8 @@ class Money(RuleBasedStateMachine):
         answer = self.service.insist(account, "PATCH", path, body)
         after = self.service.insist(account, "GET", path).body
         Tally.requests[f"patch cob {change}"] += 1
-        # What is refused was over, or is held by a payment; or it was removed by a request whose answer was lost.
+        # A refused change was too late, or the charge was held by a payment, or removed by a request whose answer was
+        # lost.
         assert answer.status in {200, 400}, answer
         assert answer.status == 200 or before["status"] != "ATIVA" or change == "remove" or not self.is_calm, answer
         assert after["revisao"] - before["revisao"] in {0, 1}
@@ -251,7 +252,7 @@ class Money(RuleBasedStateMachine):
         paid_cents = amount_cents + is_wrong
         answer = self.ask(self.accounts.index(account), "/sandbox/v1/payments", {"emv": emv, "amount": paid_cents})
         is_taken = answer is not None and answer.status == 200 and answer.data["status"] == "CONFIRMED"
-        # What cannot be refused is taken, and given back.
+        # A payment that cannot be refused is accepted and returned.
         assert not (is_wrong and is_taken and self.abilities.refuses_credits)
 
     @rule(side=sides, amount_cents=cents)
@@ -261,7 +262,7 @@ class Money(RuleBasedStateMachine):
             assert answer is not None
             assert answer.data["status"] in {"CONFIRMED", "PROCESSING"}, answer
             if answer.data["status"] == "PROCESSING":
-                # The payer does not wait for long: on a busy machine it has come in a little later.
+                # The payer does not wait long; on a busy machine the payment arrives a little later.
                 self.settle()
                 name = answer.data["end_to_end_id"]
                 assert any(thing.name == name and thing.is_settled for thing in self.seen.things), answer
@@ -324,7 +325,7 @@ class Money(RuleBasedStateMachine):
             return
         amount_cents = -(-sent.amount_cents // part) + extra_cents
         self.given_back[sent.name] += amount_cents
-        # Where it cannot be refused, too much is for an operator to see: the books differ until then.
+        # If it cannot be refused, the excess waits for an operator, and the books differ until then.
         if self.given_back[sent.name] > sent.amount_cents and not self.abilities.refuses_credits:
             return
         self.ask(self.side_of(sent), "/sandbox/v1/returns", {"end_to_end_id": sent.name, "amount": amount_cents})
@@ -371,13 +372,13 @@ class Money(RuleBasedStateMachine):
     def be_moved(self, side: int, amount_cents: int, direction: str) -> None:
         body = {"kind": "by_hand", "direction": direction, "amount": amount_cents}
         answer = self.ask(side, "/sandbox/v1/movements", body)
-        # What lacks funds is refused, or taken all the same and owed.
+        # Without funds it is refused, or taken all the same and owed.
         taken = {200, 422} if self.abilities.refuses_credits else {200}
         assert answer is None or answer.status in taken or not self.is_calm, answer
 
     @rule(pick=picks, part=st.sampled_from((1, 2, 3)), judged=st.sampled_from(("by_answer", "by_answer", "never")))
     def be_contested(self, pick: int, part: int, judged: str) -> None:
-        """A payer contests all or a part of what is left of a Pix, which may be contested already."""
+        """A payer contests all or a part of the rest of a Pix, which may be contested already."""
         original = self.any_settled("IN", pick)
         given_cents = Counter[str]()
         for thing in self.seen.things:
@@ -389,14 +390,14 @@ class Money(RuleBasedStateMachine):
         amount_cents = -(-(original.amount_cents - given_cents[original.name]) // part)
         body = {"end_to_end_id": original.name, "amount": amount_cents, "judged": judged}
         answer = self.ask(self.side_of(original), "/sandbox/v1/infractions", body)
-        # What an earlier contest takes is gone there before it is told here.
+        # An earlier contest takes money there before it is reported here.
         taken = {200, 400} if original.name in self.contested else {200}
         self.contested.add(original.name)
         assert answer is None or answer.status in taken or not self.is_calm, answer
 
     @rule(pick=picks, act=st.sampled_from(("take", "take", "take a part", "release", "answer")))
     def decide_contest(self, pick: int, act: str) -> None:
-        """What the institution decides of one that is open, or what its holder answers."""
+        """The institution decides an open contest, or the holder answers it."""
         for account in self.accounts if pick % 2 else self.accounts[::-1]:
             listed = self.service.insist(account, "GET", "/v1/connect/infraction/list?page_size=100").data
             undecided = [each for each in listed if each["status"] in {"OPEN", "ANSWERED"}]
@@ -416,7 +417,7 @@ class Money(RuleBasedStateMachine):
         if act == "take a part":
             body["amount"] = 1 + contested["held"] // 2
         Tally.requests[f"decide {act}"] += 1
-        # It has nothing to take of whoever has nothing, and decides by itself meanwhile where its time is over.
+        # The institution cannot take money from an empty account, and decides by itself when the time is over.
         self.ask(side, f"/sandbox/v1/infractions/{contested['infraction_id']}/decide", body)
 
     @rule(part=st.sampled_from(PARTS))
@@ -461,7 +462,7 @@ class Money(RuleBasedStateMachine):
             self.service.points.disarm_all()
             self.service.insist(self.accounts[0], "POST", "/sandbox/v1/clock", {"reset": True})
             self.settle()
-            # That rail tells the worker other names than it keeps.
+            # That rail returns other ids to the worker than it keeps.
             self.service.check_books(is_rail_true=self.abilities.keeps_our_id)
 
     def transfer(self, side: int, way: str, amount_cents: int, ending: str, **body: Any) -> Answer:
@@ -469,7 +470,7 @@ class Money(RuleBasedStateMachine):
         return self.request("transfer", side, f"/v1/connect/transfer/{way}", amount_cents, endings, **body)
 
     def request(self, kind: Kind, side: int, path: str, amount_cents: int, endings: set[str], **body: Any) -> Answer:
-        """Ask for something under an external id until an answer comes."""
+        """Repeat a request under an external id until an answer comes."""
         account = self.accounts[side]
         asked = Asked(
             kind=kind, holder_id=account.holder_id, external_id=f"request-{next(self.numbers)}",
@@ -490,9 +491,9 @@ class Money(RuleBasedStateMachine):
         return answer
 
     def judge_funds(self, before: Seen, account: Account, asked: Asked, answer: Answer) -> None:
-        """What was there is accepted; what could not be there even if all came back is refused."""
+        """Possible refunds are accepted; those that would exceed the payment even if others fail are refused."""
         available_cents, _, _ = before.balances[account.holder_id]
-        # What is contested is told by itself, so that less may be available by now.
+        # A contest is reported by itself, so less may be available by now.
         if any(contest.is_open for contest in before.rail_contests):
             return
         is_refused_for_funds = answer.status == 422 and answer.code == "INSUFFICIENT_FUNDS"
@@ -502,7 +503,7 @@ class Money(RuleBasedStateMachine):
             assert answer.status != 200, (answer, before.balances)
 
     def ask(self, side: int, path: str, body: dict[str, object]) -> Answer | None:
-        """Ask once for what has no external id: whether it was done is seen on the other side of the rail."""
+        """Make one request without an external id; its effect is read from the other side of the rail."""
         Tally.requests[path.rpartition("/")[2]] += 1
         answer = self.service.ask(self.accounts[side], "POST", path, body)
         if answer is not None and answer.status != 200:
@@ -510,7 +511,7 @@ class Money(RuleBasedStateMachine):
         return answer
 
     def disturb(self) -> None:
-        """From now on, and until all is at rest again, an open order may end in any way."""
+        """From now on until everything is at rest, an open order may end in any way."""
         self.is_calm = False
         self.model.disturb()
 
@@ -519,7 +520,7 @@ class Money(RuleBasedStateMachine):
         self.armed = [point for point in self.armed if not self.service.points.has_killed(point)]
 
     def any_code(self, pick: int) -> tuple[Account, str, int]:
-        """A charge's QR code. What there is depends on how fast others are, so it cannot be a precondition of a rule."""
+        """A charge's QR code. It depends on the speed of other processes, so it cannot be a precondition of a rule."""
         if not self.codes:
             self.create_charge(pick % 2, 1 + pick)
         return self.codes[pick % len(self.codes)]
@@ -530,7 +531,7 @@ class Money(RuleBasedStateMachine):
         return self.cobs[pick % len(self.cobs)]
 
     def check_cobs(self, seen: Seen) -> None:
-        """At rest both doors say the same of a charge, and of the Pix that paid it."""
+        """At rest both APIs agree on a charge and its payment."""
         things = {thing.external_id: thing for thing in seen.things if thing.kind == "charge"}
         names = {
             thing.charge_id: thing.name for thing in seen.things if thing.charge_id is not None and thing.is_settled
@@ -543,7 +544,7 @@ class Money(RuleBasedStateMachine):
             assert paid == ([names[thing.id]] if shown["status"] == "CONCLUIDA" else []), (shown, thing)
 
     def any_settled(self, direction: str, pick: int) -> Thing | None:
-        """A settled transfer that may be returned, whoever does it."""
+        """A settled transfer that may be returned by anyone."""
         settled = [
             thing for thing in self.seen.things
             if thing.kind == "transfer" and thing.direction == direction and thing.is_settled
@@ -555,7 +556,7 @@ class Money(RuleBasedStateMachine):
         return 0 if thing.holder_id == self.accounts[0].holder_id else 1
 
     def check_balances(self, seen: Seen) -> None:
-        """What a caller is told is what stands in the tables."""
+        """The answers to a caller match the tables."""
         for account in self.accounts:
             told = self.service.insist(account, "GET", "/v1/connect/ledger/balance").data
             available_cents, reserved_cents, _ = seen.balances[account.holder_id]

@@ -1,10 +1,10 @@
-"""A state machine moves and contests money at an account of an institution, from both ends, while that fails and workers die.
+"""A state machine moves and contests money at an account of an institution, from both ends, with faults and kills.
 
-The money is at a bank whose face our service reads over TLS. Whatever was done, in the end each day closes, both books and the
-bank's own statement have the same lines and the same balance to the cent, and what proves the books finds nothing. Transfers
-and refunds that the bank never answers end as in the field: two operators look into its own books, and say what is there.
+Our service reads the money's bank over its simulated API and TLS. At the end each day closes, both books and the bank's
+statement have the same lines and balance to the cent, and verify finds nothing. Transfers and refunds that the bank
+never answers end as in production: two operators look into the bank's books.
 
-A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES says, each of PIXCONNECT_PROVE_STEPS steps.
+A few examples here; ``make prove`` runs PIXCONNECT_PROVE_EXAMPLES, each of PIXCONNECT_PROVE_STEPS steps.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ EXAMPLES_COUNT = int(os.environ.get("PIXCONNECT_PROVE_EXAMPLES", "6"))
 STEPS_COUNT = int(os.environ.get("PIXCONNECT_PROVE_STEPS", "12"))
 IS_PROOF = "PIXCONNECT_PROVE_EXAMPLES" in os.environ
 DEATHS_MAX: Final = 6
-"""By ``kill -9``, each of a process that takes seconds to start; as many as there may be under ``make prove``."""
+"""Kills by ``kill -9`` of a process that takes seconds to start; unlimited under ``make prove``."""
 
 FUNDS_CENTS: Final = 1_000_000
 FAULTS: Final = ("unavailable", "no_answer", "html:before", "html:after", "too_many:1", "token_ended")
@@ -61,7 +61,7 @@ Told = TypeVar("Told")
 
 
 class Installations:
-    """Both, driven from the thread of the state machine: all that waits is done in the loop of the test."""
+    """Both books, driven from the state machine's thread, with all waiting in the test's loop."""
 
     def __init__(self, books: TwoBooks, control: Control, folder: Path, database: postgres.Addresses) -> None:
         self.books, self.control, self.folder, self.database = books, control, folder, database
@@ -75,7 +75,7 @@ class Installations:
         return asyncio.run_coroutine_threadsafe(doing, self.loop).result()
 
     async def die_at(self, point: str) -> None:
-        """Let a worker of its own process work, killed where it comes to that."""
+        """Run a worker in a separate process, killed if it reaches the point."""
         books = self.books
         self.deaths_count += 1
         self.points.arm(point)
@@ -90,7 +90,7 @@ class Installations:
         self.points.disarm_all()
 
     async def list_cases(self, last: date) -> list[object]:
-        """The days that are not closed, each with what is unmatched on it."""
+        """The open days, each with its unmatched items."""
         here = self.books.here
         read = [
             await day_usecases.read_day(here.context, here.account, day.judged.day)
@@ -100,32 +100,32 @@ class Installations:
         return [(day.shown, [item for item in day.items if item.joined_kind is None], day.lines_alone) for day in read]
 
     async def find_wrong(self) -> list[Any]:
-        """What proves the books finds, but of the server: those of tests are forgetful, and their databases have play money."""
+        """The findings of verify, except about the test server, which is not durable and has play money."""
         async with open_book_reader(self.books.here.live, self.database) as reader:
             proved = await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)
         return [each for each in proved.findings if each.rule not in OF_THE_SERVER]
 
 
 class MoneyThere(RuleBasedStateMachine):
-    """Everybody who moves money on the account, and what must follow. Each example goes on where the last one ended."""
+    """Everyone who moves money on the account, and the expected result. Each example continues after the last one."""
 
     both: ClassVar[Installations]
     paid: ClassVar[dict[str, int]]
-    """What came in: cents by end-to-end id."""
+    """Received cents by end-to-end id."""
     moved_cents: ClassVar[int]
-    """What the institution has taken by itself."""
+    """Movements by the institution itself."""
     unasked: ClassVar[list[tuple[str, int]]]
-    """Charges of which nobody knows yet whether they are open: asked for again under their names."""
+    """Charges that may or may not be open: requested again under their names."""
     unpaid: ClassVar[list[tuple[str, int]]]
     wanted: ClassVar[dict[str, int]]
-    """Transfers that were asked for here: cents by our name."""
+    """Requested transfers: cents by our name."""
     accepted: ClassVar[dict[str, int]]
-    """What was answered to that: the transfer's id."""
+    """The transfer ids in the answers."""
     by_hand: ClassVar[Counter[int]]
-    """What a person sent at the bank: how often so many cents."""
+    """A person's payments at the bank: how often each amount."""
     tells_contests: ClassVar[bool]
     contested: ClassVar[dict[str, InfractionReport]]
-    """What nothing is decided of at the bank, as it began."""
+    """Undecided contests at the bank, as they were opened."""
     count: ClassVar[int] = 0
     examples_count: ClassVar[int] = 0
 
@@ -156,7 +156,7 @@ class MoneyThere(RuleBasedStateMachine):
 
     @rule(pick=picks)
     def pay_a_charge(self, pick: int) -> None:
-        """Some have ended here meanwhile, and what the bank has taken of them comes in all the same."""
+        """Some have ended here meanwhile, and their payments at the bank arrive all the same."""
         if self.unpaid:
             self.number("charge paid")
             txid, amount_cents = self.unpaid.pop(pick % len(self.unpaid))
@@ -173,7 +173,7 @@ class MoneyThere(RuleBasedStateMachine):
 
     @rule(pick=picks, part=st.integers(1, 3))
     def be_contested(self, pick: int, part: int) -> None:
-        """Some of a Pix is contested of which nothing is on its way back: what people return meanwhile counts as taken."""
+        """A payer contests a part of a Pix without a return under way; returns by people count as taken."""
         if self.tells_contests and self.paid:
             name = list(self.paid)[pick % len(self.paid)]
             self.both.run(self.contest(name, part))
@@ -183,7 +183,7 @@ class MoneyThere(RuleBasedStateMachine):
         if self.contested:
             name = list(self.contested)[pick % len(self.contested)]
             if act == "answer":
-                # Whoever answers has read of it.
+                # The answering holder has read of it.
                 self.advance_clock(400)
                 is_heard = self.both.run(self.both.books.here.defend(name, "delivered"))
                 self.both.done["contest answered"] += is_heard
@@ -217,12 +217,12 @@ class MoneyThere(RuleBasedStateMachine):
 
     @rule(seed=picks)
     def end(self, seed: int) -> None:
-        """What is under way at the bank settles there, or does not."""
+        """Orders at the bank settle, or fail."""
         self.both.run(self.both.books.there.end(Random(seed)))  # noqa: S311  what fails must fail again
 
     @rule(effects=st.lists(st.tuples(st.booleans(), st.sampled_from(FAULTS + OF_READING + OF_WRITING)), max_size=3))
     def break_the_face(self, effects: list[tuple[bool, str]]) -> None:
-        """Nothing breaks any more where none are drawn."""
+        """No faults any more if none are drawn."""
         rules = [
             FaultRule(
                 effect=effect,
@@ -240,7 +240,7 @@ class MoneyThere(RuleBasedStateMachine):
 
     @rule(turns_count=st.integers(1, 150))
     def die_at_work(self, turns_count: int) -> None:
-        """Whoever works is gone after so many turns, and another one goes on."""
+        """The worker dies after so many turns, and another one continues."""
         self.both.kills["after turns"] += 1
         self.both.run(self.both.books.here.die_at_work(turns_count))
 
@@ -265,17 +265,17 @@ class MoneyThere(RuleBasedStateMachine):
             self.both.control.faults.replace([])
             for _ in range(len(self.unasked)):
                 self.ask_for_a_charge()
-            # What is not decided is blocked by what each side believes: who counts waits for the end.
+            # Undecided contests block what each side believes, so the sums are only compared at the end.
             for number, name in enumerate(list(self.contested)):
                 self.both.run(self.decide(name, ("take", "release")[number % 2]))
-            # What nobody drew: another step each time.
+            # The default: another step each time.
             self.die_at_point(POINTS_OF_A_DAY[7 * self.examples_count % len(POINTS_OF_A_DAY)])
             self.both.run(self.check_at_rest())
 
     async def come_in(self, txid: str | None, amount_cents: int) -> None:
         bank = self.both.books.there.bank
         name = await bank.be_paid(txid, amount_cents)
-        # The bank refuses what pays a charge that has ended there: it never came in, and is in no book.
+        # The bank refuses payments of charges that have ended there: they are in no book.
         if await bank.service.fetch("select from transfer where end_to_end_id = $1 and status = 'CONFIRMED'", name):
             self.paid[name] = amount_cents
 
@@ -291,10 +291,10 @@ class MoneyThere(RuleBasedStateMachine):
         left_cents, _ = await there.find_left(contest.end_to_end_id)
         cents = min(contest.amount_cents, left_cents) if act.startswith("take") else 0
         is_alone = [other.end_to_end_id for other in self.contested.values()].count(contest.end_to_end_id) == 1
-        # Of which of two contests a part was taken no list says.
+        # No list shows from which of two contests a part was taken.
         if act == "take a part" and is_alone:
             cents = -(-cents // 2)
-        # Each at an instant of its own, as by which two are told apart.
+        # Each at a separate instant, which distinguishes two of them.
         self.both.books.clock.advance(seconds=1)
         if await there.decide(contest, cents):
             del self.contested[name]
@@ -316,7 +316,7 @@ class MoneyThere(RuleBasedStateMachine):
             self.unpaid.append((charge.txid, amount_cents))
 
     async def check(self) -> None:
-        """What holds at every instant: each payment is credited once at most, and never more of it is returned."""
+        """At every instant each payment is credited once at most, and returns never exceed it."""
         here, there = self.both.books.here.live, self.both.books.there.bank.service
         credited = await here.fetch("select end_to_end_id, amount_cents from transfer where direction = 'IN'")
         assert len(dict(credited)) == len(credited)
@@ -332,7 +332,7 @@ class MoneyThere(RuleBasedStateMachine):
         assert Counter[int](row[0] for row in left) <= Counter(self.wanted.values()) + self.by_hand, "sent twice"
 
     async def check_at_rest(self) -> None:
-        """Both books, what moved by the model's own sums, the days, and what proves the books."""
+        """Both books, all movements by the model's sums, the days, and verify."""
         books = self.both.books
         last = to_day(books.clock.real) - timedelta(days=1)
         self.both.done += await books.come_to_rest_with_people(last, Random(1))  # noqa: S311  nothing is drawn
@@ -352,7 +352,7 @@ class MoneyThere(RuleBasedStateMachine):
         assert await self.both.find_wrong() == []
 
     async def expect_cents(self) -> int:
-        """What was there, what came in, and what left: of orders of a person at the bank only the bank knows how they ended."""
+        """The opening balance, and received and sent money; only the bank knows the outcome of a person's orders there."""
         left = await self.both.books.there.bank.service.fetch(
             "select amount_cents from refund where status = 'RETURNED' "
             "union all select amount_cents from transfer where direction = 'OUT' and status in ('CONFIRMED', 'RETURNED')"
@@ -370,7 +370,7 @@ async def test_money_is_conserved_at_an_institution(
     capsys: pytest.CaptureFixture[str],
     face: str,
 ) -> None:
-    # On a day on which nothing moves, as of a line that tells no hour nobody knows whether the first balance has it.
+    # On a day without movements, since it is unknown whether the first balance includes a line without an hour.
     clock.advance(hours=35, minutes=50)
     several: dict[str, Any] = dict(in_flight=8)
     async with open_two_books(bank, clock, new_database, face, tmp_path, several, charge_lifetime_s=7200) as books:

@@ -1,6 +1,6 @@
-"""Days of an account as they are lived: money moves both ways, the bank is away, lists are late, who reads them is killed.
+"""Days of an account: money moves both ways, the bank is away, lists are late, readers are killed.
 
-Each day closes, and in the end both books have the same lines, by their network names, and the same balance to the cent.
+Each day closes, and at the end both books have the same lines by network id, and the same balance to the cent.
 """
 
 from datetime import date, timedelta
@@ -27,14 +27,14 @@ TROUBLES = (
 
 
 class Life(Struct, kw_only=True):
-    """What happens, by a seed; each step is one thing there or here, and the worker looks after it."""
+    """The events by a seed; each step is one event there or here, after which the worker runs."""
 
     books: TwoBooks
     control: Control
     chance: Random
     paid: list[tuple[str, int]] = []
     unasked: list[tuple[str, int]] = []
-    """Charges of which nobody knows yet whether they are open: asked for again under their names."""
+    """Charges that may or may not be open: requested again under their names."""
     unpaid: list[tuple[str, int]] = []
     count: int = 0
 
@@ -49,7 +49,7 @@ class Life(Struct, kw_only=True):
             self.books.clock.advance(hours=24 / STEPS_A_DAY)
 
     async def settle(self, last: date) -> None:
-        """Nothing breaks any more: the worker comes to the end of all that it began, and people end what stays unanswered."""
+        """Without faults, the worker finishes all its work, and people end what stays unanswered."""
         self.control.faults.replace([])
         for _ in range(len(self.unasked)):
             await self._ask()
@@ -93,7 +93,7 @@ class Life(Struct, kw_only=True):
                 self.unasked.append((f"order-{number}", cents))
                 await self._ask()
             case 4 if self.unpaid:
-                # Some have ended meanwhile: our service's list of payments was late.
+                # Some have ended meanwhile, because our list of payments was late.
                 txid, wanted = self.unpaid.pop(self.chance.randrange(len(self.unpaid)))
                 self.paid.append((await there.bank.be_paid(txid, wanted), wanted))
             case 5 if self.paid:
@@ -133,8 +133,8 @@ async def test_each_day_closes_and_both_books_have_the_same_lines(
     days_count: int,
     seed: int,
 ) -> None:
-    # The account is added shortly before midnight, on a day on which nothing moves: of a line that tells no hour nobody
-    # knows whether the balance that was read already has it.
+    # The account is added shortly before midnight, on a day without movements, since it is unknown whether the first
+    # balance includes a line without an hour.
     clock.advance(hours=35, minutes=50)
     async with open_two_books(bank, clock, new_database, face, tmp_path, charge_lifetime_s=7200) as books:
         await books.here.work()

@@ -1,4 +1,4 @@
-"""An OAuth 2 library that we did not write logs in, by what the service says about itself."""
+"""An independent OAuth 2 library logs in by the service's metadata."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def read_metadata(service: Installation) -> AuthorizationServerMetadata:
 
 def test_the_metadata_are_as_the_standard_says(service: Installation) -> None:
     metadata = read_metadata(service)
-    # It is served by plain http here, which the standard forbids elsewhere: the rest is checked.
+    # It is plain http here, which the standard forbids elsewhere; the rest is checked.
     for name in metadata.REGISTRY_KEYS:
         if name not in {"issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "service_documentation"}:
             getattr(metadata, f"validate_{name}")()
@@ -41,7 +41,7 @@ def test_a_library_logs_in_and_calls(service: Installation, method: str) -> None
         assert (token["token_type"], token["scope"]) == ("Bearer", "ledger.read")
         answer = client.get(f"{service.base_url}/v1/connect/balance")
         assert answer.status_code == 200, answer.text
-        # The token has no other scope than the one that was asked for.
+        # The token has only the requested scope.
         assert client.get(f"{service.base_url}/v1/connect/charge/list").status_code == 403
         keys = KeySet.import_key_set(httpx2.get(metadata["jwks_uri"], timeout=60).json())
         assert jwt.decode(token["access_token"], keys).claims["iss"] == metadata["issuer"]

@@ -1,6 +1,6 @@
-"""What others write in TypeScript and Go: clients that generators make of the served document, and OAuth 2 libraries.
+"""Clients generated from the served document and OAuth 2 libraries, in TypeScript and Go.
 
-The tools and packages come by ``make programs``; where they are missing the tests are skipped.
+``make programs`` installs the tools and packages; without them the tests are skipped.
 """
 
 from pathlib import Path
@@ -19,13 +19,13 @@ PAID_AND_READ = dict(
 )
 STANDARD = dict(
     made="ATIVA", read="CONCLUIDA", paid="10.00", returned="DEVOLVIDO", refused=["cob.valor.original"]
-)  # what a client of the central bank's Pix API does and reads
+)  # the requests of a client of the central bank's Pix API
 TYPESCRIPT = "node_modules/.bin/tsc --strict --target es2022 --module nodenext --skipLibCheck"
 
 
 @pytest.fixture
 def variables(service: Installation) -> dict[str, str]:
-    """What the programs are told of the service, and as whom they call."""
+    """The settings of the programs: the service and their client."""
     sandbox = service.sandbox
     names = ("base_url", "client_id", "client_secret")
     told = {name.upper(): sandbox[name] for name in names}

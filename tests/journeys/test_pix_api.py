@@ -1,4 +1,4 @@
-"""The standard's door on a running service: its document is valid, and whatever is generated from it is answered as it says."""
+"""The central bank's API on a running service: its document is valid, and generated requests get the described answers."""
 
 import json
 from base64 import urlsafe_b64decode
@@ -21,7 +21,7 @@ from support.waiting import wait_until
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("programs")]
 
 E2E: Final = "e2eid"
-# The same cases in each run: what is found here by chance would fail whoever changes something else.
+# The same cases in each run, so that random findings do not fail unrelated changes.
 BOUNDED: Final = settings(
     derandomize=True,
     max_examples=10,
@@ -57,11 +57,11 @@ def document(client: httpx2.Client) -> Any:
 
 @pytest.fixture(scope="module")
 def known(service: Installation, client: httpx2.Client) -> dict[str, str]:
-    """Path parameters that lead to something."""
+    """Path parameters of existing resources."""
     key = service.sandbox["pix_keys"][0]
     asked = {"key": key, "amount": 123_456, "payer": {"tax_id": "11444777000161"}, "payer_message": "obrigado"}
     paid = client.post("/sandbox/v1/payments", json=asked).json()["data"]
-    # The payer does not wait for long: on a busy machine it has come in a little later.
+    # The payer does not wait long; on a busy machine the payment arrives a little later.
     wait_until(lambda: client.get(f"/v2/pix/{paid['end_to_end_id']}").status_code == 200, "the payment has come in")
     txid = f"{key.encode().hex()}{'a' * 35}"[:35]
     loc = client.put(f"/v2/cob/{txid}", json={"chave": key, "valor": {"original": "1.00"}}).json()["loc"]["id"]
@@ -122,7 +122,7 @@ def test_a_due_charge_is_paid_by_its_day(service: Installation, client: httpx2.C
 
 
 def name_what_is_there(case: schemathesis.Case, known: dict[str, str]) -> None:
-    """Give a generated request the names, people and days that nobody makes up by chance."""
+    """Give a generated request existing names, people and days, which random values would miss."""
     case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known})
     if case.operation.label == "PUT /cobv/{txid}":
         case.path_parameters["txid"] = uuid4().hex
@@ -186,7 +186,7 @@ def test_a_success_leads_on_as_the_document_says(client: httpx2.Client, document
         """Follows the links of the document."""
 
         def before_call(self, case: schemathesis.Case) -> None:
-            # A name made up leads nowhere: it is that of what is there.
+            # A random name leads nowhere, so an existing one is used.
             if isinstance(case.body, dict) and "chave" in case.body:
                 case.body["chave"] = known["chave"]
             if E2E in case.path_parameters:

@@ -1,6 +1,6 @@
-"""The guide's blocks that keep a server's log and put it back to an instant, with an institution that is ahead of the books.
+"""The guide's blocks that archive a server's log and restore an instant, with an institution that is ahead of the books.
 
-A live service with its database on a server of its own; the bank's face is another installation, which forgets nothing.
+A live service with its database on a separate server; the bank is another installation, which is not restored.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _SETTINGS = ("database_url", "owner_database_url", "operator_database_url", "con
 
 
 class Keeper:
-    """Who keeps the copies: PostgreSQL's system user, on this machine."""
+    """The owner of the copies: PostgreSQL's system user, on this machine."""
 
     def __init__(self, folder: Path, server_url: str) -> None:
         self._user = postgres_placement.find_unprivileged_user() if os.geteuid() == 0 else None
@@ -61,7 +61,7 @@ class Keeper:
         }
 
     def can_verify(self) -> bool:
-        """``pg_verifybackup`` of some wheels does not even say its version."""
+        """``pg_verifybackup`` of some wheels does not even print its version."""
         ran = self.start("pg_verifybackup --version")
         ran.communicate(timeout=60)
         return ran.returncode == 0
@@ -92,7 +92,7 @@ class Keeper:
 
 @contextmanager
 def live_on(home: Path, port: int, settings: Mapping[str, str]) -> Iterator[Installation]:
-    """Our installation on a database of its own, which is killed in the end."""
+    """Our installation on a separate database, killed at the end."""
     addresses = {name: settings[f"PIXCONNECT_{name.upper()}"] for name in _SETTINGS}
     callbacks = f"http://127.0.0.1:{port}"
     with Installation(
@@ -102,7 +102,7 @@ def live_on(home: Path, port: int, settings: Mapping[str, str]) -> Iterator[Inst
 
 
 def listen_in(folder: Path) -> tuple[str, str]:
-    """A server that is put back listens as it did: on the one address that others have too, it would not start."""
+    """A restored server has its old settings, and would not start on an address that others use too."""
     return f"alter system set unix_socket_directories = '{folder}'", "alter system set listen_addresses = ''"
 
 
@@ -209,7 +209,8 @@ async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tm
                 again = Transfers(after)
                 assert "under no other" in again.read_refusal("forgotten", FORGOTTEN_CENTS)
                 assert not look(after, "pixconnect institution resume loja", may_fail=True)
-                # Efi's API tells no statement: without the operator's word nothing goes on, however much was read.
+                # Efi's API has no statement: nothing continues without the operator's confirmation, however much was
+                # read.
                 wait_until(
                     lambda: look(after, f"{RECOVERED.strip()} --statement-was-read", may_fail=True),
                     "everything was read",

@@ -1,4 +1,4 @@
-"""A pooler before PostgreSQL: one that shares sessions is refused in a sentence, one that does not carries a payment."""
+"""A pooler in front of PostgreSQL: one that shares sessions is refused with a reason, one that does not carries a payment."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ SHARED = "after each transaction, but roles, prepared statements, advisory locks
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """That another user can enter."""
+    """A folder that another user can enter."""
     with new_home() as made:
         yield made
 
@@ -52,11 +52,11 @@ async def test_a_session_pooler_carries_a_payment_and_everything_else(folder: Pa
     with new_home() as data, new_home() as first_home, new_home() as second_home, reserved_port() as port:
         async with prepared_server(data) as (_, server_url):
             direct = settings_on(server_url)
-            # Neither is it told which settings of a session's begin to let pass.
+            # Nor is it told which settings of a session to pass.
             with open_pooler(server_url, logins_of(direct), folder, mode="session") as address:
                 settings = through(direct, address)
                 known = work_and_be_killed(first_home, port, settings, listener)
-                # The test looks by an address of its own.
+                # The test connects by a separate address.
                 own = {"PIXCONNECT_OWNER_DATABASE_URL": direct["PIXCONNECT_OWNER_DATABASE_URL"]}
                 await go_on(second_home, port, settings | own, known, listener)
     listener.close()

@@ -1,4 +1,4 @@
-"""Behind the proxy two API processes share the requests, and either one serves all of them once the other is gone."""
+"""Two API processes share the requests behind the proxy, and either serves all of them when the other is gone."""
 
 import re
 import ssl
@@ -39,13 +39,13 @@ class Place(Struct, frozen=True, kw_only=True):
         return started
 
     def count_answers(self) -> int:
-        """How many requests it has answered with 200."""
+        """The number of its responses with 200."""
         with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=60) as answer:
             return sum(int(found[1]) for found in _ANSWERS.finditer(answer.read().decode()))
 
 
 class House(Struct, frozen=True, kw_only=True):
-    """An installation whose API processes are behind the proxy, as callers reach it."""
+    """An installation whose API processes are behind the proxy, at the proxy's address."""
 
     service: WholeInstallation
     account: Account

@@ -1,4 +1,4 @@
-"""The proxy's configuration is run by nginx as it stands, before two API processes, the console and a flood."""
+"""The proxy configuration as shipped, run by nginx in front of two API processes, the console and a flood."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def _values(name: str) -> list[float]:
 
 def test_its_limits_agree_with_ours() -> None:
     everywhere, lots, *logins = _values("client_max_body_size")
-    # Ours says how many octets are allowed, so it must be reached; what is far beyond goes no further.
+    # Our limit is in the error, so the proxy must pass it; much larger requests end at the proxy.
     assert BODY_MAX < everywhere <= 2 * BODY_MAX
     assert LOT_MAX < lots <= 2 * LOT_MAX
     assert {DOOR_SIZE_MAX < size <= 2 * DOOR_SIZE_MAX for size in logins} == {True}
@@ -71,9 +71,9 @@ class Proxied(Struct, frozen=True, kw_only=True):
     authority: Path
 
     def open(self, name: str = NAMES[0], *, both_file: str | None = None, source: str = "127.0.0.1") -> ssl.SSLSocket:
-        """Connect as a program that finds the name by DNS, from an address of its own."""
+        """Connect as a program that resolves the name by DNS, from a given address."""
         context = ssl.create_default_context(cafile=str(self.authority))
-        # A sandbox's own certificate has its own names.
+        # A sandbox's certificate has other names.
         context.check_hostname = name != NAMES[2]
         if both_file:
             context.load_cert_chain(both_file)
@@ -114,7 +114,7 @@ class Proxied(Struct, frozen=True, kw_only=True):
         return {"Authorization": f"Bearer {self.login().json()['access_token']}", "Content-Type": "application/json"}
 
     def operator(self, *words: str) -> dict[str, Any]:
-        """What an operator's verb prints."""
+        """The output of an operator's verb."""
         done = subprocess.run(
             [*PIXCONNECT, *words, "--json"], env=self.service.environment, capture_output=True, text=True, check=False
         )
@@ -128,7 +128,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     home = tmp_path_factory.mktemp("home")
     let_in(home)
     with ExitStack() as opened:
-        # There is no second process: what would go to it goes to the first.
+        # There is no second process: its share goes to the first.
         port, inner, tls, console, nobody = (opened.enter_context(reserved_port()) for _ in range(5))
         settings = {
             "trusted_proxies": "127.0.0.1/32", "tls_port": str(tls), "tls_proxies": "127.0.0.1/32",
@@ -184,9 +184,9 @@ def test_slow_logins_by_the_hundred_stop_nobody_else(proxied: Proxied) -> None:
         for _ in range(250):
             slow = opened.enter_context(proxied.open(source="127.0.0.2"))
             slow.sendall(head)
-        # They are many for one address, and have sent no whole request: none of it has come to the service.
+        # They are many for one address without a complete request: the service has seen none of it.
         assert _charge(proxied, "beside-slow-logins").status in {200, 201}
-    # So many whole ones are refused without asking the service, and only to who sends them.
+    # So many complete ones are refused without the service, and only to their sender.
     statuses = [proxied.login("wrong", source="127.0.0.3").status for _ in range(80)]
     assert {401, 429} >= set(statuses)
     assert _charge(proxied, "beside-wrong-logins").status in {200, 201}
@@ -217,7 +217,7 @@ def test_a_certificate_passes_through_and_headers_that_claim_one_do_not(proxied:
 @pytest.mark.journey
 @pytest.mark.parametrize("name", [NAMES[0], NAMES[2]])
 def test_nobody_chooses_the_address_that_failures_count_for(proxied: Proxied, name: str) -> None:
-    """By either road it is the connection's: neither a header of the client's, nor the proxy's own address."""
+    """By either road it is the connection's address: neither a client's header, nor the proxy's."""
     client = proxied.operator("client", "create", "--holder-id", proxied.service.sandbox["holder_id"])
     source = f"127.0.1.{1 + NAMES.index(name)}"
     for number in range(FAILURES_MAX + 5):

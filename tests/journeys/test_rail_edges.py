@@ -24,7 +24,7 @@ from support.whole_installation import Account, WholeInstallation, open_whole_in
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("rail edges")]
 
 FUNDS_CENTS = 100_000_000
-AMOUNTS_COUNT = 100  # so that the funds last however many transfers a fast machine makes
+AMOUNTS_COUNT = 100  # so that the funds last on a fast machine too
 LEASE_S = 15.0
 CALLERS_COUNT = 4
 ENDINGS = {"settle": "CONFIRMED", "silent": "CONFIRMED", "reject-ac07": "ERROR"}
@@ -34,7 +34,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
-    # However long those who stand still keep an order waiting, it is not given up.
+    # Nothing expires however long suspended processes keep an order waiting.
     with open_whole_installation(api_processes_count="2", policy={"handover_timeout_s": 36000}) as opened:
         yield opened
 
@@ -47,11 +47,11 @@ def test_workers_and_apis_that_stand_still_lose_and_double_nothing(service: Whol
         until_s = time.monotonic() + LEASE_S + 8
         sending = [callers.submit(keep_sending, service, account, until_s) for _ in range(CALLERS_COUNT)]
         with stopped(first, apis[0]):
-            time.sleep(3)  # the second worker takes over, and is stopped with all that it has begun
+            time.sleep(3)  # the second worker takes over, and is suspended with all its work
             with stopped(second, apis[1]):
                 time.sleep(LEASE_S - 2)
             time.sleep(2)
-            # By now the first one's leases are over too.
+            # By now the first one's leases have ended too.
         for sent in sending:
             for asked in sent.result():
                 model.ask(asked)
@@ -62,7 +62,7 @@ def test_workers_and_apis_that_stand_still_lose_and_double_nothing(service: Whol
 
 
 def keep_sending(service: WholeInstallation, account: Account, until_s: float) -> list[Asked]:
-    """Transfers, one after the other, each until it is answered; and everything asked for twice."""
+    """Make transfers one after the other until each is answered, and repeat each request."""
     sent: list[Asked] = []
     while time.monotonic() < until_s:
         number = next(_numbers)
@@ -82,7 +82,7 @@ def keep_sending(service: WholeInstallation, account: Account, until_s: float) -
 
 @contextmanager
 def stopped(*pids: int) -> Iterator[None]:
-    """Processes that stand still, as a machine that swaps or is moved does."""
+    """Suspended processes, as on a machine that swaps or is migrated."""
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -94,7 +94,7 @@ def stopped(*pids: int) -> Iterator[None]:
 
 @contextmanager
 def second_worker(service: WholeInstallation) -> Iterator[int]:
-    """One more, which shares the work."""
+    """A second worker, which shares the work."""
     count_workers = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
     with subprocess.Popen(
         [*PIXCONNECT, "work"], cwd=ROOT, env=environment(service.installation.home), stdout=subprocess.DEVNULL,

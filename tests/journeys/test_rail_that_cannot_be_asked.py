@@ -1,4 +1,4 @@
-"""A rail that takes twice what is sent twice and cannot be asked by our ids: an order goes there once, whoever dies."""
+"""A rail that pays repetitions again and does not know our ids: an order is submitted once, whichever process dies."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ def test_what_was_sent_or_not_marked_ends_once_by_its_report(service: WholeInsta
 @pytest.mark.parametrize("point", ["work after mark", "work before call", "sandbox before orders"])
 def test_what_never_got_there_waits_for_a_report_and_is_not_sent_again(service: WholeInstallation, point: str) -> None:
     story, sent = send_while_somebody_dies(service, point)
-    # The worker has looked at it, found nothing that it could do, and will look again in five minutes.
+    # The worker has looked at it, could do nothing, and will look again in five minutes.
     looked = f"""
         select due_at > handed_at + interval '4 minutes' from pixconnect.open_order where name = '{sent["end_to_end_id"]}'
     """
@@ -66,7 +66,7 @@ def test_what_never_got_there_waits_for_a_report_and_is_not_sent_again(service: 
     assert (told["available_funds"], told["current_funds"]) == (FUNDS_CENTS - AMOUNT_CENTS, FUNDS_CENTS)
 
     def is_told() -> bool:
-        # A check that gets no answer in its time is degraded, too.
+        # A check that times out is degraded, too.
         checks = service.insist(story.account, "GET", "/v1/connect/health").data["checks"]
         return "silent" in (checks["rail"].get("error") or "")
 
@@ -82,7 +82,7 @@ def read_transfer(story: Story, sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def count_in_rail(service: WholeInstallation, sent: dict[str, Any]) -> int:
-    """How often the rail has an order: each try has a name of its own, and the rest of ours."""
+    """How often the rail has an order: each try has another id, with the rest of ours."""
     counted = f"select count(*) from sandbox.settlement where substr(id, 10) = '{sent['end_to_end_id'][9:]}'"
     return int(fetch(service, counted))
 

@@ -1,4 +1,4 @@
-"""A rail on which nothing can be refused: what cannot be accepted is given back once, whoever dies on the way."""
+"""A rail without refusals: unacceptable payments are returned once, whichever process dies on the way."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,7 +25,7 @@ def be_paid_twice(story: Story, point: str) -> None:
 
 
 def be_paid_twice_in_two_steps(story: Story, point: str) -> None:
-    """The first payment holds the charge and pays it later; the second one is accepted, and given back when it settles."""
+    """The first payment holds the charge and pays it later; the second is accepted, and returned when it settles."""
     emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
     story.let_next_payment("two_steps:20000")
     story.be_paid(emv=emv)

@@ -1,4 +1,4 @@
-"""An installation that reads at a standby: whatever becomes of that, callers and operators read what is true, and are told."""
+"""An installation that reads at a standby: whatever happens to it, callers and operators read true data, and are informed."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def count_reads(port: int, outcome: str) -> float:
 
 
 def read_all(service: WholeInstallation, account: Account) -> list[object]:
-    # A list says how many pages there are of what is asked for, and nothing that is new each time.
+    # A list has the number of its pages, and nothing that changes each time.
     return [service.insist(account, "GET", path).data for path in READS]
 
 
@@ -80,13 +80,13 @@ def test_an_installation_reads_at_its_standby_and_goes_on_without_it(tmp_path: P
         service.settle([account])
 
         def read_all_there() -> list[object] | None:
-            # Each process looks at the standby for itself: that the worker uses it does not say that those that serve do.
+            # Each process checks the standby for itself: the worker's use of it says nothing about the others.
             before = count_reads(metrics + 1, "answered")
             found = read_all(service, account)
             return found if count_reads(metrics + 1, "answered") == before + len(READS) else None
 
         wait_until(lambda: is_used(service), "the standby is used")
-        # What was written so long ago is there.
+        # Rows of that age are there.
         runner.run(asyncio.sleep(standby_usecases.AGE_MAX_S))
         shown = read_all(service, account)
         wait_until(lambda: read_all_there() == shown, "all lists are read at the standby")
@@ -94,7 +94,7 @@ def test_an_installation_reads_at_its_standby_and_goes_on_without_it(tmp_path: P
         home = service.installation.home
         assert json.loads(verify(home, settings))["findings"] == []
 
-        # It stands still, and then it is gone: what is read stays the same, and somebody is told.
+        # It stops, and then it is gone: the data stay the same, and operators are informed.
         with standby.standing_still():
             assert read_all(service, account) == shown
             wait_until(lambda: not is_used(service), "one that stands still is left")

@@ -1,4 +1,4 @@
-"""The receivers of the page, each as a program of its own: one event, delivered three times, has its effect once."""
+"""The guide's receivers, each as a program: an event that is delivered three times has its effect once."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ def code_of(framework: str) -> str:
 
 @contextmanager
 def receiving(framework: str, database: str, folder: Path) -> Iterator[str]:
-    """The framework's receiver; its address."""
+    """Run the framework's receiver; yields its address."""
     (folder / "shop.py").write_text(code_of(framework), encoding="utf-8")
     environment = os.environ | {"DATABASE": database, "WEBHOOK_SECRET": SECRET}
     command = [sys.executable, str(pages.ROOT / "support" / "receiver.py"), framework, str(folder / "shop.py")]
@@ -83,7 +83,7 @@ class Shop:
 
 
 def wait_for_attempts(pix: Pix, endpoint_id: int, count: int) -> list[int | None]:
-    """What the receiver answered, once it was asked so often."""
+    """The receiver's answers, once it has had so many requests."""
     until_s = time.monotonic() + PATIENCE_S
     while True:
         deliveries = list(pix.client.deliveries.list(endpoint_id))

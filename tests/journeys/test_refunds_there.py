@@ -1,7 +1,7 @@
-"""Refunds leave over an account at an institution while processes die at each point of their way, and answers are lost.
+"""Refunds leave over an account at an institution while processes die at each step, and answers are lost.
 
-Two whole installations: ours, live, and the institution's, whose face fails by fault rules. In the end each refund was returned
-there once, and both books say the same of it.
+Two whole installations: a live one, and the institution's, whose simulated bank fails by rules. At the end each refund
+was made there once, and both books agree on it.
 """
 
 import os
@@ -22,14 +22,14 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("re
 
 KINDS = ("efi", "inter", "woovi", "sicoob")
 CUT_OFF = "work before refund there"
-"""Where the row says that we call and nobody did: what Woovi never got is only asked about."""
+"""Points after which the row says that we call, without a call: Woovi is then only asked about it."""
 POINTS = (
     "serve before group write", "serve after group write", "serve after COMMIT of start_refunds", "work after mark",
     "work after name there", CUT_OFF, "work after refund there", "work before question there",
     "work before group write", "work after COMMIT of write_endings",
 )  # fmt: skip
 HANDOVER_S = 20
-"""As long as a worker on a busy machine may need to come to an order, or back: what it does not come to is given up."""
+"""The time that a worker on a busy machine may need to reach an order; otherwise it is given up."""
 RECEIVED_CENTS = 100_000
 FAULTS = ("no_answer", "too_many:1", "lost", "no_answer", "too_many:2", "html:after")
 
@@ -37,14 +37,14 @@ FAULTS = ("no_answer", "too_many:1", "lost", "no_answer", "too_many:2", "html:af
 @pytest.fixture(scope="module", params=KINDS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     folder = tmp_path_factory.mktemp("refunds_there")
-    # However long those who die take to come back, nothing is given up.
+    # Nothing expires however long a restart takes.
     change_policy(folder / "live", handover_timeout_s=36_000)
     with open_both(folder, request.param, KILLABLE) as two:
         yield request.param, two
 
 
 def receive(two: Both) -> tuple[str, int]:
-    """A Pix that is in both books, and what is on the account then."""
+    """A Pix in both books; returns it with the account's balance."""
     received = run(two.bank, "receive", "--amount", str(RECEIVED_CENTS), "--json")["end_to_end_id"]
     before_cents = run(two.bank, "balance", "--json")["current_funds"]
 
@@ -56,7 +56,7 @@ def receive(two: Both) -> tuple[str, int]:
 
 
 class Refunds:
-    """Those of one received Pix, each part with an amount and a name of its own."""
+    """The refunds of one Pix, each part with a different amount and name."""
 
     def __init__(self, two: Both, end_to_end_id: str) -> None:
         self._two = two
@@ -76,7 +76,7 @@ class Refunds:
         return {name: self._caller.insist("GET", path + name) for name in self.cents}
 
     def read_there(self) -> dict[int, dict[str, Any]]:
-        """By amount: an amount that is there twice is a refund that was made twice."""
+        """By amount: a repeated amount is a double refund."""
         listed = run(self._two.bank, "refund", "list", "--limit", "100", "--json")["refunds"]
         assert len({each["amount"] for each in listed}) == len(listed), listed
         return {each["amount"]: each for each in listed}
@@ -85,7 +85,7 @@ class Refunds:
         return self._caller.insist("GET", "/v1/connect/balance")["available_funds"]
 
     def are_over(self, may_stay_open: set[str]) -> bool:
-        """Whether each has ended on both sides, or is one that stays open because it was never there."""
+        """Whether each has ended on both sides, or stays open because it was never there."""
         here, there = self.read_here(), self.read_there()
         return all(
             (refund["status"], there.get(self.cents[name], {}).get("status")) == ("RETURNED", "RETURNED")
@@ -98,14 +98,14 @@ def test_each_refund_is_returned_there_once_whoever_dies_and_whatever_is_lost(bo
     kind, two = both
     open_account(two.bank, two.live, two.folder, kind, RECEIVED_CENTS)
     received, before_cents = receive(two)
-    # Of a call that Woovi never got nobody can know it.
+    # Nobody can know it of a call that Woovi never got.
     faults = [fault for fault in FAULTS if kind != "woovi" or fault != "lost"]
     for fault in faults:
         run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")
     points, refunds = KillPoints(two.live.home), Refunds(two, received)
     for number, point in enumerate(POINTS):
         if point == CUT_OFF:
-            # On a busy machine those of the point before may be called together with these, and be cut off as they are.
+            # On a busy machine calls of the point before may run together with these, and be cut off too.
             wait_until(lambda: refunds.are_over(set()), "those before have ended")
         points.arm(point)
         refunds.ask(f"{number}-a", 100 + number)

@@ -1,4 +1,4 @@
-"""The guide's blocks that move a dump, run as they stand with work in flight: nothing is lost, and no id is given out twice."""
+"""The guide's blocks that move a dump, as printed, with work under way: nothing is lost, and no id is assigned twice."""
 
 import os
 import subprocess
@@ -63,7 +63,7 @@ def work_and_be_killed(home: Path, port: int, settings: Mapping[str, str], liste
 
 
 async def work_again(home: Path, port: int, settings: Mapping[str, str], known: Acknowledged) -> int:
-    """Go on for a while with what no dump will have; answers the last id that was given out."""
+    """Continue for a while with work that no dump will have; returns the last assigned id."""
     with running(home, **_given(port, settings)) as installation:
         id_ = _charge(
             HolderOfHome(f"http://127.0.0.1:{port}", known.client_id, known.client_secret), installation.sandbox

@@ -1,4 +1,4 @@
-"""Processes are killed while they meet the new primary, at each step of that: nothing is forgotten, nor given out twice."""
+"""Processes are killed at each step of finding the new primary: nothing is forgotten or assigned twice."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ FUNDS_CENTS, AMOUNT_CENTS = 100_000, 700
 
 
 def lead_to_either(addresses: Addresses, standby: Standby) -> dict[str, str]:
-    """Both servers' addresses in one, of which the primary is taken, as the guide has it without HAProxy."""
+    """Both servers in one address, of which the primary is used, as in the guide without HAProxy."""
 
     def join(one: str, other: str) -> str:
         return f"{one},{other.partition('host=')[2]}&target_session_attrs=primary"
@@ -58,7 +58,7 @@ def test_whichever_process_dies_at_whichever_step_of_meeting_the_new_primary_it_
                 wait_until(lambda: all(map(service.points.has_killed, POINTS_OF_A_TAKEOVER)), "everybody has died")
                 second = send(service, account, "after")
                 assert second > first
-                # The name of before is the transfer of before, also for whoever asks the new primary.
+                # The same name returns the same transfer, also at the new primary.
                 assert send(service, account, "before") == first
                 service.settle([account])
                 assert [row["timeline"] for row in runner.run(read(standby, noted))] == [2]

@@ -1,4 +1,4 @@
-"""One trace leads from a caller's request over its order and the rail to each delivery, whoever is killed on the way."""
+"""One trace connects a request with its order, the rail and each delivery, whichever process is killed on the way."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from support.whole_installation import Account, WholeInstallation, open_whole_in
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("traces")]
 
 PAYEE = "settle@sandbox.pix.example"
-# All that a span may say of itself.
+# All attributes that a span may have.
 FACTS = {
     "http.request.method", "http.route", "http.response.status_code", "pixconnect.operation", "pixconnect.answer",
     "pixconnect.attempt",
@@ -49,7 +49,7 @@ def receiving() -> Iterator[Receiver]:
 
 
 def transfer(service: WholeInstallation, account: Account, external_id: str, **headers: str) -> None:
-    """Ask once, with headers; tests ask with names of their own, so nothing need be repeated."""
+    """Make one request with headers; its name is used only once, so it is not repeated."""
     base, form = service.installation.base_url, {"client_id": account.client_id, "client_secret": account.client_secret}
     login = httpx2.post(f"{base}/v1/iam/users/login", data=form | {"grant_type": "client_credentials"}, timeout=60)
     answer = httpx2.post(
@@ -85,7 +85,7 @@ def test_one_trace_leads_from_the_request_to_its_deliveries_over_deaths_of_the_w
         assert service.insist(account, "POST", "/v1/webhook/endpoints", hook).status == 200
         trace_id, caller_id, name = token_hex(16), token_hex(8), f"kept-{token_hex(4)}"
 
-        # The worker dies between the mark and the call: another one asks, and sends it.
+        # The worker dies between the mark and the call: another one asks, and submits it.
         service.points.arm("work after mark")
         transfer(service, account, name, traceparent=f"00-{trace_id}-{caller_id}-01")
         wait_until(lambda: service.points.has_killed("work after mark"), "the worker dies")
@@ -95,12 +95,12 @@ def test_one_trace_leads_from_the_request_to_its_deliveries_over_deaths_of_the_w
         assert (order.parent_id, order.process) == (request.span_id, "pixconnect-worker")
         (call,) = collector.wait_for(trace_id, "rail transfer")
         assert call.parent_id == order.span_id
-        # It was accepted before it was handed over, by the worker that came after.
+        # Its hand-over follows its acceptance, by the later worker.
         assert request.began_ns <= order.began_ns <= call.began_ns <= call.ended_ns <= order.ended_ns
         question = collector.wait_for(trace_id, "rail query")[0]
         assert (question.parent_id, question.facts) == (request.span_id, {"pixconnect.answer": "unknown"})
 
-        # The receiver refuses; who comes after the next death delivers it, in the same trace.
+        # The receiver refuses; after the next death another worker delivers it, in the same trace.
         wait_until(lambda: bool(receiver.traceparents), "an attempt is made")
         wait_until(
             lambda: any(each.has_failed for each in collector.list_of(trace_id, "webhook attempt")), "it was refused"
@@ -127,7 +127,7 @@ def test_one_trace_leads_from_the_request_to_its_deliveries_over_deaths_of_the_w
         def list_others() -> list[CollectedSpan]:
             return [each for each in collector.spans if each.trace_id != trace_id]
 
-        # One that is malformed counts as none: a trace begins here.
+        # A malformed one is ignored: a trace begins here.
         transfer(service, account, "malformed", traceparent=f"00-{trace_id}-{caller_id}-01-more")
         wait_until(lambda: read_status(service, account, "malformed") == "CONFIRMED", "it is settled")
         wait_until(lambda: any(each.name == request.name for each in list_others()), "a trace begins")
@@ -135,7 +135,7 @@ def test_one_trace_leads_from_the_request_to_its_deliveries_over_deaths_of_the_w
         assert [each.parent_id for each in began] == [""]
         collector.wait_for(began[0].trace_id, "rail transfer")
 
-        # Who does not want it recorded is told on, and nothing is sent of it.
+        # An unsampled trace is passed on, and nothing is exported.
         other, before = token_hex(16), len(receiver.traceparents)
         transfer(service, account, "unsampled", traceparent=f"00-{other}-{caller_id}-00")
         wait_until(lambda: any(other in str(told) for told in receiver.traceparents[before:]), "it is told on")
@@ -173,11 +173,11 @@ def test_an_institution_is_told_of_the_trace_that_a_transfer_belongs_to(tmp_path
             calls = {each.span_id for each in collector.spans if each.name == "rail transfer"}
             return [each for each in collector.spans if each.parent_id in calls]
 
-        # The bank records what it is told to: its own service sees the same trace, over TLS and its face. A call that
-        # found no connection has nobody there.
+        # The bank records traces too: its service has the same trace, over TLS and its simulated API. A call without a
+        # connection has no span there.
         wait_until(lambda: bool(list_answered()), "the bank's span is told")
         answered = list_answered()[0]
-        # Its program asked before with a token that was none.
+        # Its program asked before with an invalid token.
         asked = {each.trace_id for each in collector.spans if each.name == "POST /v1/connect/transfer/key"}
         assert (answered.trace_id in asked, answered.process) == (True, "pixconnect-api")
         assert answered.facts["http.route"].startswith("/faces/efi/")

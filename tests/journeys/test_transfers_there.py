@@ -1,7 +1,7 @@
-"""Transfers leave over an account at an institution while processes die at each point of their way, and answers are lost.
+"""Transfers leave over an account at an institution while processes die at each step, and answers are lost.
 
-Two whole installations: ours, live, and the institution's, whose face fails by fault rules. In the end each transfer was paid
-there once, and both books say the same of it.
+Two whole installations: a live one, and the institution's, whose simulated bank fails by rules. At the end each
+transfer was paid there once, and both books agree on it.
 """
 
 import json
@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("tr
 PAYEE = "settle@sandbox.pix.example"
 REFUSED = "reject-ac03@sandbox.pix.example"
 CUT_OFF = "work before transfer there"
-"""Where the row says that we call and nobody did: where no other process calls again, it is only asked about."""
+"""Points after which the row says that we call, without a call: if no other process may call, it is only asked about.
+"""
 CALLED_ONCE = ("inter", "sicoob")
 PAYS_CODES = ("efi", "woovi")
 AFTER_CUT_OFF = "work after transfer there"
@@ -36,14 +37,14 @@ POINTS = (
 @pytest.fixture(scope="module", params=["efi", "inter", "sicoob", "woovi"])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     folder = tmp_path_factory.mktemp("transfers_there")
-    # However long those who die take to come back, nothing is given up.
+    # Nothing expires however long a restart takes.
     change_policy(folder / "live", handover_timeout_s=36_000)
     with open_both(folder, request.param, KILLABLE, has_callbacks=True) as two:
         yield request.param, two
 
 
 class Transfers:
-    """Each with an amount and a name of its own."""
+    """Each with a different amount and name."""
 
     def __init__(self, two: Both) -> None:
         self._two = two
@@ -52,7 +53,7 @@ class Transfers:
         """By external_id."""
 
     def read_refusal(self, external_id: str, cents: int) -> str:
-        """Why nothing is accepted for now."""
+        """The reason for not accepting transfers now."""
         body = dict(amount=cents, key=PAYEE, key_type="EMAIL", external_id=external_id)
         return self._caller.insist("POST", "/v1/connect/transfer/key", body, (503,))["error"]["message"]
 
@@ -74,7 +75,7 @@ class Transfers:
         return {name: self._caller.insist("GET", path + name) for name in self.cents}
 
     def read_there(self) -> dict[int, dict[str, Any]]:
-        """By amount: an amount that is there twice is a transfer that was paid twice."""
+        """By amount: a repeated amount is a double payment."""
         listed = run(self._two.bank, "transfer", "list", "--limit", "100", "--json")["transfers"]
         sent = [each for each in listed if each["impact_type"] == "OUT"]
         assert len({each["amount"] for each in sent}) == len(sent), sent
@@ -84,7 +85,7 @@ class Transfers:
         return self._caller.insist("GET", "/v1/connect/balance")["available_funds"]
 
     def are_over(self, may_stay_open: frozenset[str] = frozenset()) -> bool:
-        """Whether each has ended, or is one that stays open because it was never there."""
+        """Whether each has ended, or stays open because it was never there."""
         there = self.read_there()
         return all(
             each["status"] != "PROCESSING" or (name in may_stay_open and self.cents[name] not in there)
@@ -102,19 +103,19 @@ def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(both
             run(two.live, "institution", "allow", "loja", *allowed, "--json")
         run(two.live, "institution", "webhook", "set", "loja", "--json")
     assert run(two.live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
-    # What never arrives at Sicoob stays open, so only one is lost there.
+    # Calls that never arrive at Sicoob stay open, so only one is lost there.
     for fault in (each for each in FAULTS if kind != "sicoob" or each != "lost"):
         run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")
     points, transfers = KillPoints(two.live.home), Transfers(two)
     cut_off = frozenset(f"{POINTS.index(CUT_OFF)}-{part}" for part in "ab" if kind in CALLED_ONCE)
     for number, point in enumerate(POINTS):
         if kind in CALLED_ONCE and point in ("work after mark", CUT_OFF, AFTER_CUT_OFF):
-            # What was lost is called again only by the worker that had called it; and those before may be cut off with these.
+            # Only the calling worker repeats a lost call, and earlier calls may be cut off with these.
             wait_until(lambda: transfers.are_over(cut_off), "those before have ended")
         points.arm(point)
         transfers.ask(f"{number}-a", 100 + number)
         if kind != "sicoob" or point != CUT_OFF:
-            # Behind one that was cut off, it might miss its minute.
+            # Behind a cut call it might miss its minute.
             ask = transfers.ask_by_code if kind in PAYS_CODES else transfers.ask
             ask(f"{number}-b", 200 + number)
         wait_until(lambda point=point: points.has_killed(point), point)
@@ -143,7 +144,7 @@ def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(both
 
 
 def test_a_penny_is_sent_only_where_somebody_says_so_and_is_followed(both: tuple[str, Both]) -> None:
-    """It runs behind the test above, over its account."""
+    """It runs after the test above, on its account."""
     _, two = both
     check = ("institution", "check", "loja", "--penny")
     for words, said in (

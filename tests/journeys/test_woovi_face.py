@@ -1,7 +1,7 @@
 """A program written for Woovi runs against the sandbox: its library, unmodified, over TLS by its AppID.
 
-The library has Woovi's key built in, so its own handler of webhooks judges Woovi's sample, and what we send is verified by the
-keys that the face publishes.
+The library has Woovi's key built in, so its webhook handler is tested with Woovi's sample, and our webhooks are
+verified with the published keys of the simulated bank.
 """
 
 import base64
@@ -112,7 +112,7 @@ class Program:
         return said["answer"]
 
     def read(self, path: str) -> Any:
-        """What the library has no method for."""
+        """Operations without a method in the library."""
         return self._client.get(f"{self.shown['url']}/api/v1{path}").json()
 
     def pay(self, txid: str) -> None:
@@ -185,5 +185,5 @@ def test_the_library_charges_is_paid_refunds_sends_is_told_and_reads(program: Pr
 
 def test_its_own_handler_of_webhooks_takes_its_sample_and_nothing_else(tmp_path: Path) -> None:
     folder = toolchains.take_node(tmp_path)
-    # The sample is older than the member that the handler goes by: a good signature of it is 404, and a bad one 400.
+    # The sample is older than a member that the handler requires: a good signature of it gives 404, and a bad one 400.
     assert toolchains.run_json(folder, "node", "woovi.js", SAMPLE=str(SAMPLE)) == [404, 400]

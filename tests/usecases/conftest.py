@@ -1,4 +1,4 @@
-"""Fixtures: a service that signs, at a time that a test moves by hand; one in live mode, and its account at an institution."""
+"""Fixtures: a service that signs, with a clock moved by hand; one in live mode, and its account at an institution."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Our own holders as others see them."""
+"""Our own holders in the directory."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is written outside of groups: 503 means that nothing was done, and 504 that nobody knows."""
+"""Writes outside of batches: 503 means that nothing was done, and 504 that the outcome is unknown."""
 
 import pytest
 

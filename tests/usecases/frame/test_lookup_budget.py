@@ -1,4 +1,4 @@
-"""Looking somebody up costs something, unless it is paid: nobody scans the directory or our accounts."""
+"""Look-ups cost something unless a payment follows, so nobody scans the directory or our accounts."""
 
 import asyncio
 from collections import Counter
@@ -91,7 +91,7 @@ async def test_all_processes_spend_of_one_budget(service: Service) -> None:
         await refusals(process, scanner, [*asked[:8]])
         await until(lambda: is_told(service, second))
         service.clock.advance(seconds=1)  # after which each asks again
-    # 48 misses cost 960 of 1,000 tokens, and two came back: the rest is two more.
+    # 48 misses cost 960 of 1,000 tokens, and two came back: the rest allows two more.
     assert (await refusals(second, scanner, [*asked[:4]])).count("PIX_KEY_NOT_FOUND") == 3
     await until(lambda: is_told(service, second))
     service.clock.advance(seconds=1)
@@ -123,7 +123,7 @@ async def test_a_payment_gives_back_once_whichever_process_counts_it(service: Se
     assert ["PIX_KEY_NOT_FOUND"] in passed
     await until(lambda: is_told(service, second))
     left = await service.context.pool.fetchval("select tokens from lookup_budget")
-    # Twenty were owed, and 22 were given back, once; each look-up that passed by the two that were left cost twenty.
+    # Twenty were owed, and 22 were given back, once; each look-up after the last two cost twenty.
     assert round(left) in (2 - 20, 2 - 40)
 
 
@@ -170,7 +170,7 @@ async def test_time_and_payments_that_settle_put_tokens_back(service: Service) -
     service.clock.advance(seconds=3)  # one token is back
     assert await refusals(service, caller, [nobody] * 2) == ["PIX_KEY_NOT_FOUND", "RATE_LIMITED"]
     sent = [await send(service, caller) for _ in range(12)]
-    # Payments put back no more than is owed: what was spent has to be written first.
+    # Payments restore no more than is owed, so the spending has to be written first.
     await until(lambda: is_told(service))
     for end_to_end_id in sent[:11]:  # that are worth 22 tokens, of which 19 are owed
         await end_orders(service.context, [(end_to_end_id, Settled(settled_at=STARTED_AT))])
@@ -202,7 +202,7 @@ def to_location(location: str, external_id: str | None = None) -> QrCodeTransfer
 
 
 class Trap:
-    """Locations that each fail as they are told to, and count who asked."""
+    """Locations that each fail as chosen, and count their readers."""
 
     def __init__(self, outcome: Exception | None) -> None:
         self.outcome = outcome
@@ -255,7 +255,7 @@ async def test_who_hangs_up_while_we_ask_has_paid_for_it(service: Service) -> No
 
 
 class SlowDirectory:
-    """A directory that knows nobody, and answers once a test lets it."""
+    """A directory without entries that answers when the test says so."""
 
     def __init__(self, rail: FakeRail) -> None:
         self.asked_count = 0
@@ -281,7 +281,7 @@ async def test_a_parallel_scan_over_two_processes_gets_hardly_more(service: Serv
     )
     asked = [to_key(f"nobody-{number}@outside.example") for number in range(200)]
     codes = await asyncio.gather(*(refusals(one, scanner, [each]) for each in asked for one in (first, second)))
-    # Five in each: what the other spends at the same time a process hears a second later.
+    # Five in each: a process sees the other's spending a second later.
     assert directory.asked_count <= 10
     assert Counter(code for (code,) in codes) == {
         "PIX_KEY_NOT_FOUND": directory.asked_count,

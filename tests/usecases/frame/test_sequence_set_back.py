@@ -1,4 +1,4 @@
-"""After a restore two holders may have charges, transfers and refunds of the same id: nothing of one touches the other's."""
+"""After a restore two holders may have resources of the same id, without any effect on each other."""
 
 from collections.abc import AsyncIterator
 
@@ -21,7 +21,7 @@ from support.service import Service, credit_report, open_holder, open_service
 
 
 class Twin(Struct, frozen=True):
-    """One of two holders whose ids are the same, and the process that writes for it."""
+    """One of two holders with the same ids, and the process that writes for it."""
 
     service: Service
     caller: Caller

@@ -1,4 +1,4 @@
-"""After a loss: no id is given out twice, and no money given back for what the server had sent that is gone."""
+"""After a loss no id is assigned twice, and no money is returned for orders that the lost server had submitted."""
 
 import asyncio
 import subprocess
@@ -58,7 +58,7 @@ SEQUENCES = [
     "charge_id", "transfer_id", "refund_id", "location_id", "write_group_id", "delivery_id", "webhook_endpoint_id",
     "event_feed_position",
 ]  # fmt: skip
-# What is noted as if the server had been another before, or started earlier.
+# Recorded as if the server had been another one before, or had started earlier.
 CHANGES = {
     "timeline": "update installation set timeline = timeline - 1",
     "system identifier": "update installation set system_identifier = system_identifier - 1",
@@ -112,7 +112,7 @@ async def next_ids(connection: Connection) -> dict[str, int]:
 
 
 class Outlived(Struct, frozen=True, kw_only=True):
-    """A transfer and a refund that were accepted, and nothing more: what came after it is forgotten."""
+    """An accepted transfer and refund; everything later is lost."""
 
     service: Service
     caller: Caller
@@ -164,7 +164,7 @@ async def test_nothing_is_given_back_for_what_a_server_had_sent_that_is_gone(out
     service = outlived.service
     for name in outlived.names:
         service.rail.outcomes[name] = Settled(settled_at=STARTED_AT)
-    # The other server had handed both over, and their reports were acknowledged there: they never come again.
+    # The other server had submitted both, and their reports were acknowledged there: they never come again.
     service.clock.advance(seconds=61)
     await meet(outlived, change)
     await outlived.work()
@@ -187,7 +187,7 @@ async def test_every_open_order_counts_as_handed_over_before_the_server_is_noted
     rows = await outlived.service.fetch("select handed_at from open_order")
     assert [row["handed_at"] for row in rows] == [None, None]
     assert await outlived.service.fetch("select from database_loss") == []
-    # Whoever comes next does all of it, and of two at once the second finds it done.
+    # The next process does all of it, and of two at once the second finds it done.
     await asyncio.gather(*(start(outlived.service.database) for _ in range(3)))
     rows = await outlived.service.fetch("select handed_at is not null as is_handed, asked_count from open_order")
     assert [tuple(row) for row in rows] == [(True, 1), (True, 1)]
@@ -226,7 +226,7 @@ async def test_after_any_start_what_is_too_late_is_asked_and_neither_given_up_no
 
 async def test_what_was_young_at_a_start_is_asked_about_and_sent(outlived: Outlived) -> None:
     await meet(outlived, STARTED_EARLIER)
-    # It may have been sent in a history that is forgotten: refused as a duplicate, it is asked about, and not given back.
+    # It may have been submitted in a lost history: refused as a duplicate, it is asked about and not returned.
     outlived.service.rail.answer(*2 * [Rejected(code="ED05", reason="duplicate")])
     await outlived.work()
     assert sorted(outlived.service.rail.queried) == sorted(outlived.names)
@@ -272,12 +272,12 @@ async def test_a_copy_that_is_put_back_gives_out_no_id_that_was_given_out_since(
         for _ in range(20):
             forgotten = await next_ids(connection)
     assert all(forgotten[name] > before[name] for name in SEQUENCES)
-    # What a copy brings back: sequences, what is noted of them, and of the server.
+    # What a copy restores: sequences, and the records about them and the server.
     await own(database, ";".join(f"select setval('{row['sequence']}', {row['last_id']})" for row in copy))
     await own(
         database,
         ";".join(
-            # A minute later: a test draws ids faster than any service, and what may be missing goes by time.
+            # A minute later, because a test draws ids faster than any service, and the missing range depends on time.
             f"update id_high_water set last_id = {row['noted_id']}, "
             f"noted_at = timestamptz '{row['noted_at']}' - interval '1 min' where sequence = '{row['sequence']}'"
             for row in copy
@@ -331,7 +331,7 @@ async def test_a_long_read_of_what_is_passed_over_keeps_nobody_from_beginning(da
     await own(database, STARTED_EARLIER)
     unused = "select count(*) from event_partition where begun_at is null and end_id <= last_id_given(parent)"
     async with as_owner(database) as reader:
-        # As a dump does that began at a standby, and goes on when that takes over.
+        # As a dump that began at a standby, and goes on when that takes over.
         async with reader.transaction():
             await reader.execute("lock table event, delivery, delivery_attempt, event_feed in access share mode")
             await start(database)
@@ -348,7 +348,7 @@ async def test_a_sequence_is_moved_at_once_over_what_a_long_stop_left_out(outliv
     await start(database)
     await receive_credit(outlived.service.context, credit_report(outlived.service, amount_cents=1))
     await own(database, "select setval('write_group_id', 1, false)")
-    # As replicas of tables alone are left behind; asked for one by one, its ids would take hours.
+    # As with replicas of tables only; asked for one by one, its ids would take hours.
     async with connected(database, ServerWatch()) as connection:
         largest = await connection.fetchval("select max(id) from ledger_entry")
         assert largest > 10**13
@@ -373,7 +373,7 @@ async def test_a_start_is_met_once_a_process_and_what_it_kept_in_memory_is_dropp
 
 
 async def test_what_a_copied_context_has_in_memory_is_dropped_once(service: Service) -> None:
-    """The console copies its context at each act of a visitor, and lives for weeks."""
+    """The console copies its context at each act of a visitor, and runs for weeks."""
     watch = service.context.server
     known = list(watch._forgetters)
     for _ in range(3):
@@ -395,13 +395,13 @@ async def test_a_log_behind_the_note_outside_is_seen_once(outlived: Outlived, tm
     (line,) = [line for line in logs if line["log_level"] == "critical"]
     assert (line["orders_count"], "write-ahead log" in line["seen"]) == (2, True)
     assert (kept.read() or noted).position < noted.position + 10**12
-    # Another machine's process has noted as much of the log and begins later.
+    # Another machine's process has recorded as much of the log and begins later.
     late = Notes()
     late.server = structs.replace(noted, position=noted.position + 10**11)
     with capture_logs() as logs:
         await start(database, ServerWatch(late))
     assert [line for line in logs if line["log_level"] == "critical"] == []
-    # A server that we know nothing of is not behind.
+    # An unknown server is not behind.
     late.server = structs.replace(noted, position=2**60, system_identifier=1)
     await start(database, ServerWatch(late))
     losses = await loss_store.find_losses(outlived.service.context.pool)
@@ -418,9 +418,9 @@ async def test_a_former_database_of_the_installation_has_forgotten(outlived: Out
     met_an_hour_ago = "update installation set seen_at = seen_at - interval '1 hour'"
     for count in (1, 2):
         await own(database, met_an_hour_ago)
-        # The installation went to a copy, whose log and notes may be behind this one's, and comes back.
+        # The installation went to a copy, whose log and records may be behind this one's, and comes back.
         elsewhere = structs.replace(known, **place, position=1, notes_count=0, seen_at=datetime.now(UTC))
-        # Whoever remembers nothing, or no more than that they were here, hides nothing from who has seen them elsewhere.
+        # A process without a memory, or with no more than its own presence, does not hide the loss from others.
         await start(database)
         await start(database, ServerWatch(Notes(known)))
         for _ in range(2):
@@ -431,7 +431,7 @@ async def test_a_former_database_of_the_installation_has_forgotten(outlived: Out
         assert [loss.reason.partition(",")[0] for loss in losses] == ["its tables were at another place since"] * count
         assert losses[0].orders_count == 2
     await own(database, met_an_hour_ago)
-    # What another installation's were says nothing of these; nor does what was read there before these were met.
+    # Records of another installation prove nothing here, nor do those read before these servers were met.
     now = datetime.now(UTC)
     for other in (dict(made_at=STARTED_AT, seen_at=now), dict(seen_at=STARTED_AT)):
         notes.server = structs.replace(known, **place, **other)
@@ -443,7 +443,7 @@ async def test_who_only_looks_at_a_copy_is_not_remembered_as_having_served_there
     notes = Notes()
     await start(database, ServerWatch(notes, is_remembered=False))
     assert notes.server is None
-    # That it was started again is for those to note who serve there.
+    # A restart is recorded by the processes that work there.
     met = "select started_at = pg_postmaster_start_time() from installation"
     await own(database, STARTED_EARLIER)
     async with connected(database, ServerWatch(is_remembered=False)) as connection:
@@ -458,7 +458,7 @@ async def test_a_second_loss_is_seen_before_the_log_is_back_at_the_first(databas
     for position in (10**12, 10**11):
         assert notes.server is not None
         notes.server = structs.replace(notes.server, position=notes.server.position + position)
-        # Its data is put back, and it is started on them.
+        # Its data is restored, and it is started on them.
         before = notes.server.started_at - timedelta(hours=1)
         notes.server = structs.replace(notes.server, started_at=before)
         await own(database, "update database_loss set started_at = started_at - interval '1 hour'")
@@ -475,7 +475,7 @@ async def test_a_data_folder_put_back_is_seen_though_its_log_is_ahead(database: 
         assert notes.server is not None
         known = await installation_store.read_server(connection)
     assert known.notes_count > notes.server.notes_count
-    # What a process knew that worked on the data that is gone.
+    # The memory of a process that worked on the lost data.
     before = known.started_at - timedelta(hours=1)
     notes.server = structs.replace(known, notes_count=known.notes_count + 1, position=1, started_at=before)
     await own(database, STARTED_EARLIER)
@@ -589,7 +589,7 @@ async def test_what_an_older_program_has_not_noted_is_no_loss(database: Addresse
 async def test_the_database_of_another_installation_is_not_used_and_nothing_is_written_there(
     database: Addresses,
 ) -> None:
-    """As where a name leads to the wrong server: its own processes know it, so that nothing of it is new to itself."""
+    """As if a name leads to the wrong server, which its own processes know."""
     notes = Notes()
     watch = ServerWatch(notes)
     await start(database, watch)

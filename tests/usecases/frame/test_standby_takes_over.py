@@ -1,4 +1,4 @@
-"""What a process does when its server's standby takes over, on a real pair: it looks once, and takes no server that forgets."""
+"""A process after its server's standby takes over, on a real pair: it checks once, and refuses a server that may forget."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -105,7 +105,7 @@ async def test_in_a_cluster_a_standby_that_was_waited_for_takes_over_and_nothing
             assert len(forgotten) == 1
             assert await loss_store.find_losses(pool) == []
             assert watch.first_ids.transfer_id > before
-            # It has no standby yet: whatever takes over from it may have forgotten something.
+            # It has no standby yet, so its successor may have lost something.
             async with pool.acquire() as connection:
                 assert await installation_store.find_waiting_cluster(connection) is None
 
@@ -147,7 +147,7 @@ async def test_in_a_cluster_a_process_that_dies_while_it_meets_the_new_primary_h
             await take_over(primary, standby, pool, wire)
             owner = await asyncpg.connect(standby.addresses.owner_url)
             await owner.execute(_DIE)
-            # Ids have moved ahead by then, which no rollback takes back: some are left out, and none is given twice.
+            # Ids have moved ahead by then, which no rollback undoes: some are left out, and none is assigned twice.
             with pytest.raises(ConnectionError, match="it dies here"):
                 await pool.fetchval("select 1")
             assert await owner.fetchval("select timeline from pixconnect.installation") == 1

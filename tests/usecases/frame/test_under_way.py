@@ -1,4 +1,4 @@
-"""What a worker remembers of what it handed over is never more than a short cut."""
+"""A worker's memory of submitted orders is only a short cut."""
 
 import asyncio
 from datetime import datetime

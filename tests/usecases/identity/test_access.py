@@ -1,4 +1,4 @@
-"""Clients: how they are made, and what is known of their secrets."""
+"""Clients: their creation, and the storage of their secrets."""
 
 from collections.abc import AsyncIterator
 

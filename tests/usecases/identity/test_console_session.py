@@ -1,4 +1,4 @@
-"""Signing in to the console: by password and second factor, by a client's credentials, by a link; and what ends a session."""
+"""Signing in to the console: by password and second factor, by a client's credentials, by a link; and ends of sessions."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -33,7 +33,7 @@ _ADDRESS = "203.0.113.9"
 
 @pytest.fixture(autouse=True)
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred guesses cost as much as one would."""
+    """A hundred guesses would cost as much as one."""
     monkeypatch.setattr(password, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 
@@ -146,7 +146,7 @@ async def test_who_has_the_password_guesses_few_codes_from_all_addresses_and_is_
     operator = as_operator(context)
     assert [each.is_locked for each in await console_session.list_operators(operator)] == [True]
     await console_session.unlock_operator(operator, "maria")
-    # What was refused meanwhile is not used up.
+    # A code that was refused meanwhile is not used up.
     await door.operator(_asked(maria, clock))
     await door.operator(_asked(maria, clock, code=maria.recovery_codes[0]))
 
@@ -205,7 +205,7 @@ async def test_a_holder_enters_with_its_clients_scopes(operator: Operator, door:
         issued.client.holder_id,
         {"charge.read", "charge.write"},
     )
-    # Another holder may be chosen as often as one likes.
+    # Another holder can be chosen any number of times.
     assert visitor.viewer(999).holder_id == visitor.caller(999).holder_id == issued.client.holder_id
     wrong = await _refusal(door.client(_by_client(issued, client_secret="wrong")))
     assert isinstance(wrong, errors.Unauthorized)
@@ -224,7 +224,7 @@ async def test_tokens_and_sessions_end_alike(operator: Operator, door: SignIn, i
     }
     changed = await acts[what]()
     assert await console_session.find_session(operator, begun.token) is None
-    # A new secret lets in at once, and its session is good.
+    # A new secret is valid at once, and so is its session.
     if isinstance(changed, IssuedClient):
         anew = await door.client(_by_client(changed))
         assert await console_session.find_session(operator, anew.token) is not None
@@ -257,7 +257,7 @@ async def test_a_link_lets_in_once_within_its_time_and_never_in_live(
     await connection.execute("alter table pixconnect.installation disable trigger all")
     await connection.execute("update pixconnect.installation set mode = 'live'")
     await connection.close()
-    # The database itself refuses, whatever the process believes of its mode.
+    # The database itself refuses, whatever mode the process has.
     with pytest.raises(asyncpg.IntegrityConstraintViolationError):
         await console_session.make_link(operator)
 

@@ -1,4 +1,4 @@
-"""A Pix key that an operator removes leads to nobody, and never again to whom it led, whatever processes remember."""
+"""A Pix key that an operator removes leads to nobody, and never to its former holder, whatever processes remember."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def give(service: Service, owner: Caller) -> None:
 
 
 async def look(service: Service) -> None:
-    """What the keyring's task does twice a second."""
+    """The keyring's task, which runs twice a second."""
     began_at_s = service.clock.monotonic_s()
     revision = await access_store.read_revision(service.context.pool)
     service.context.directory.note_revision(revision, began_at_s)
@@ -72,7 +72,7 @@ async def test_a_memory_counts_for_a_second_after_a_look(service: Service, secon
     await look(second)
     assert await directory.find_owner(KEY) == caller.holder_id
     await remove(service, caller)
-    assert await directory.find_owner(KEY) == caller.holder_id  # nobody has told this process yet
+    assert await directory.find_owner(KEY) == caller.holder_id  # this process has not been notified yet
     second.clock.advance(seconds=1)
     assert await directory.find_owner(KEY) is None
     await look(second)
@@ -84,7 +84,7 @@ async def test_an_overtaken_answer_is_not_remembered(service: Service, second: S
     await look(second)
     asking = asyncio.create_task(directory.find_owner(KEY))
     await asyncio.sleep(0)
-    # Of a removal that the answer under way may be from before.
+    # A removal that may be later than the running answer.
     directory.note_revision(10**6, second.clock.monotonic_s())
     assert await asking == caller.holder_id
     await service.execute_as_owner("delete from pixconnect.pix_key")
@@ -116,7 +116,7 @@ async def test_two_processes_give_a_payment_one_answer(service: Service, second:
     assert await take_reports(service.context, [ahead]) == 1
     assert await take_reports(second.context, [ahead, behind]) == 2
     assert await take_reports(service.context, [behind]) == 1
-    # Whoever was first decided: one was refused, and one was credited while the removal was not in force everywhere.
+    # The first one decided: one was refused, and one was credited while the removal was not in force everywhere.
     assert [one.refusal_code for one in service.rail.acknowledged] == ["AC03", None]
     assert [one.refusal_code for one in second.rail.acknowledged] == ["AC03", None]
     assert await read_funds(service, caller) == (1_001_000, 0)

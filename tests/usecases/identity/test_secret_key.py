@@ -1,4 +1,4 @@
-"""After somebody has seen the secret key: everything is sealed again, while the service runs."""
+"""After a leak of the secret key everything is sealed again, while the service runs."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -32,7 +32,7 @@ def make_box(key: bytes, previous_key: bytes | None = None) -> AesSecretBox:
 
 @pytest.fixture
 async def before(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
-    """The service as it was when the key leaked: keys, and webhook endpoints with one or two secrets."""
+    """The service when the key leaked: keys, and webhook endpoints with one or two secrets."""
     async with identity.open_context(database, clock) as context:
         await identity.start_keyring(context)
         owner = await identity.make_holder(context)
@@ -56,14 +56,14 @@ async def before(database: Addresses, clock: FakeClock) -> AsyncIterator[Context
 
 @pytest.fixture
 async def after(database: Addresses, clock: FakeClock, before: Context) -> AsyncIterator[Context]:
-    """The same with a new key, which still has the previous one."""
+    """The same with a new key, and the previous one."""
     async with AsyncExitStack() as stack:
         context = await stack.enter_async_context(identity.open_context(database, clock))
         yield structs.replace(context, secret_box=make_box(NEW_KEY, previous_key=SECRET_KEY))
 
 
 async def everything_sealed(context: Context) -> list[tuple[str, bytes]]:
-    """What is sealed, with what it is sealed about."""
+    """The sealed values, with the contexts of their seals."""
     sealed: list[tuple[str, bytes]] = []
     for row in await context.pool.fetch(
         "select id, secret, previous_secret, authorization_sealed from webhook_endpoint"
@@ -99,7 +99,7 @@ async def test_everything_is_sealed_again_and_a_second_run_has_nothing_to_do(aft
 async def test_values_sealed_before_keys_had_ids_are_sealed_again_under_the_same_key_too(before: Context) -> None:
     for about, sealed in await everything_sealed(before):
         assert sealed.startswith(before.secret_box.seal_head), about
-    # As it was sealed before: the same cipher, without an id.
+    # In the earlier form: the same cipher, without an id.
     await before.pool.execute("update webhook_endpoint set secret = '\\x01' || substr(secret, 10)")
     assert (await secret_key.reseal(as_operator(before))).webhook_endpoints_count == ENDPOINTS_COUNT
     for about, sealed in await everything_sealed(before):

@@ -1,4 +1,4 @@
-"""Tokens on every request: verified once, remembered, and worth nothing a second after their client is shut out."""
+"""Tokens on every request: verified once, remembered, and invalid a second after their client is revoked."""
 
 import asyncio
 import json
@@ -251,7 +251,7 @@ async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
     original = token.access_store.read_client_states
 
     async def overtaken(*arguments: Any) -> Any:
-        """Its signature is verified, then its key is revoked and everybody hears of it, and only then its client is asked."""
+        """Its signature is verified, then its key is revoked and everyone is notified, and only then its client is read."""
         monkeypatch.setattr(token.access_store, "read_client_states", original)
         await signing_key.revoke(as_operator(process.context), stolen)
         clock.advance(seconds=1.0)
@@ -286,7 +286,7 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
     original = token.access_store.read_client_states
 
     async def overtaken(*arguments: Any) -> Any:
-        """The answer is read, then the client is shut out and everybody looks, and only then does it arrive."""
+        """The answer is read, then the client is revoked and everyone looks, and only then does it arrive."""
         clients = await original(*arguments)
         monkeypatch.setattr(token.access_store, "read_client_states", original)
         await access.disable_client(as_operator(process.context), issued.client.client_id)

@@ -214,7 +214,7 @@ async def test_a_new_secret_replaces_the_old_one(context: Context, keyring: Keyr
 async def test_a_secret_that_is_replaced_while_the_keys_are_looked_at_gets_no_token(
     context: Context, keyring: Keyring, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Otherwise the token would be dated after the replacement, which ends those from before only.
+    # Otherwise the token would be dated after the replacement, which only ends earlier ones.
     look_after_rest = keyring.look_after_rest
 
     async def replace_and_look() -> None:
@@ -369,7 +369,8 @@ async def test_a_right_guess_among_many_gets_nothing(context: Context, keyring: 
     guessing = [token_request(issued.client.client_id, f"guess {number}") for number in range(11)]
     asked = [*guessing, *(token_request(*right) for _ in range(5)), token_request(*right, address="192.0.2.77")]
     *answers, elsewhere = await asyncio.gather(*(issuer.login(request) for request in asked), return_exceptions=True)
-    # Two are judged at once, so which of the eleven comes too late is open; before the right ones ten are counted in any case.
+    # Two are judged at once, so it is open which of the eleven is too late; before the right ones ten are counted in
+    # any case.
     assert Counter(type(answer) for answer in answers[:11]) == {errors.Unauthorized: 10, AddressLimited: 1}
     assert {type(answer) for answer in answers[11:]} == {AddressLimited}
     assert isinstance(elsewhere, AccessToken)

@@ -1,4 +1,4 @@
-"""Accounts at institutions: added with their balance, paused, rotated, removed; and who may lie on one."""
+"""Accounts at institutions: added with their balance, paused, rotated, removed; and which holders may have one."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -306,7 +306,7 @@ async def test_both_credentials_are_sealed_again_under_new_keys(live: Service, t
     assert (await secret_key.reseal(rotated)).institution_accounts_count == 0
     alone = AesSecretBox(new_key, SystemEntropy())
     assert await read_sending_credential(live.context.pool, alone, account.id) == SENDING
-    # Without the key nothing is lost, and it is said.
+    # Without the key nothing is lost, and the error names it.
     found = await secret_key.reseal(as_operator(live.context))
     assert found.broken == [f"institution_account:{account.id}:sending"]
 

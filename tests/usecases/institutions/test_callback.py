@@ -1,4 +1,4 @@
-"""Callbacks by real HTTP: a payment is recorded as soon as its institution calls, and a stranger moves nothing."""
+"""Callbacks over HTTP: a payment is recorded as soon as its institution calls, and a stranger's call has no effect."""
 
 import asyncio
 import socket
@@ -36,7 +36,7 @@ from support.waiting import until
 
 @asynccontextmanager
 async def serving(shop: Shop) -> AsyncIterator[str]:
-    """The API on a free port, with nothing behind it but callbacks."""
+    """The API on a free port, with callbacks only."""
     empty: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     present = dict(
         context=shop.context, callbacks=Callbacks(shop.context), admission=Admission(), turns=Turns(),
@@ -57,7 +57,7 @@ async def serving(shop: Shop) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def reading(shop: Shop) -> AsyncIterator[None]:
-    """A worker that has all slots, and reads by itself only once in an hour."""
+    """A worker with all slots, which reads by itself only once an hour."""
     leases = SlotLeases(partial(connect_as_service, shop), SystemClock())
     readers = AccountReaders(
         shop.context, leases, lambda opened, memory: InstitutionRail(opened.institution, memory, shop.context.clock)
@@ -124,7 +124,7 @@ async def test_whatever_comes_the_answer_is_the_same_and_a_false_one_tells_nobod
 
 
 class CountingPool:
-    """Counts what is asked of the database."""
+    """Counts the statements sent to the database."""
 
     def __init__(self, pool: Any) -> None:
         self.asked = 0
@@ -140,7 +140,7 @@ async def test_a_thousand_strangers_cost_one_look_and_no_notice(shop: Shop) -> N
     callbacks = Callbacks(a_context(clock=shop.context.clock, pool=pool))
     for number in range(1000):
         await callbacks.take("loja", f"wrong{number}", b"{}", has_certificate=False)
-    # The clock of the test stands still; a notice would be a statement, which this pool has not got.
+    # The clock of the test stands still; a notification would be a statement, which this pool does not have.
     assert pool.asked == 1
 
 
@@ -150,7 +150,7 @@ async def test_where_the_bank_shows_a_certificate_others_are_refused(shop: Shop)
         await shop.live.execute_as_owner("""update institution_account set options = '{"webhook_mtls": true}'""")
         answer = await client.post(address, content=b"{}")
         assert answer.status_code == 403
-        # Who does not know the secret learns nothing of the account.
+        # Without the secret a caller learns nothing about the account.
         guessed = await client.post(f"{address[:-1]}{'a' if address[-1] != 'a' else 'b'}", content=b"{}")
         invented = await client.post(address.replace("/loja/", "/nobody/"), content=b"{}")
         assert guessed.status_code == invented.status_code != 403

@@ -1,4 +1,4 @@
-"""An account whose institution is gone: its final file is read, its balance leaves, and two operators agree to it."""
+"""Closing an account whose institution is gone: its final file is read, its balance leaves, and two operators agree."""
 
 import asyncio
 from contextlib import suppress
@@ -116,7 +116,7 @@ async def test_a_closed_account_stays_closed_and_its_holders_stay_on_it(live: Se
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
         await live.execute_as_owner("update institution_account set state = 'active'")
     assert caught.value.constraint_name == "what_is_closed_stays_closed"
-    # What it has paid and been paid may still come back: another account has another house.
+    # Its payments may still be returned: another account has another house.
     said = structs.replace(a_description(), account="")
     with pytest.raises(errors.BadRequest, match="is on another account"):
         await account_usecases.add_account(maria, there.open, "banco", said, shop.account.house_id)
@@ -200,7 +200,7 @@ async def test_what_was_confirmed_is_what_leaves(live: Service, there: FakeInsti
 
 
 def paid_meanwhile(shop: Shop) -> Context:
-    """Something comes in after the balance was looked at, and before it leaves."""
+    """A payment arrives after the balance was read, and before it leaves."""
 
     class Paid(HolderDirectory):
         async def read_account(self, holder_id: int) -> OwnAccount:
@@ -222,7 +222,7 @@ async def test_a_reading_under_way_credits_nothing_once_closed(live: Service, th
     reading = asyncio.create_task(keep_reading())
     state = "active"
     while state != "closed":
-        # What comes in before it is closed is seen, and has it proposed again.
+        # A payment before the closing is seen, and requires a new proposal.
         with suppress(errors.BadRequest, errors.NotFound):
             paid_cents = sum(pix.amount_cents for pix in there.received)
             file = final_file(f"{100 + paid_cents // 100}.00")
@@ -273,7 +273,7 @@ async def test_what_90_days_do_not_name_is_removed(live: Service, there: FakeIns
 async def test_a_process_that_missed_the_closing_opens_no_charge(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
-    # It has read the accounts a moment ago, and goes by that for a second.
+    # It has just read the accounts, and uses that for a second.
     assert await shop.context.institutions.find(shop.account.id) is not None
     await confirm_proposal(joana, shop.context, "loja")
     with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
@@ -287,7 +287,7 @@ async def test_a_charge_that_opens_while_the_account_closes_ends_too(live: Servi
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
 
     async def open_once() -> None:
-        # As a process that has begun before it heard of the pause.
+        # As a process that began before it heard of the pause.
         await live.execute_as_owner("update institution_account set state = 'active'")
         await shop.charge("meanwhile")
         await live.execute_as_owner("update institution_account set state = 'paused'")
@@ -322,9 +322,9 @@ async def test_a_caller_that_waits_for_a_charge_is_told(live: Service, there: Fa
 
 async def test_no_charge_opens_on_an_account_that_its_holder_has_left(live: Service, there: FakeInstitution) -> None:
     shop = await open_shop(live, there)
-    # A process goes by what it knew of the holder for a second.
+    # A process uses its knowledge of the holder for a second.
     assert (await shop.context.directory.read_account(shop.account.house_id)).institution_id == shop.account.id
-    # As by an older program, for a house stays on its account.
+    # As by an older program, because a house stays on its account.
     await live.execute_as_owner(
         "alter table holder disable trigger keep_account; update holder set institution_id = null; "
         "alter table holder enable trigger keep_account"

@@ -1,4 +1,4 @@
-"""A code is paid over an account at an institution, which reads it for itself: once, as it was accepted, to whom is allowed."""
+"""QR codes are paid over an account at an institution, which reads them itself: once, as accepted, and to allowed payees."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What payers contest at an institution: mirrored once, whatever its list does, and answered through it."""
+"""Contests at an institution: mirrored once, whatever its list does, and answered through it."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -61,7 +61,7 @@ class FakeContests:
 
 @pytest.fixture
 async def shop(live: Service, there: FakeInstitution) -> Shop:
-    # The one kind that is known to tell of contests.
+    # The only kind that is known to list contests.
     return await open_shop(live, there, kind="efi", profile="efi")
 
 
@@ -164,7 +164,7 @@ async def test_a_return_is_known_by_either_list(shop: Shop, contests: FakeContes
     (refund,) = await shop.live.fetch("select made_by, status, coalesce(network_id, return_id) as name from refund")
     assert tuple(refund) == ("institution", "RETURNED", given.return_id)
     assert await told(shop) == [("opened", PAID_CENTS, 0), ("taken", 0, PAID_CENTS)]
-    # The door of the standard says why, though the list of returns does not.
+    # The central bank's API has the reason, though the list of returns does not.
     shown = await standard_pix.read_pix(shop.live.context, shop.house, pix.end_to_end_id)
     assert [each.natureza for each in shown.devolucoes or ()] == ["MED_FRAUDE"]
     alone = await standard_refund.read_refund(shop.live.context, shop.house, pix.end_to_end_id, given.return_id)
@@ -190,7 +190,7 @@ async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, co
     assert await told(shop) == [("opened", PAID_CENTS, 0), ("taken", 0, 600)]
     (block,) = await shop.live.fetch("select wanted_cents, held_cents, state from block")
     assert tuple(block) == (400, 0, "open")
-    # Later it takes some of the rest, and after 90 days it wants no more.
+    # Later it takes a part of the rest, and after 90 days no more.
     give_back(shop, pix, 100)
     await shop.read()
     await look(shop, contests, accepted)
@@ -243,7 +243,7 @@ async def test_a_return_listed_first_is_of_its_contest(shop: Shop, contests: Fak
     await look(shop, contests, first, second)
     shop.live.clock.advance(days=1)
     give_back(shop, pix, 400)
-    # Nobody can know here whose it is: one of the two has to give.
+    # Nobody here can know whose it is: one of the two must give way.
     await shop.read()
     accepted = structs.replace(second, status="accepted", told_at=shop.live.clock.real_now())
     await look(shop, contests, first, accepted)
@@ -279,7 +279,7 @@ async def test_a_return_that_is_ours_or_of_before_is_none_of_a_contest(shop: Sho
 async def test_the_incredible_is_kept(shop: Shop, contests: FakeContests, lie: dict[str, Any], reason: str) -> None:
     bad = contest(shop, await shop.receive(PAID_CENTS), **lie)
     good = contest(shop, await shop.receive(PAID_CENTS), "I2")
-    # What is about no Pix that is known is waited for.
+    # A contest of an unknown Pix is waited for.
     patient = structs.replace(shop.context, failed_reports=FailedReports(overtaken_min_s=0.0))
     for _ in range(4):
         await look(structs.replace(shop, context=patient), contests, bad, good)
@@ -350,7 +350,7 @@ async def test_an_answer_is_kept_then_sent_until_the_institution_has_it(shop: Sh
     listed = contest(shop, await shop.receive(PAID_CENTS))
     await look(shop, contests, listed)
     (row,) = await shop.live.fetch("select id from infraction")
-    # The fake's account is Inter's kind or another: how much is taken is the account's.
+    # The fake's account is Inter's kind or another: the taken amount is the account's.
     shown = await defence_usecases.read_infraction(shop.context, shop.house, row["id"])
     assert shown.held_cents == PAID_CENTS
     assert shown.text_length_max == 1000
@@ -367,7 +367,7 @@ async def test_an_answer_is_kept_then_sent_until_the_institution_has_it(shop: Sh
     assert contests.heard == [reports.Defence(name="I1", text="delivered")] * 2
     (state,) = await shop.live.fetch("select state, defence_state from infraction")
     assert tuple(state) == ("answered", "sent")
-    # A list of before the answer takes nothing back.
+    # A list from before the answer takes nothing back.
     await look(shop, contests, listed)
     assert [name for name, _, _ in await told(shop)] == ["opened", "answered"]
     await check_books(shop.live)

@@ -1,4 +1,4 @@
-"""Files that an institution writes of days that are over: asked for once, read once, and again where they fail."""
+"""Files of an institution about past days: requested once, read once, and again after failures."""
 
 from collections.abc import AsyncIterator, Callable
 from datetime import date, datetime, timedelta
@@ -28,7 +28,7 @@ from support.statement_files import confirm_own_files, make_efi_file
 
 
 class Files:
-    """The port ``DayFiles``: a file is written as soon as it is laid out."""
+    """The port ``DayFiles``: a file is written as soon as it is prepared."""
 
     def __init__(self) -> None:
         self.asked: list[date] = []
@@ -112,7 +112,7 @@ async def test_a_day_closes_by_the_file_that_the_institution_writes_of_it(shop: 
 
 
 async def test_a_day_closes_with_blocks_in_it(shop: Shop) -> None:
-    """What is blocked is still there: the day's last balance is what is available and blocked, less what is owed."""
+    """Blocked money is still there: the day's last balance is available and blocked money, less debts."""
     files, first = Files(), to_day(shop.live.clock.real_now())
     await post_opening(shop.at, shop.account)
     await shop.read()
@@ -120,7 +120,7 @@ async def test_a_day_closes_with_blocks_in_it(shop: Shop) -> None:
     party = (await shop.context.directory.read_account(shop.account.house_id)).party
     report = BlockReport(report_id="B1", party=party, blocks=(court,), told_at=shop.live.clock.now())
     await receive_blocks(shop.at, report)
-    # The fee finds only half of itself available, and is owed for the rest: a block is not taken for it.
+    # Only half of the fee is available, and the rest is owed: a block is not used for it.
     fee = a_fee(1, shop.live.clock.real_now() + timedelta(hours=1))
     await look(shop, files, days=1)
     files.written[f"{first}-1"] = write(first, "100.00", "99.00", fee)
@@ -260,7 +260,7 @@ async def test_while_the_institution_is_away_what_was_asked_for_stays(shop: Shop
     with pytest.raises(InstitutionUnavailable):
         await look(shop, files)
     files.is_reachable = True
-    # A day of silence is over: another is asked for, and of the day that has ended since.
+    # A day of silence is over: another file is requested, and that of the day that has ended since.
     await look(shop, files, days=1)
     assert files.asked == [first, first, first + timedelta(days=1)]
 

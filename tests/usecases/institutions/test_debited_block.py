@@ -1,4 +1,4 @@
-"""A line that takes blocked money is its block's: no movement is posted beside it."""
+"""A line that takes blocked money belongs to its block: no movement is posted beside it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def tell(shop: Shop, cents: int) -> None:
 
 
 async def funds(shop: Shop) -> tuple[int, int, int]:
-    """Available, blocked, and what the books say is on the account."""
+    """Available, blocked, and the account's balance by the books."""
     await check_books(shop.live)
     balance = await ledger_usecases.read_balance(shop.live.context, shop.house)
     here_cents = await account_store.sum_balance_here(shop.live.context.pool, shop.account.id)

@@ -1,4 +1,4 @@
-"""What a database that was put back has forgotten of transfers is never refused as if it had not been paid, and paid once."""
+"""A restored database never refuses a lost transfer as if it had not been paid, and it is paid once."""
 
 from datetime import datetime, timedelta
 
@@ -35,7 +35,7 @@ def there(live: Service) -> FakeInstitution:
 
 
 async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
-    """An order left, and the database was put back to before it: only the institution knows of it."""
+    """An order left, and the database was restored to before it: only the institution has it."""
     await shop.allow_sending()
     await shop.receive(RECEIVED_CENTS)
     shop.live.clock.advance(minutes=1)
@@ -43,7 +43,7 @@ async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentP
 
 
 async def send_unknown(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
-    """What only the institution knows of: an order of the house, or of one of its family."""
+    """Orders that only the institution has: of the house, or of one of its family."""
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
     name = name_order_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
     payee = structs.replace(UNKNOWN_PARTY, key=KEY)
@@ -112,14 +112,14 @@ async def test_what_its_own_line_left_no_funds_for_is_not_refused_as_if_it_had_n
     assert await read_funds(shop.live, shop.house) == (0, 0)
     with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
         await ask(shop, "t1", RECEIVED_CENTS)
-    # No line is of that amount, or nobody can repeat it.
+    # No line has that amount, or nobody can repeat it.
     for external_id, amount_cents in (("t2", RECEIVED_CENTS - 1), (None, RECEIVED_CENTS)):
         with pytest.raises(errors.InsufficientFunds):
             await ask(shop, external_id, amount_cents)
     await shop.receive(RECEIVED_CENTS)
     assert await end(shop, await ask(shop, "t1", RECEIVED_CENTS)) == "CONFIRMED"
     assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((RECEIVED_CENTS, 0), RECEIVED_CENTS)
-    # Its line has found its order: from now on a refusal is one.
+    # Its line has found its order: from now on a refusal is certain.
     await ask(shop, "t3", RECEIVED_CENTS)
     with pytest.raises(errors.InsufficientFunds):
         await ask(shop, "t4", RECEIVED_CENTS)
@@ -146,7 +146,7 @@ async def test_before_what_is_forgotten_was_read_nobody_is_told_that_nothing_was
     with pytest.raises(errors.ServiceUnavailable, match="may have been done before that") as paused:
         await ask(shop, "t1", 400)
     assert paused.value.retry_after_s is not None
-    # What holds for every transfer is judged before the account is, by what is there now.
+    # General rules for transfers are checked before those of the account.
     await shop.live.execute_as_owner("update holder set transfer_limit_cents = 1")
     with pytest.raises(errors.OutcomeUnknown, match="external_id 't1' later"):
         await ask(shop, "t1", 400)
@@ -191,7 +191,7 @@ async def test_a_successor_pays_nothing_forgotten_again(shop: Shop, *, is_read_f
 
 @pytest.mark.parametrize("is_read_first", [True, False])
 async def test_the_former_one_pays_nothing_forgotten_again(shop: Shop, *, is_read_first: bool) -> None:
-    """The succession itself is forgotten: the client is the former one's again, and repeats its request."""
+    """The succession itself is lost: the client is the former holder's again, and repeats its request."""
     await shop.allow_sending()
     banco = await open_banco(shop)
     await shop.receive(RECEIVED_CENTS)
@@ -224,7 +224,7 @@ async def test_the_accounts_of_other_owners_stop_nobody(shop: Shop) -> None:
 
 @pytest.mark.parametrize("is_back", [True, False])
 async def test_a_successor_under_another_id_finds_what_its_family_paid(shop: Shop, *, is_back: bool) -> None:
-    """A company is back at its first bank; or its succession was forgotten, and done again."""
+    """A company is back at its first bank; or its succession was lost, and done again."""
     await shop.allow_sending()
     operator, banco = as_operator(shop.live.context), await open_banco(shop)
     shop.live.clock.advance(minutes=1)
@@ -257,7 +257,7 @@ async def test_a_line_that_was_recorded_before_the_loss_makes_no_request_doubtfu
 
 @pytest.mark.parametrize("is_account", [True, False])
 async def test_what_was_added_again_after_the_loss_does_not_pay_again(shop: Shop, *, is_account: bool) -> None:
-    """The copy is older than the account or the holder, so the institution knows the forgotten order by another name."""
+    """The copy is older than the account or the holder, so the institution has the lost order under another name."""
     await shop.allow_sending()
     shop.there.balance_cents = RECEIVED_CENTS
     if not is_account:
@@ -288,7 +288,7 @@ async def test_what_was_added_again_after_the_loss_does_not_pay_again(shop: Shop
 
 
 async def test_an_account_added_again_pays_only_after_the_forgotten_days_are_read(live: Service) -> None:
-    """Its books begin on the day on which it is added, and the forgotten order left before."""
+    """Its books begin on the day on which it is added, and the lost order left before."""
     shop = await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",), has_statement=True)))
     shop.there.balance_cents = RECEIVED_CENTS
     payee = structs.replace(UNKNOWN_PARTY, key=KEY)
@@ -304,7 +304,7 @@ async def test_an_account_added_again_pays_only_after_the_forgotten_days_are_rea
     await again.allow_sending()
     again.pay(RECEIVED_CENTS)
     await again.read()
-    # Nobody can tell yet whether any request left before.
+    # It is not known yet whether any request left before.
     for external_id, amount_cents in (("t1", 400), ("t2", 399)):
         with pytest.raises(errors.OutcomeUnknown, match=f"not read yet.*external_id '{external_id}'"):
             await ask(again, external_id, amount_cents)

@@ -1,4 +1,4 @@
-"""What a database that was put back has forgotten of a refund's calls is never a reason for a second one."""
+"""What a restored database has lost of a refund's calls is never a reason for a second refund."""
 
 from itertools import product
 from typing import Literal
@@ -41,7 +41,7 @@ async def set_back(shop: Shop, refund: Refund, to: Remembered) -> None:
 
 
 async def lose(shop: Shop) -> None:
-    """A loss is seen, as when a process begins at a server that is not the one it knew; the operator lets things go on."""
+    """A loss is detected, as when a process begins at an unknown server; the operator lets things go on."""
     async with shop.context.pool.acquire() as connection, connection.transaction():
         found = await installation_store.read_server(connection)
         count = await loss_store.count_orders_as_handed(connection, has_rail=False)
@@ -76,7 +76,7 @@ async def test_after_a_loss_that_is_seen_a_refund_is_asked_about_and_never_calle
         read = await refund_usecases.read_refund_by_id(shop.context, shop.house, refund.id)
         assert read.status == ("RETURNED" if was_done else "PROCESSING")
     assert set(await read_steps(shop)) == {("asked", True), ("closed", True)}
-    # What is asked for after it is nothing that could have been forgotten.
+    # Later requests cannot have been lost.
     later = await begin(shop)
     await shop.move_orders()
     assert (await refund_usecases.read_refund_by_id(shop.context, shop.house, later.id)).status == "RETURNED"
@@ -98,7 +98,7 @@ async def test_the_schema_lets_nobody_call_what_is_only_asked_about(shop: Shop) 
 
 
 async def restart(shop: Shop) -> None:
-    """PostgreSQL is started again, and this process meets it when everything that was open is too late."""
+    """PostgreSQL is restarted, and this process meets it when everything that was open is too late."""
     async with shop.context.pool.acquire() as connection:
         await ServerWatch(has_rail=False).begin(connection)
         await shop.live.execute_as_owner("update installation set started_at = started_at - interval '1 hour'")
@@ -107,7 +107,7 @@ async def restart(shop: Shop) -> None:
 
 
 async def test_over_a_restart_only_what_was_called_and_can_do_no_harm_is_called_again(shop: Shop) -> None:
-    """For 12 h from the first call; what was never called is asked about, as anything that outlived a start."""
+    """For 12 h from the first call; an order that was never called is asked about, like any that outlived a restart."""
     shop.there.refund_answers = [LOST_BEFORE]
     lost = await begin(shop)
     await shop.move_orders()
@@ -163,7 +163,7 @@ async def test_over_a_restart_nothing_is_called_again_after_its_time_or_a_loss(s
 @pytest.mark.long
 @pytest.mark.parametrize("repeats", [True, False])
 async def test_a_memory_that_is_put_back_between_two_calls_returns_nothing_twice(shop: Shop, *, repeats: bool) -> None:
-    """Nobody has seen the loss; what the adapter remembers is set back in every state, before a sending or a question."""
+    """The loss is not detected; the adapter's memory is reset in every state, before a submission or a question."""
     shop.there.traits = InstitutionTraits(repeats_refunds=repeats)
     rail = shop.at.rail
     answers: tuple[UnknownOutcome | None, ...] = (None, LOST_BEFORE, LOST_AFTER)

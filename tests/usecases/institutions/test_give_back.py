@@ -1,4 +1,4 @@
-"""What pays no charge stays credited and is listed; where the operator wants that, it goes back after a reading."""
+"""Payments without a charge stay credited and are listed; if the operator wants, they are returned after a reading."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What an institution says now, beside what we have: recorded as a sweep would, and never guessed."""
+"""The institution's current answer beside our records: recorded as by a sweep, and never guessed."""
 
 import pytest
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""Whether a key is anybody's an account finds out by paying it: who names keys that are not paid has only so many."""
+"""An account finds out about a key by paying it, so the number of unpaid keys is limited."""
 
 import pytest
 
@@ -48,7 +48,7 @@ async def test_unknown_keys_cost_tokens_and_paid_ones_give_more_back(shop: Shop)
         await shop.move_orders()
     with pytest.raises(errors.RateLimited):
         await send(shop, "one-more@pix.example")
-    # To an account nothing is looked up.
+    # No look-up is needed for an account.
     await send_out(shop, shop.house, 100)
     await shop.move_orders()
     shop.live.clock.advance(seconds=2)

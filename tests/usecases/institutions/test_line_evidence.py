@@ -1,4 +1,4 @@
-"""A line of a statement moves money only as far as the files' evidence goes: what banks write, in its smallest form."""
+"""A statement's line moves money only as far as the files prove it: each habit of banks in its smallest form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None
 
 
 class Bank:
-    """An account whose books began with 100.00 on the evening of the thirtieth of June, and files that are read a day late."""
+    """An account whose books began with 100.00 on the evening of 30 June, with files that are read a day late."""
 
     def __init__(self, service: Service, account: InstitutionAccount) -> None:
         self.service, self.account, self.context = service, account, service.context
@@ -66,7 +66,7 @@ class Bank:
         return [shown.judged.state for shown in days]
 
     async def asked(self) -> list[str]:
-        """What is a case: lines by their ids, days by their dates."""
+        """The cases: lines by their ids, days by their dates."""
         span = await day_usecases.find_unmatched(self.context, self.account)
         return [*(item.item_id for item in span.items), *(str(day.day) for day in span.days)]
 
@@ -122,7 +122,7 @@ async def test_the_same_day_under_other_ids_is_nothing_new(bank: Bank, opening: 
 
 async def test_a_scheduled_line_inside_the_span_is_announced_by_the_instant_of_its_file(bank: Bank) -> None:
     line = ("AG1", "-1.00", "TARIFA AGENDADO", "04")
-    # Read late, and again. By DTSERVER; where that is missing, by the day of the balance, whenever it is read.
+    # Read late, and again. By DTSERVER; without it, by the day of the balance, whenever it is read.
     for made in ("20260702080000[-3:BRT]", "20260702"):
         scheduled = make_ofx(
             make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at="20260704"),
@@ -146,7 +146,7 @@ async def test_a_balance_told_during_its_day_closes_no_day(bank: Bank) -> None:
     lines = [("L1", "1.00", "TED RECEBIDA"), FEE]
     await bank.read(*lines, opening="100.00", closing="100.00", made="20260702080000[-3:BRT]")
     assert (await bank.moved(), await bank.states()) == ([-100, 100], ["closed"])
-    # The older one says nothing of how the day ended, nor takes a later line out.
+    # The older one says nothing about the end of the day, and removes no later line.
     await bank.read_file(noon)
     assert (await bank.moved(), await bank.states(), await bank.asked()) == ([-100, 100], ["closed"], [])
 
@@ -282,7 +282,7 @@ async def test_lines_that_name_two_pix_are_two_in_two_forms(bank: Bank) -> None:
     await bank.read(("F1", "-3.00", f"PIX ENVIADO {one}"), opening="100.00", closing="97.00")
     await bank.read_file(camt(("C1", "-3.00", f"PIX {other}", "01")))
     assert (await bank.moved(), await bank.waiting()) == ([-300], {"camt.053:C1": "contradicts"})
-    # Only a file whose balances show that it lacks nothing ends the question.
+    # Only a file whose balances show that it is complete settles the question.
     for closing, waits in (("", "contradicts"), ("97.00", "withdrawn")):
         await bank.read_file(camt(("C1", "-3.00", f"PIX {one}", "01"), closing=closing))
         assert (await bank.moved(), await bank.waiting()) == ([-300], {"camt.053:C1": waits})

@@ -1,4 +1,4 @@
-"""After a loss of the database that is seen accounts are read and nothing leaves them, until what was lost is in the books."""
+"""After a detected loss of the database accounts are only read, until the lost movements are in the books."""
 
 from datetime import timedelta
 from typing import Any
@@ -43,7 +43,7 @@ async def test_a_loss_pauses_accounts(live: Service, there: FakeInstitution, dat
     await live.execute_as_owner(f"update installation set {seen} = {seen} - 1")
     with capture_logs() as logs:
         await start(database)
-        # Whoever begins after that finds it done.
+        # A later process finds it done.
         await start(database)
     (line,) = [line for line in logs if line["log_level"] == "critical"]
     assert line["accounts_count"] == 1
@@ -97,7 +97,7 @@ async def lose(live: Service) -> None:
 
 async def read_again(shop: Shop) -> None:
     """As a worker does, which has opened the account anew."""
-    # The test's clock is not the database's, which dates what it has seen.
+    # The test's clock differs from the database's, which dates its observations.
     now = shop.live.clock.now().isoformat()
     await shop.live.execute_as_owner(f"update institution_account set lost_at = '{now}' where lost_at is not null")
     institutions: Any = shop.context.institutions
@@ -116,7 +116,7 @@ async def test_a_lossless_restart_pauses_nothing(live: Service, there: FakeInsti
 
 
 async def test_where_no_name_of_ours_is_known_a_word_is_not_enough(live: Service, there: FakeInstitution) -> None:
-    """Whoever repeats a forgotten request would be paid twice: only its line of the statement says that it was paid."""
+    """A repetition of a lost request would be paid twice: only its line of the statement shows that it was paid."""
     shop = await open_shop(live, there)
     there.traits = InstitutionTraits(sends=("KEY",), names_first=True)
     operator = as_operator(live.context)
@@ -135,7 +135,7 @@ async def test_where_no_name_of_ours_is_known_a_word_is_not_enough(live: Service
 
 
 async def test_where_the_owner_has_another_account_a_word_is_not_enough(live: Service, there: FakeInstitution) -> None:
-    """A successor repeats a forgotten request over an account whose institution does not know its name."""
+    """A successor repeats a lost request over an account whose institution does not have its name."""
     shop = await open_shop(live, there)
     operator = as_operator(live.context)
     banco = await open_banco(shop)
@@ -157,7 +157,7 @@ async def test_where_the_owner_has_another_account_a_word_is_not_enough(live: Se
 
 
 async def test_a_refund_of_a_forgotten_pix_waits_for_the_reading(live: Service, there: FakeInstitution) -> None:
-    """It may have been made: who is told that it was not would ask for another one."""
+    """It may have been made: a caller who is told otherwise would request another one."""
     shop = await open_shop(live, there)
     await shop.allow()
     pix = shop.pay(1000)

@@ -1,4 +1,4 @@
-"""What is recorded once of money that comes back: items of movements that are orders of ours, and what payees give back."""
+"""Returned money is recorded once: movements that prove to be orders of ours, and returns by payees."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
@@ -66,7 +66,7 @@ async def tell_line(shop: Shop, **changes: Any) -> None:
 
 
 async def ask_in_doubt(shop: Shop, pix: ReceivedPix) -> Refund:
-    """A refund that the institution has under way, under a name of the network that it has told."""
+    """A refund that the institution has under way, under a network id of its own."""
     shop.there.refund_status = "under_way"
     refund = await shop.give_back(pix, 300)
     await shop.move_orders()
@@ -195,7 +195,7 @@ def run_once(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, beside: Ac
 
 
 def end_beside(shop: Shop, refund: Refund, moment: str, monkeypatch: pytest.MonkeyPatch) -> Act:
-    """End a refund and tell its line at once: each looked for the other before the other had written."""
+    """A refund ends and its line is read at once: each looked for the other before the other was written."""
     if moment == "posting":
         run_once(monkeypatch, movement_usecases, "post_statement_item", lambda: end(shop, refund), is_before=True)
         return lambda: tell_line(shop)
@@ -209,7 +209,7 @@ async def test_an_end_and_its_line_are_counted_once(shop: Shop, moment: str, mon
     shop.there.end_refunds("returned")
     await end_beside(shop, refund, moment, monkeypatch)()
     for _ in range(2):
-        # Whoever died between the two finds it as the next reading of the statement does.
+        # After a death between the two, the next reading of the statement finds it.
         await settle_items(shop.at, shop.account)
         assert await movements(shop.live) == TAKEN_BACK
         assert await lines(shop.live) == [("refund", str(refund.id))]
@@ -258,7 +258,7 @@ async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, 
         refund = await ask_in_doubt(shop, pix)
         await tell_line(shop)
         shop.there.end_refunds("returned")
-        # The list tells of the end, and the first commit is that of the end.
+        # The list has the end, and the first commit is that of the end.
         wire.cuts = [cut]
         await record_returns(shop.at, shop.account, [structs.replace(pix, refunds=list(shop.there.refunds.values()))])
         assert wire.cuts_count == 1
@@ -369,7 +369,7 @@ async def test_what_a_payee_gives_back_is_recorded_once_however_often_it_is_list
     assert await list_returned(shop) == [(holder_id, 700, "RETURNED"), (holder_id, 1300, "RETURNED")]
     assert await read_funds(shop.live, shop.house) == (2000, 0)
     await check_books(shop.live)
-    # What is listed with another amount, or beyond the whole, is for a person.
+    # An item with another amount, or beyond the whole, is for a person.
     returns_of(shop).listed[0] = structs.replace(returns_of(shop).listed[0], amount_cents=600)
     give_back(shop, sent.network_id or "", 1, 3)
     await follow(shop)
@@ -457,7 +457,7 @@ async def record(shop: Shop, case_id: int, returns: str | None = None) -> None:
 @pytest.mark.parametrize("is_named", [True, False])
 async def test_two_operators_record_a_line_that_no_list_has(shop: Shop, *, is_named: bool) -> None:
     sent = await send(shop)
-    # Of the day on which the books began a line is in the opening balance, or not.
+    # On the day on which the books began a line may or may not be in the opening balance.
     shop.live.clock.advance(days=1)
     named = {"end_to_end_id": sent.network_id} if is_named else {"return_id": f"D{OUTSIDE_ISPB}202607021600{9:011}"}
     await tell(shop, **named)

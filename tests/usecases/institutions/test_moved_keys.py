@@ -1,4 +1,4 @@
-"""A key of an account that goes from one holder to another: each payment is the one's who had the key when it settled."""
+"""A key moves between holders of an account: each payment goes to the holder at the time of its settlement."""
 
 import asyncpg
 import pytest
@@ -21,7 +21,7 @@ KEY = "moved@test.example"
 
 @pytest.fixture
 async def tenants(shop: Shop) -> tuple[int, int]:
-    """Two holders on the account, of whom the first has the key."""
+    """Two holders on the account; the first has the key."""
     operator = as_operator(shop.live.context)
     first, second = await make_owner(shop.live, "2"), await make_owner(shop.live, "3")
     for tenant in (first, second):

@@ -1,4 +1,4 @@
-"""Nameless reversals give back orders that failed, and wait for those that may yet fail."""
+"""Reversals without names return failed orders, and wait for those that may still fail."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def an_order(number: int, state: Literal["open", "failed"] = "failed") -> BookLi
         ([a_line("D", "pix"), a_line("R")], [an_order(1)], set[int](), [("D", 1, False), ("R", 1, True)]),
         ([a_line("R"), a_line("S")], [an_order(1), an_order(2)], {1, 2}, [("R", 1, True), ("S", 2, True)]),
         ([a_line("R"), a_line("S")], [an_order(1)], {1}, [("R", 1, True)]),
-        # Nothing shows that it was debited, which of two debits is its own, or that it has failed.
+        # Nothing shows that it was debited, which of two debits it reverses, or that it has failed.
         ([a_line("R")], [an_order(1)], set[int](), []),
         ([a_line("D", "pix"), a_line("E", "pix"), a_line("R")], [an_order(1)], set[int](), []),
         ([a_line("D", "pix"), a_line("R")], [an_order(1, "open")], set[int](), []),

@@ -1,4 +1,4 @@
-"""What does not leave yet: nothing is sent over an account, and two accounts never settle by book."""
+"""Without an allowance nothing is sent over an account, and two accounts never settle on the books."""
 
 import pytest
 from msgspec import structs

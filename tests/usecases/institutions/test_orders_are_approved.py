@@ -1,4 +1,4 @@
-"""Transfers over an account at an institution that wait for an operator's yes: nothing is asked there before it."""
+"""Transfers over an account at an institution that wait for an operator's approval: nothing is called before it."""
 
 from datetime import timedelta
 

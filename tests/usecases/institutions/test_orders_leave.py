@@ -1,4 +1,4 @@
-"""Transfers leave over an account at an institution once, also where it refuses by texts and people approve there."""
+"""Transfers leave over an account at an institution once, even if it refuses by texts and people approve there."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ REPEATED = structs.replace(ASKED_ONLY, resend_for=timedelta(hours=12))
 
 @pytest.fixture
 def there(live: Service) -> FakeInstitution:
-    """Nothing is certain of a second call."""
+    """A second call proves nothing."""
     return FakeInstitution(live.clock, ASKED_ONLY)
 
 
@@ -174,7 +174,7 @@ async def test_a_refusal_of_what_was_sent_before_a_restore_is_none(live: Service
     shop = await open_shop(live, there)
     sent = await begin(shop, external_id="t1")
     await shop.move_orders()
-    # The database forgets the call, and that it ended.
+    # The database forgets the call, and its end.
     again = await begin(shop)
     there.send_answers = [REFUSED]
     there.is_reachable = is_reachable
@@ -259,7 +259,7 @@ async def test_an_order_of_a_paused_account_is_asked_about_only(live: Service, *
 
 
 class StoppedMemory:
-    """Of a worker that is stopped once it has noted that it calls."""
+    """As a worker that is suspended after noting its call."""
 
     def __init__(self, shop: Shop, meanwhile: Callable[[], Awaitable[object]]) -> None:
         self._memory = shop.memory
@@ -330,7 +330,7 @@ async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_paid_once_at_
                 live.clock.advance(seconds=61)
                 await shop.move_orders()
             ended = await read_again(shop, sent)
-            # What we say never differs from what happened there.
+            # Our answer never differs from what happened there.
             assert there.paid_cents - before_cents == (1000 if ended.status == "CONFIRMED" else 0), (traits, answer)
             assert ended.status != "PROCESSING" or traits is ASKED_ONLY
     await check_books(live)
@@ -399,7 +399,7 @@ async def test_what_was_refused_by_a_text_keeps_no_other_from_being_sent(by_text
     there.send_answers = [REFUSED_BY_TEXT]
     begun = [await begin(by_text), await begin(by_text)]
     await work(by_text, timedelta(seconds=15))
-    # They are sent at once, and either may be the one that is refused.
+    # They are sent at once, and either may be the refused one.
     assert sorted([(await read_again(by_text, one)).status for one in begun]) == ["CONFIRMED", "PROCESSING"]
 
 
@@ -425,7 +425,7 @@ async def test_a_text_is_not_believed_while_nobody_there_can_be_asked(by_text: S
 
 
 async def test_a_text_of_a_later_call_is_never_believed(by_text: Shop) -> None:
-    """The first may be done, and the text be of that."""
+    """The first may be done, and the text may be about that."""
     there = by_text.there
     there.send_answers = [LOST_BEFORE, *[REFUSED_BY_TEXT] * 100]
     sent = await begin(by_text)

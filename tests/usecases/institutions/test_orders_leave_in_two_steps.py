@@ -1,4 +1,4 @@
-"""Transfers over an account whose institution sends in two steps: the first names, the second pays, each time it is called."""
+"""Transfers over an account with two steps: the first returns an id, the second pays each time it is called."""
 
 from typing import Final
 

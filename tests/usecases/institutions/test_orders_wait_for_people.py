@@ -1,4 +1,4 @@
-"""A transfer that waits for a person at its institution is told once, and gives nothing back meanwhile."""
+"""A transfer that waits for a person at its institution is reported once, and returns nothing meanwhile."""
 
 import asyncio
 from datetime import timedelta

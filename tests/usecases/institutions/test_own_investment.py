@@ -1,4 +1,4 @@
-"""Overnight the bank invests what is on the account: it stays its holders', and the books agree with each balance."""
+"""Overnight the bank invests the balance: the money stays its holders', and the books agree with each balance."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def read_day(shop: Shop, day: int, *lines: tuple[str, ...], closing: str, 
 
 
 async def funds(shop: Shop) -> tuple[int, int, int]:
-    """What the house may spend, what the books say is on the account, and what is invested."""
+    """The house's funds, the account's balance by the books, and the invested money."""
     await check_books(shop.live)
     balance = await ledger_usecases.read_balance(shop.live.context, shop.house)
     here_cents = await account_store.sum_balance_here(shop.live.context.pool, shop.account.id)
@@ -85,7 +85,7 @@ async def test_a_redemption_of_what_no_line_applied_waits_until_the_day_before_i
     assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {"R2": "could_be_ours"})
     await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
     assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {})
-    # What was invested before the books began is new to them.
+    # Money invested before the books began is new to them.
     await read_day(shop, 3, ("R3", "500.00", "RESGATE CDB"), closing="600.00")
     assert (await funds(shop), await moved(shop)) == ((600_00, 600_00, 0), [500_00])
 
@@ -147,7 +147,7 @@ async def test_a_yield_that_is_posted_stays_what_its_line_yielded(
         patch.setattr(investment_store, "add", die)
         with pytest.raises(ConnectionResetError):
             await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
-    # The application of a day that is read later would make it another yield.
+    # The application on a later day would change the yield.
     await read_day(shop, 2, ("A2", f"-{applied}", "APLICACAO AUTOMATICA"), closing=None)
     await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
     cents = int(float(applied) * 100 + 0.5)

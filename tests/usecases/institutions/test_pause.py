@@ -1,4 +1,4 @@
-"""Where money is to stop leaving it stops: at every account that can be paused, and in workers that have not heard of it."""
+"""A stop of outgoing money works at every account that can be paused, and in workers that have not heard of it."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ async def send(shop: Shop) -> Transfer:
 
 
 async def turn(shop: Shop, times: int = 1) -> None:
-    """What a worker does that knows of no pause."""
+    """As a worker that does not know of the pause."""
     for _ in range(times):
         await shop.move_orders()
         shop.live.clock.advance(minutes=1)
@@ -59,7 +59,7 @@ async def test_what_is_there_is_remembered_behind_a_pause_though_its_call_is_for
     (step,) = (await shop.memory.open([sent.end_to_end_id])).values()
     shop.there.send_status = "under_way"
     await turn(shop)
-    # As a restored database has it.
+    # As in a restored database.
     for statement in (
         "alter table rail_step disable trigger user",
         "update rail_step set state = 'minted', called_at = null, may_be_done = false",

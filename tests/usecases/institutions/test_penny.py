@@ -1,4 +1,4 @@
-"""One cent is sent from an account's house to a key that an operator names, and what comes back is seen."""
+"""One cent is sent from an account's house to a key that an operator names, and its return is seen."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What was returned at the institution, by a person or by itself: recorded once, as a refund that nobody here asked for."""
+"""Returns at the institution, by a person or by itself, are recorded once, as refunds that nobody here requested."""
 
 import random
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ from support.service import Service, open_service
 
 
 def give_back(shop: Shop, pix: ReceivedPix, amount_cents: int, **changes: Any) -> ListedRefund:
-    """Somebody returns a part of a payment there; it is listed with the payment from then on."""
+    """A person returns a part of a payment there; it is listed with the payment from then on."""
     token = shop.context.entropy.token(11)
     refund = ListedRefund(
         id=f"r{token}", return_id=f"D99999004202607011500{token}", amount_cents=amount_cents, status="returned",
@@ -208,7 +208,7 @@ async def test_a_return_of_what_was_paid_before_the_books_is_a_movement_if_it_le
     shop.live.clock.advance(minutes=1)
     give_back(shop, old, 300, settled_at=shop.live.clock.real_now())
     for _ in range(2):
-        # A sweep asks for nothing that old; who asks about one Pix is told of it.
+        # A sweep does not read that far back; a question about one Pix does.
         await record_page(shop.at, shop.there.received)
     assert await movements(shop) == [("reversal", "OUT", 300, None)]
     assert await funds(shop) == (0, 0, 300)
@@ -231,7 +231,7 @@ async def test_a_line_that_was_a_movement_and_proves_to_be_a_return_is_counted_o
     pix = shop.pay(1000)
     refund = give_back(shop, pix, 300)
     names = dict(return_=dict(return_id=refund.return_id), payment=dict(end_to_end_id=pix.end_to_end_id), nothing={})
-    # The statement is read before the list of what came in.
+    # The statement is read before the list of received payments.
     await tell_line(shop, shop.live.clock.real_now(), **names["return_" if naming == "return" else naming])
     assert await movements(shop) == [("reversal", "OUT", 300, None)]
     await shop.read()
@@ -345,7 +345,7 @@ async def test_the_schema_takes_no_institution_return_that_it_should_not(shop: S
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_in_whatever_order_it_is_read_our_books_are_the_institutions(shop: Shop, seed: int) -> None:
-    """Payments, returns of ours and of others, and fees, told by the list, by the statement, or by both."""
+    """Payments, returns of ours and of others, and fees, from the list, from the statement, or from both."""
     chance = random.Random(seed)  # noqa: S311  it makes no secret
     await shop.allow(1_000_000)
     shop.live.clock.advance(minutes=1)
@@ -412,7 +412,7 @@ def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
 
 
 async def name_ours(shop: Shop, external_id: str) -> str:
-    """What the institution knows a request by, whatever is remembered here."""
+    """The institution's name of a request, whatever is remembered here."""
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
     return name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
 
@@ -420,7 +420,7 @@ async def name_ours(shop: Shop, external_id: str) -> str:
 async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(shop: Shop) -> None:
     await shop.allow()
     pix = await shop.receive(1000)
-    # The database was put back to before it: only the institution knows of it.
+    # The database was restored to before it: only the institution has it.
     give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
     await shop.read()
     assert await refunds(shop) == [
@@ -436,7 +436,7 @@ async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(sh
     await shop.move_orders()
     assert await funds(shop) == (400, 0, 0)
     assert (len(await refunds(shop)), shop.there.refunds) == (1, {})
-    # What nobody had asked for before is new.
+    # A request under a new name is new.
     await shop.give_back(pix, 400, external_id="r2")
     await shop.move_orders()
     await shop.read()
@@ -470,12 +470,12 @@ async def test_a_request_that_came_again_before_the_list_was_read_is_ended_by_it
     await shop.allow()
     pix = await shop.receive(1000)
     give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
-    # Accepted again, and no worker has noted yet how it will be called there.
+    # Accepted again, and no worker has noted its name there yet.
     refund = await shop.give_back(pix, 600, external_id="r1")
     await shop.read()
     assert [(cents, status, by) for _, cents, status, by in await refunds(shop)] == [(600, "PROCESSING", "service")]
     assert await funds(shop) == (400, 600, 0)
-    # Once it is asked for under its name, what is there is what answers.
+    # Once it is asked for under its name, the answer is what exists there.
     listed = shop.there.received[0].refunds[0]
     shop.there.refunds[pix.end_to_end_id, listed.id] = listed
     for _ in range(2):
@@ -495,7 +495,7 @@ async def test_two_returns_that_look_alike_are_two_however_they_are_named(shop: 
     for _ in range(2):
         await shop.read()
     assert await funds(shop) == (800, 0, 0)
-    # One that was named is told again without its name, and a moment later.
+    # One that had a name is listed again without it, and a moment later.
     told = shop.there.received[0].refunds
     named = structs.replace(told[0], return_id="D99999004202607011500zzzzzzzzzzz")
     shop.there.received[0] = structs.replace(shop.there.received[0], refunds=[named, told[1]])
@@ -512,7 +512,7 @@ async def test_of_two_returns_of_one_name_the_second_is_kept_once_and_moves_noth
     first = give_back(shop, pix, 300)
     unnamed = give_back(shop, third, 50, return_id=None)
     await shop.read()
-    # Of the same payment and of another one, and one that is called so later.
+    # Of the same payment and of another one, and one with that name later.
     give_back(shop, pix, 200, return_id=first.return_id)
     give_back(shop, other, 100, return_id=first.return_id)
     named = structs.replace(unnamed, return_id=first.return_id)
@@ -523,7 +523,7 @@ async def test_of_two_returns_of_one_name_the_second_is_kept_once_and_moves_noth
     assert [line["event"] for line in logs] == ["a report waits for an operator"] * 3
     assert await kept(shop) == [("institution_return", "contradiction", first.return_id)] * 3
     assert await funds(shop) == (2650, 0, 0)
-    # Two that are new at once: whichever comes first is the one.
+    # Of two that are new at once, the first is the one.
     twin = give_back(shop, pix, 20)
     give_back(shop, other, 20, return_id=twin.return_id)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Refunds leave over an account at an institution: once, whatever becomes of the calls, and only as far as it is allowed."""
+"""Refunds leave over an account at an institution: once, whatever happens to the calls, and within the allowance."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ REFUSED = CertainRefusal(code="PixDevolucaoInvalida", reason="the institution re
 
 @pytest.fixture
 def there(live: Service) -> FakeInstitution:
-    """Nothing is certain of a second call."""
+    """A second call proves nothing."""
     return FakeInstitution(live.clock, InstitutionTraits(repeats_refunds=False))
 
 
@@ -61,7 +61,7 @@ async def test_a_part_of_what_came_in_goes_back_under_a_name_of_ours(shop: Shop)
     assert {there: step.order_name for there, step in steps.items()} == {name: refund.return_id}
     assert await read_funds(shop.live, shop.house) == (600, 0)
     await check_books(shop.live)
-    # At rest the comparison with the bank's balance reads what the bank has.
+    # At rest the comparison reads the bank's balance.
     now = shop.live.clock.real_now()
     books = await books_store.read_books(shop.live.context.pool, shop.account.id, now, tells_fees_later=False)
     assert books.here_cents == 600
@@ -186,7 +186,7 @@ async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once
                 live.clock.advance(seconds=61)
                 await shop.move_orders()
             ended = await read_again(shop, refund)
-            # What we say never differs from what happened there.
+            # Our answer never differs from what happened there.
             given_back_cents = there.given_back_cents - before_cents
             assert given_back_cents == (1000 if ended.status == "RETURNED" else 0), (repeats, answer)
             assert ended.status != "PROCESSING" or not repeats

@@ -1,4 +1,4 @@
-"""A rehearsal leaves nothing open, returns one cent at most, and is for accounts of tests alone."""
+"""A rehearsal leaves nothing open, refunds one cent at most, and is for test accounts only."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A transfer over an account is refused before any of its money is reserved, unless two operators have allowed it."""
+"""A transfer over an account is refused before its money is reserved, unless two operators have allowed it."""
 
 from datetime import timedelta
 from typing import Any
@@ -95,7 +95,7 @@ async def test_who_was_paid_before_is_known_by_the_key_or_by_the_account(shop: S
     await send(shop, to_account)
     with pytest.raises(errors.LimitExceeded, match="already paid over it"):
         await send(shop, to_key(key="other@pix.example"))
-    # The key that a caller names with an account is nobody's word.
+    # A key that a caller gives with an account proves nothing.
     another = structs.replace(outside_party(), account_number="99", key=KEY, key_type="EMAIL")
     with pytest.raises(errors.LimitExceeded, match="already paid over it"):
         await send(shop, structs.replace(to_account, credit_party=another))
@@ -105,7 +105,7 @@ async def test_who_was_paid_before_is_known_by_the_key_or_by_the_account(shop: S
 async def test_the_schema_holds_what_the_service_would_not(shop: Shop) -> None:
     await fill(shop)
     await shop.allow_sending(transfer_cents=1000, transfers_day_cents=1000)
-    # Lowered between the judgement and the writing.
+    # Lowered between the check and the write.
     await shop.live.execute_as_owner(
         "create function lower_first() returns trigger language plpgsql as "
         "$$ begin update institution_allowance set transfer_cents = 99; return null; end $$"
@@ -218,7 +218,7 @@ async def test_confirming_a_replaced_proposal_is_told_so(shop: Shop, replaced_by
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(transfer_cents=5_000, payees="own"))
     assert proposed is not None
     shop.live.clock.advance(hours=1)
-    # Between what rui reads and what rui does.
+    # Between rui's reading and rui's act.
     if replaced_by is None:
         await confirm_proposal(eva, shop.context, "loja")
     else:
@@ -253,7 +253,7 @@ def test_sums_that_are_not_said_are_small_only_where_nothing_was_sent_before() -
     assert cut(none, some) == none
 
 
-# Transfers over an account whose institution knows them by codes of its own, which the answers alone tell.
+# Transfers over an account whose institution uses ids of its own, which only its answers contain.
 
 
 TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"), resend_for=timedelta(seconds=60), resends_after_restart=False)
@@ -273,7 +273,7 @@ async def begin(shop: Shop, external_id: str | None = None) -> Transfer:
 
 
 async def work(at: Context, shop: Shop, times: int = 6, seconds: int = 5) -> None:
-    """What one process does, each time a few seconds later."""
+    """The work of one process, each time a few seconds later."""
     for _ in range(times):
         await process_due_orders(at, no_fence, shop.account.id, shop.live.clock.now(), 16)
         shop.live.clock.advance(seconds=seconds)
@@ -392,7 +392,7 @@ async def test_a_restored_database_finds_a_forgotten_order_before_it_sends(by_co
     await work(by_code.at, by_code)
     await _note_loss(by_code)
     again = await begin(by_code)
-    # The request comes again under the name that it had, to a database that knows nothing of the first time.
+    # The request is repeated under its name, to a database without the first one.
     step = (await by_code.memory.open([again.end_to_end_id]))[again.end_to_end_id]
     ((_, listed),) = there.sent.items()
     there.sent[step.name_there or ""] = structs.replace(listed, end_to_end_id=f"E{'7' * 31}")

@@ -1,4 +1,4 @@
-"""A statement of an account: each line once, joined to ours, posted where it is nobody's, and the day closes."""
+"""An account's statement: each line once, joined with ours, posted if it is nobody's, and the day closes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from support.records import a_new_holder, own_key
 from support.service import Service, credit_report, open_service
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
-# The service's clock stands at noon of the first of July in Sao Paulo; files speak of that day and of the next ones.
+# The service's clock stands at noon of the first of July in Sao Paulo; files are of that day and the next ones.
 DAY = date(2026, 7, 1)
 NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 OTHER_E2E = "E99999004202607011500zzzzzzzzzzz"
@@ -68,7 +68,7 @@ class Books:
     async def receive(self, **changes: Any) -> str:
         report = structs.replace(credit_report(self.service), **changes)
         assert (await incoming.receive_credit(self.context, report)).refusal_code is None
-        # What the rail of an account writes of itself.
+        # The records of an account's own rail.
         await self.service.execute_as_owner(
             f"update transfer set institution_id = {self.account.id} where institution_id is null"
         )
@@ -106,7 +106,7 @@ async def test_a_fee_a_wire_and_what_people_do_there_are_movements_once(books: B
     ]
     recorded, settled = await books.read(*lines)
     assert (len(recorded.new), recorded.known_count) == (3, 0)
-    # What came in today may still be told as a payment.
+    # Today's received payments may still come as payments.
     assert (settled.posted_count, settled.waiting_count) == (2, 1)
     assert (await books.item("W1")).waits == "day_not_over"
     await books.tomorrow()
@@ -215,7 +215,7 @@ async def test_a_received_pix_that_we_do_not_have_waits_for_the_reading(books: B
     _, settled = await books.read(line, closing="107.00")
     assert (settled.waiting_count, (await books.item("N1")).waits) == (1, "not_yet_read")
     assert (await books.day()).shown.judged.state == "closed_with_cases"
-    # The reading tells it late: it is joined, no movement was made of it, and the day closes.
+    # The reading has it late: it is joined, no movement was made of it, and the day closes.
     await books.receive(amount_cents=700, reported_at=books.service.clock.now() - timedelta(hours=20))
     assert await statement_usecases.settle_items(books.context, books.account) == SettledStatement(joined_count=1)
     assert (await books.item("N1")).joined_by in ("amount", "near")
@@ -314,12 +314,12 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
         await statement_sweep.record_listed(books.context, books.account, [other])
     items = (await books.day()).items
     assert [(item.amount_cents, item.waits) for item in items] == [(100, None), (150, "changed")]
-    # A list tells no balance, so the day agrees with nothing yet.
+    # A list has no balance, so the day agrees with nothing yet.
     assert (await books.day()).shown.judged.state == "provisional"
 
 
 async def test_of_many_accounts_at_once_none_waits_for_a_connection_that_another_keeps(books: Books) -> None:
-    # More than the pool has: each keeps one, under which nobody else joins the same lines, and takes more beside it.
+    # More than the pool has: each keeps one, under which nobody else joins the same lines, and takes another.
     accounts = [structs.replace(books.account, id=number) for number in range(1, 15)]
     async with asyncio.timeout(60):
         settled = await asyncio.gather(*[statement_usecases.settle_items(books.context, one) for one in accounts])

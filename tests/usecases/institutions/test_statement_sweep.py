@@ -24,7 +24,7 @@ from support.verifier import open_book_reader
 
 
 class Teller(FakeInstitution):
-    """Its balance is what its lines make of it; what is slow to be listed is in the balance alone."""
+    """Its balance is the sum of its lines; lines that are listed late are in the balance only."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -88,7 +88,7 @@ async def test_days_close_by_the_balance_at_their_ends(shop: Shop) -> None:
     assert (await sweep(shop))[-2:] == ["closed", "provisional"]
     shown = (await read_day(shop, first)).judged
     assert (shown.opening_cents, shown.closing_cents, shown.difference_cents) == (10_000, 9_900, 0)
-    # Away for some days: two balances prove all between them.
+    # Away for some days: two balances prove everything between them.
     shop.live.clock.advance(days=3)
     there.book("F3", -7, first + timedelta(days=3))
     assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]

@@ -1,4 +1,4 @@
-"""Holders and their accounts: a company changes its bank, and a holder stays where it has had anything."""
+"""Holders and their accounts: a company changes its bank, and a holder stays where it has ever had anything."""
 
 import asyncio
 from datetime import timedelta
@@ -384,7 +384,7 @@ async def make_tenant(shop: Shop, number: str = "2", on: str | None = "loja") ->
 
 
 async def force(shop: Shop, holder_id: int, account_id: int) -> None:
-    """Put a holder elsewhere as older programs did."""
+    """Move a holder as older programs did."""
     await shop.live.execute_as_owner(
         FORCED.format(f"update holder set institution_id = {account_id} where id = {holder_id}")
     )

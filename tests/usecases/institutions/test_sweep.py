@@ -1,4 +1,4 @@
-"""What came in at an institution: each payment once, whatever its lists do, and its acceptance stands."""
+"""Received payments at an institution: each once, whatever its lists do, and a recorded one stays."""
 
 from datetime import timedelta
 
@@ -108,7 +108,7 @@ async def test_an_unknown_payer_has_what_the_contract_requires(shop: Shop) -> No
 
 async def test_a_payment_that_changed_is_kept_and_moves_nothing(shop: Shop) -> None:
     pix = await shop.receive(100)
-    # What is left out is not told otherwise.
+    # A missing item is not reported as changed.
     shop.there.received[0] = structs.replace(pix, key=None)
     await shop.read()
     shop.there.received[0] = structs.replace(pix, amount_cents=99)

@@ -1,4 +1,4 @@
-"""A month at each kind of bank, read through the use cases on a real database: its books are those of ``PaperReader``.
+"""A month at each kind of bank, through the use cases with a real database: its books equal those of ``PaperReader``.
 
 ``tests/domain/institutions/test_true_months.py`` judges thousands of months by that reader.
 """
@@ -55,7 +55,7 @@ class Reader:
             reported_at=pix.settled_at,
         )
         assert (await incoming.receive_credit(self._service.context, report)).refusal_code is None
-        # What the rail of an account writes of itself.
+        # The records of an account's own rail.
         await self._service.execute_as_owner(
             f"update transfer set institution_id = {self._account.id} where institution_id is null"
         )
@@ -68,7 +68,7 @@ class Reader:
             " and not exists (select from movement as opposite where opposite.opposite_of = made.item_id)"
             " and item_id not like 'yield:%'"
         )
-        # A redemption whose application may be missing waits, and gives nothing until then.
+        # A redemption whose application may be missing waits, and returns nothing until then.
         invested = await self._service.fetch(
             "select day, case direction when 'IN' then amount_cents else -amount_cents end as cents from institution_item"
             " where joined_kind = 'investment' or waits = 'could_be_ours' and text like 'RESGATE%'"

@@ -1,4 +1,4 @@
-"""What is registered at an institution: ours is put there only where nobody else's is lost, and never guessed."""
+"""Our webhook is registered at an institution only if no other is replaced, and never by guessing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Transfers that wait for an operator's yes: none leaves without it, and what is refused gives its money back once."""
+"""Transfers that wait for an operator's approval: none leaves without it, and a refused one is released once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -60,7 +60,7 @@ async def list_receivers(service: Service, transfer: Transfer) -> list[str]:
 
 @pytest.fixture
 async def payer(service: Service) -> AsyncIterator[Caller]:
-    """Of R$ 10,00; what is above R$ 3,00 waits."""
+    """Of R$ 10,00; transfers above R$ 3,00 wait."""
     caller = await open_holder(service, funds_cents=1000)
     await want(service, caller, approve_above_cents=300)
     service.rail.answer(*[Settled(settled_at=service.clock.now())] * 9)
@@ -96,7 +96,7 @@ async def test_a_new_payee_waits_until_something_has_settled_to_it(service: Serv
     (left,) = await list_waiting_transfers(service.context, payer.holder_id)
     assert (left.transfer.id, left.paid_count) == (second.id, 1)
     third, fourth = await send(service, payer, 100), await send(service, payer, 100, PEDRO)
-    # The same account of another owner is somebody else.
+    # The same account with another owner is another payee.
     fifth = await send(service, payer, 100, structs.replace(JOANA, tax_id="11144477735"))
     await service.work()
     assert (await read(service, payer, third)).status == "CONFIRMED"
@@ -207,7 +207,7 @@ async def test_what_waits_is_not_silent_and_hinders_nobody(service: Service, pay
 
 async def test_after_a_restart_a_yes_asks_first_and_a_no_waits_for_the_rail(service: Service, payer: Caller) -> None:
     approved, refused, late = [await send(service, payer, 301) for _ in range(3)]
-    # All that is open is older than the first id after the start.
+    # Everything open is older than the first id after the start.
     await service.execute_as_owner("update installation set first_transfer_id = 9000000000000000")
     service.context.server.first_ids = FirstIds(transfer_id=9000000000000000)
     await decide(service, approved, is_approved=True)

@@ -1,4 +1,4 @@
-"""Payments over a rail that takes no refusal: what cannot be accepted is credited, and given back at once."""
+"""Payments over a rail without refusals: what cannot be accepted is credited and returned at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -90,7 +90,7 @@ async def test_another_amount_is_credited_and_given_back_whole(service: Service,
     names = [row["name"] for row in await service.fetch("select name from event order by id")]
     assert names == ["qrcode.pending", "transfer.in.processing", "transfer.in.confirmed", "refund.out.processing"]
     await check_books(service)
-    # It goes the way of every refund.
+    # It takes the way of every refund.
     await service.work()
     [order] = service.rail.refund_orders
     assert (order.original_end_to_end_id, order.amount_cents) == (report.end_to_end_id, 999)
@@ -99,7 +99,7 @@ async def test_another_amount_is_credited_and_given_back_whole(service: Service,
     assert (await refund_of(service, caller, report)).status == "RETURNED"
     assert (await transfer_of(service, caller, report)).status == "RETURNED"
     assert await read_funds(service, caller) == (FUNDS_CENTS, 0)
-    # The charge is still to be paid.
+    # The charge is still payable.
     await take(service, credit_report(service, txid=charge.txid, report_id="r2"))
     assert await charge_now(service, caller, charge) == "APPROVED"
     await check_books(service)
@@ -169,7 +169,7 @@ async def test_it_is_not_given_up_soon_and_its_failure_keeps_the_money(service: 
     await take_reports(service.context, [failed])
     assert (await refund_of(service, caller, report)).status == "ERROR"
     assert await read_funds(service, caller) == (FUNDS_CENTS + 5, 0)
-    # Whoever likes may give it back once more, by hand.
+    # It can be returned once more by hand.
     request = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=5)
     assert (await refund_usecases.start_refund(service.context, caller, request)).status == "PROCESSING"
     await check_books(service)
@@ -224,7 +224,7 @@ async def test_an_acceptance_against_the_rules_is_given_back(service: Service, c
     await take(service, accepted(first), accepted(second))
     assert (await transfer_of(service, caller, second)).charge_id is None
     assert await service.fetch("select from refund") == []
-    # Though the charge is free again by now, the second one was not accepted for it.
+    # Though the charge is free again by now, the second payment was not accepted for it.
     await take(service, cancelled(first), second)
     assert (await refund_of(service, caller, second)).amount_cents == 1000
     assert await charge_now(service, caller, charge) == "PENDING"

@@ -138,7 +138,7 @@ async def test_a_charge_says_by_what_it_was_paid_and_only_to_its_holder(service:
     charge = await charge_usecases.create_charge(service.context, caller, a_request())
     with pytest.raises(errors.NotFound, match="was not paid; its status is PENDING"):
         await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
-    # One that was refused stands for no payment.
+    # A refused one counts for no payment.
     await receive_credit(service.context, credit_report(service, txid=charge.txid, amount_cents=1, report_id="r1"))
     with pytest.raises(errors.NotFound, match="was not paid"):
         await charge_usecases.read_paying_transfer(service.context, caller, charge.id)

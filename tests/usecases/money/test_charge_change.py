@@ -1,4 +1,4 @@
-"""Charges at an institution that are revised and removed: there first, and known before it is shown here."""
+"""Charges at an institution that are changed and removed: there first, and confirmed before it is shown here."""
 
 import asyncio
 from datetime import timedelta

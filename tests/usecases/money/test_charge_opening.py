@@ -1,4 +1,4 @@
-"""Charges opened at an institution: durable before they are asked for, asked about and never guessed."""
+"""Charges opened at an institution: durable before they are requested, asked about and never guessed."""
 
 import asyncio
 from contextlib import suppress

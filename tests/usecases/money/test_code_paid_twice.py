@@ -1,4 +1,4 @@
-"""A code of a holder on an account is paid from outside and by book, in any order: once for its charge, and told otherwise."""
+"""A code of a holder on an account is paid from outside and on the books, in any order: its charge is paid once."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What came in at an institution and is not what its charge asked for: it pays all the same, and whoever waits is told how."""
+"""A payment at an institution that differs from its charge pays it all the same, with the differences."""
 
 import json
 from typing import Any

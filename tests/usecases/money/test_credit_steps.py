@@ -1,4 +1,4 @@
-"""Money in two steps: accepted, then settled or cancelled, in whatever order the rail's reports arrive."""
+"""Money in two steps: accepted, then settled or cancelled, in any order of the rail's reports."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from support.service import (
 
 FUNDS_CENTS = 1_000_000
 Begin = Callable[[CreditReport], CreditReport]
-"""The first step: it is accepted, or has come and is held as suspect."""
+"""The first step: it is accepted, or held as suspect."""
 
 
 async def expire(service: Service) -> int:
@@ -66,7 +66,7 @@ async def test_a_charge_is_held_for_an_acceptance_and_paid_with_it(service: Serv
     assert (held.status, held.held_by) == ("PENDING", (await transfer_of(service, caller, report)).id)
     with pytest.raises(errors.NotFound, match="was accepted and has not settled"):
         await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
-    # Nobody else pays it meanwhile, over the rail or by book.
+    # Nobody else pays it meanwhile, over the rail or on the books.
     assert await take(service, credit_report(service, txid=charge.txid, report_id="r2")) == ["BE17"]
     assert await take(service, accepted(credit_report(service, txid=charge.txid, report_id="r3"))) == ["BE17"]
     stranger = await open_holder(service, account_number="2", funds_cents=5_000)
@@ -132,7 +132,7 @@ async def test_a_credit_ends_once_in_every_order(service: Service, caller: Calle
     codes = await take(service, *(reports[step.split()[0]] for step in order))
     first_end = next(step.split()[0] for step in order if not step.startswith("accepted"))
     transfer, kept = await transfer_of(service, caller, settled), await kept_reasons(service)
-    # The first end counts. Another one after it moves nothing, and is kept for an operator.
+    # The first end counts. Another one after it has no effect, and is kept for an operator.
     says_otherwise = any(step.split()[0] not in {"accepted", first_end} for step in order)
     assert kept == ["contradiction"] * says_otherwise
     is_credited = first_end == "settled"
@@ -140,7 +140,7 @@ async def test_a_credit_ends_once_in_every_order(service: Service, caller: Calle
     assert await read_funds(service, caller) == (FUNDS_CENTS + 1000 * is_credited, 0)
     now = await charge_now(service, caller, charge)
     assert (now.status, now.held_by) == ("APPROVED" if is_credited else "PENDING", None)
-    # What was cancelled is refused if it comes as accepted or settled after all; a cancellation is only acknowledged.
+    # A cancelled one is refused if it comes as accepted or settled after all; a cancellation is only acknowledged.
     is_over = False
     for step, code in zip(order, codes, strict=True):
         assert code == ("AB03" if is_over and not step.startswith("cancelled") else None), step
@@ -225,7 +225,7 @@ async def test_an_unsettled_credit_has_no_refund_and_no_line(service: Service, c
         await refund_usecases.start_refund(service.context, caller, request)
     balance = await ledger_usecases.read_balance(service.context, caller)
     assert (balance.current_cents, balance.last_number) == (FUNDS_CENTS, 1)
-    # Ninety days count from when it settled, however long it was under way.
+    # Ninety days count from its settlement, however long it was under way.
     service.clock.advance(days=89)
     await take(service, report)
     service.clock.advance(days=89)

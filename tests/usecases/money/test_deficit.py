@@ -1,4 +1,4 @@
-"""What the institution took and was not there: the holder owes it, and whatever comes in repays it first."""
+"""The institution took money that was not there: the holder owes it, and received money repays it first."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,7 +38,7 @@ SETTLED = Settled(settled_at=STARTED_AT)
 
 @pytest.fixture
 async def service(database: Addresses) -> AsyncIterator[Service]:
-    """Over a rail that takes no refusal."""
+    """Over a rail without refusals."""
     async with open_service(database, abilities=Abilities(refuses_credits=False)) as opened:
         yield opened
 
@@ -54,7 +54,7 @@ async def funds(service: Service, caller: Caller) -> tuple[int, int, int]:
 
 
 async def take_fee(service: Service, caller: Caller, owed_cents: int = OWED_CENTS) -> None:
-    """All that is available, and some more."""
+    """More than is available."""
     available_cents, _, _ = await funds(service, caller)
     fee = movement_report(service, amount_cents=available_cents + owed_cents)
     assert await take_reports(service.context, [fee]) == 1
@@ -87,7 +87,7 @@ async def test_a_movement_takes_what_is_there_and_lacks_the_rest(service: Servic
     assert (movement.amount_cents, movement.deficit_cents) == (taken_cents + OWED_CENTS, OWED_CENTS)
     line = (await read_lines(service, caller))[-1]
     assert (line.amount_cents, line.running_balance_cents, line.describe("pt")) == (taken_cents, SENT_CENTS, "Tarifa")
-    # A second one finds nothing, and is owed whole: it has no line until it is repaid.
+    # A second one finds nothing, and is owed in full: it has no line until it is repaid.
     await take_reports(service.context, [movement_report(service, "M2", amount_cents=7)])
     assert await funds(service, caller) == (0, SENT_CENTS, OWED_CENTS + 7)
     assert (await read_lines(service, caller))[-1].id == line.id

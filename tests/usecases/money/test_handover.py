@@ -1,4 +1,4 @@
-"""Handing orders to the rail: the mark before the word, and never a second payment (P1, P2)."""
+"""Submitting orders to the rail: the mark before the call, and never a second payment (P1, P2)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -277,11 +277,11 @@ async def test_without_its_slot_a_worker_neither_marks_nor_sends_nor_asks(servic
 
 
 async def test_a_late_unmark_changes_none(service: Service, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was told NotTaken, stood still, and the next worker has asked, or sent, meanwhile."""
+    """It was answered NotTaken, was suspended, and the next worker has asked or submitted meanwhile."""
     first_marked_at = service.clock.now()
     service.rail.answer(rails.Taken())
     await service.work()
-    # The next worker read the mark, and it was taken back before it asked: it must not send without one.
+    # The next worker read the mark, which was removed before it asked: it must not submit without one.
     service.clock.advance(seconds=2)
     sent_before = order.sent_count(service)
 
@@ -295,7 +295,7 @@ async def test_a_late_unmark_changes_none(service: Service, order: Order, monkey
     service.rail.answer(rails.Taken())
     await service.work()
     async with service.context.pool.acquire() as connection:
-        # The next worker has sent it itself, under a mark of its own.
+        # The next worker has submitted it itself, under a mark of its own.
         await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
         assert await order.handed_at(service) == marked_at
         # The next worker has asked.
@@ -305,7 +305,7 @@ async def test_a_late_unmark_changes_none(service: Service, order: Order, monkey
 
 
 async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, order: Order) -> None:
-    """The first message was slow: it may settle still."""
+    """The first message was slow: it may still settle."""
     service.rail.answer(rails.Unknown(), rails.Rejected(code="AB03", reason="too slow"))
     await service.work()
     await service.work(seconds=2)
@@ -316,7 +316,7 @@ async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, orde
 
 
 async def test_an_ended_order_is_not_sent(service: Service, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first worker has asked, and stops; the second asks too, and hears how the order ended."""
+    """The first worker has asked, and is suspended; the second asks too, and gets the outcome."""
     service.rail.answer(rails.Unknown())
     await service.work()
     service.clock.advance(seconds=2)
@@ -380,7 +380,7 @@ async def test_an_order_of_another_workers_slot_is_not_sent(service: Service, or
     with pytest.raises(errors.ServiceUnavailable):
         await move(service, TakenOver())
     assert order.sent_count(service) == 0
-    # The next one finds it without a mark, and hands it over.
+    # The next one finds it without a mark, and submits it.
     await service.work()
     assert order.sent_count(service) == 1
 

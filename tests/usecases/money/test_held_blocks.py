@@ -1,4 +1,4 @@
-"""The blocks that a batch has: those that are not covered, and the others once they are read."""
+"""The blocks of a batch: those that are not covered, and the others once they are read."""
 
 from datetime import UTC, datetime
 

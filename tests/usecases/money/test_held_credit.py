@@ -1,4 +1,4 @@
-"""Suspect credits: held by the institution, then released or returned, in whatever order its reports arrive."""
+"""Suspect credits: held by the institution, then released or returned, in any order of its reports."""
 
 import json
 from itertools import permutations
@@ -81,7 +81,7 @@ async def test_what_is_held_is_there_and_cannot_be_spent(service: Service, calle
         deliver="NOT_YET", until=f"{until:%Y-%m-%dT%H:%M:%S.%fZ}", charge_id=charge.id,
         transaction_identification=charge.txid, external_id=charge.external_id,
     )  # fmt: skip
-    # Told again it is held once.
+    # Repeated, it is held once.
     await take(service, held(report), accepted(report))
     assert (await event_names(service)).count("transfer.in.held") == 1
     assert await blocks(service) == [("open", PAID_CENTS)]
@@ -93,7 +93,7 @@ async def test_released_it_pays_its_charge_however_late_that_is(service: Service
     report = credit_report(service, amount_cents=PAID_CENTS, txid=charge.txid)
     await take(service, held(report))
     service.clock.advance(days=3)
-    # Its time is over, and it waits for the institution's word.
+    # Its time is over, and it waits for the institution's decision.
     assert await charge_usecases.expire_charges(service.context, range(256), service.clock.now(), 9) == 0
     await take(service, structs.replace(report, reported_at=service.clock.now()))
     assert (await charge_now(service, caller, charge)).status == "APPROVED"
@@ -172,7 +172,7 @@ async def test_only_the_institution_gives_it_back(service: Service, caller: Call
         await refund_usecases.start_refund(
             service.context, caller, RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=1)
         )
-    # A block is told with the credit that it is of, and by nothing else.
+    # A block is reported with its credit, and by nothing else.
     terms = BlockTerms(reference=report.end_to_end_id, kind="precautionary", wanted_cents=0, held_cents=0)
     service.clock.advance(seconds=1)
     told = BlockReport(report_id="b1", party=report.credit_party, blocks=(terms,), told_at=service.clock.now())
@@ -196,7 +196,7 @@ async def _owe_and_release(service: Service, caller: Caller) -> None:
     await take_reports(service.context, [told])
     report = credit_report(service, amount_cents=PAID_CENTS)
     await take(service, held(report))
-    # What is held repays and covers nothing.
+    # Held money repays and covers nothing.
     assert await funds(service, caller) == (0, 0, PAID_CENTS, 300)
     await take(service, report)
     assert await funds(service, caller) == (500, 0, 200, 0)

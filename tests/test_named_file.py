@@ -1,4 +1,4 @@
-"""What an operator names is read if it is a file: nothing that is named by mistake stops a verb, or fills its memory."""
+"""A path from an operator must be a file: anything else neither blocks a verb nor fills its memory."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A process is there for who connects, and only then."""
+"""Socket activation: a process is started for the first connection."""
 
 import asyncio
 import socket

@@ -85,7 +85,7 @@ async def test_a_child_that_never_gets_ready_is_given_up() -> None:
 
 
 async def test_who_is_cancelled_at_the_moment_of_readiness_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A supervisor that is stopping cancels whoever restarts a part; one that went on would keep it from ending for ever.
+    # A stopping supervisor cancels the restart of a part; a restart that continued would keep it from ending for ever.
     report: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     child = make_child("")
     monkeypatch.setattr(child, "_read_report", lambda: asyncio.ensure_future(report))

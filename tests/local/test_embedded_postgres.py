@@ -40,7 +40,7 @@ async def running(
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[EmbeddedPostgres]:
-    """One server for all that look at what every server is."""
+    """One server for all tests that do not change it."""
     home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
     home.chmod(0o711)
     postgres = EmbeddedPostgres(home, durable=False)
@@ -155,7 +155,7 @@ async def test_the_reason_is_that_of_this_start_and_not_of_an_earlier_one(home_f
         data_folder = postgres.data_folder
     with (home_folder / "postgres.log").open("a") as log:
         log.write("FATAL:  what an earlier start died of\n")
-    # Of this PostgreSQL says what is the matter, and no word that looks like a complaint.
+    # PostgreSQL describes this failure without any word that looks like a complaint.
     (data_folder / "global" / "pg_control").unlink()
     with pytest.raises(PostgresUnavailableError, match="pg_control"):
         await EmbeddedPostgres(home_folder).start()

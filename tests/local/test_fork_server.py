@@ -45,7 +45,7 @@ async def server() -> AsyncIterator[ForkServer]:
 
 
 class Part:
-    """A part that has told what it is, and ends when it is let go."""
+    """A part that has reported its kind, and ends when it is released."""
 
     def __init__(self, process: Process, told: Mapping[str, Any], waits_fd: int) -> None:
         self.process = process
@@ -68,7 +68,7 @@ async def launch(server: ForkServer, own: str = "1") -> Part:
 
 
 async def run_program(server: ForkServer, environment: Mapping[str, str]) -> tuple[bytes, int]:
-    """What a part tells that can only be a program of its own, for it is no module, and how it ended."""
+    """The output and the exit of a part that must be a separate program because it is no module."""
     reading, writing = os.pipe()
     script = "import os, sys; os.write(int(sys.argv[1].removeprefix('--report-fd=')), os.environb[b'OWN'])"
     process = await server.launch([sys.executable, "-c", script], environment, [("report-fd", writing)])
@@ -78,7 +78,7 @@ async def run_program(server: ForkServer, environment: Mapping[str, str]) -> tup
 
 
 def has_in_memory(pid: int, text: str) -> bool:
-    """Whether these characters are in what a process can write to, freed or not."""
+    """Whether these characters are in the writable memory of a process, freed or not."""
     try:
         with open(f"/proc/{pid}/maps", "rb") as mappings, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             for addresses, rights, *_ in map(bytes.split, mappings):
@@ -91,7 +91,7 @@ def has_in_memory(pid: int, text: str) -> bool:
                     try:
                         read = os.pread(memory.fileno(), end - start, start)
                     except OSError:
-                        read = b""  # a page that is not there
+                        read = b""  # an unmapped page
                     region += read
                     start += len(read) or resource.getpagesize()
                 if text.encode() in region:
@@ -115,7 +115,7 @@ async def test_a_part_that_is_killed_says_so(server: ForkServer) -> None:
     part = await launch(server)
     part.process.kill()
     assert await part.end() == -signal.SIGKILL
-    part.process.kill()  # it has ended: nobody else is signalled
+    part.process.kill()  # it has ended: no other process is signalled
 
 
 async def test_parts_go_on_without_the_server_and_the_next_one_starts_another(server: ForkServer) -> None:

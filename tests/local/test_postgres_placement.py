@@ -1,4 +1,4 @@
-"""Where the embedded server's socket goes is nobody else's, even where everybody may write."""
+"""The folder of the embedded server's socket belongs to its user alone, even in a folder that everybody may write."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_link_put_there_after_our_look_is_not_followed(tmp_path: Path, monkeyp
     original = Path.mkdir
 
     def overtaken(path: Path, *arguments: object, **options: object) -> None:
-        """It is found to be there, and then changed for a link."""
+        """It is found, and then replaced by a link."""
         folder.rmdir()
         folder.symlink_to(target)
         raise FileExistsError

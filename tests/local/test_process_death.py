@@ -13,7 +13,7 @@ from support.killed_process import TARGETS, find_owner
 
 @contextmanager
 def started(*command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is gone afterwards, whatever a test found."""
+    """A process that is ended after the test in any case."""
     with subprocess.Popen(command) as process:
         try:
             yield process
@@ -22,7 +22,7 @@ def started(*command: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def test_the_watcher_from_outside_ends_a_process_when_we_are_gone() -> None:
-    """How it is done where the kernel does not tell; closing the pipe is what our death would do."""
+    """The method without the kernel's help; closing the pipe has the effect of our death."""
     with started("/bin/sleep", "600") as process:
         watcher = process_death.watch_from_outside(process.pid, signal.SIGTERM)  # SIGINT is ignored below `make test &`
         watcher.communicate()

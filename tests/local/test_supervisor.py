@@ -35,7 +35,7 @@ class FakePart:
 
 
 def stop_once(words: str, heard: list[str], stop: asyncio.Event) -> Callable[[str], None]:
-    """Hears what is told, and says stop a moment after these words: time for a start too many."""
+    """Receives messages, and asks for the stop a moment after these: time for a start too many."""
 
     def hear(line: str) -> None:
         heard.append(line)

@@ -21,7 +21,7 @@ def test_what_binds_holders_is_read_from_the_register() -> None:
 
 
 def test_what_sql_says_of_the_arrangement_is_what_the_register_says() -> None:
-    """They cannot ask it: who gives a rule a further row sees here where an instant has to decide."""
+    """They have no access to it: a further row of a rule shows here where an instant must decide."""
     schema = read_steps("pixconnect.store").baseline.sql
     rule = (SOURCE / "store" / "proof" / "charges.py").read_text("utf-8")
     window, valid = ARRANGEMENT.find_constant("name_window"), ARRANGEMENT.find_constant("valid_after_due")

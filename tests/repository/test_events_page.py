@@ -1,4 +1,4 @@
-"""The page of events is what use cases write when the facts are so."""
+"""The page of events matches the events that use cases write."""
 
 from scripts.pages import events
 from scripts.write_pages import EVENTS, MEND, REFERENCE

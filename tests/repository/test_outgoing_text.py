@@ -1,4 +1,4 @@
-"""Texts of strangers act nowhere: each place where text leaves, with the same hostile alphabet; and there is no other place."""
+"""Foreign texts have no effect: each place where text leaves gets the same hostile characters, and no place is missing."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ PLAIN = "João & Zoë d'Água, Ltda. (50%) 日本 🙂"
 
 
 def obeyed(text: str) -> list[str]:
-    """What a terminal or a reader's eye would obey in a line."""
+    """Characters that act in a terminal or mislead a reader."""
     return sorted({each for each in text if each != " " and unicodedata.category(each)[0] in "CZ"})
 
 
@@ -173,7 +173,7 @@ def writes(pattern: str) -> set[str]:
         (r"csv\.writer", {"foundation/outgoing_text.py", "api/contract/statement_csv.py"}),
         (r"event-stream|b\"data: \"", {"foundation/outgoing_text.py", "console/application.py"}),
         (r"filename=\\?\"\{", {"foundation/outgoing_text.py"}),
-        # Markup of ours with places that escape what is put into them.
+        # Markup of ours with escaped placeholders.
         (r"Markup\(", {"console/filters.py"}),
         (r"\|\s*safe\b|autoescape false", set()),
         (r"jinja2 import|Environment\(", {"console/visit.py"}),

@@ -1,4 +1,4 @@
-"""The guide for production and the units that it installs are run as they stand, on a server that nobody has prepared."""
+"""The guide for production and its units are run as printed, on an unprepared server."""
 
 import asyncio
 import base64
@@ -71,7 +71,7 @@ def test_the_guide_says_what_is_installed() -> None:
 
 
 def _check_that_nothing_starts(parts: Sequence[str], environment: dict[str, str]) -> None:
-    """Before the first ``migrate`` of a server each part says so in one line, and what to do."""
+    """Before the first ``migrate`` of a server each part reports that in one line, with the remedy."""
     for part in parts:
         words = [f"{sys.prefix}/bin/pixconnect", part]
         said = subprocess.run(words, env=environment | {"PORT": "0"}, capture_output=True, text=True, check=False)
@@ -124,7 +124,7 @@ def test_systemd_finds_nothing_wrong_with_the_units(units: Path) -> None:
         f"./{path.name}" for ending in ("service", "socket", "timer", "target") for path in units.glob(f"*.{ending}")
     ]
     looked = _analyze(units, "verify", "--man=no", "--recursive-errors=no", *names)
-    # What it says of the machine's own units is no business of ours.
+    # Lines about the machine's own units are ignored.
     of_ours = [line for line in (looked.stdout + looked.stderr).splitlines() if "pixconnect" in line]
     assert (looked.returncode, of_ours) == (0, [])
 
@@ -190,7 +190,7 @@ def test_the_console_has_its_login_and_takes_a_systemd_socket(given: dict[str, s
 
 @contextmanager
 def running_part(words: Sequence[str], environment: dict[str, str], kept: Sequence[int] = ()) -> Iterator[None]:
-    """A part that has said that it is ready, with nothing in its environment but what its files say; stopped as by the unit."""
+    """A ready part, whose environment only has its files' settings; stopped as by the unit."""
     part = subprocess.Popen(
         words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=kept
     )

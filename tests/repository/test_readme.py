@@ -98,6 +98,6 @@ def _environment(home: Path, receiver_port: int) -> dict[str, str]:
     """A reader's, with this very Python first on the path."""
     python_folder = str(Path(sys.executable).parent)
     path = os.pathsep.join([python_folder, os.environ.get("PATH", os.defpath)])
-    # What verbs keep of the reader's own goes with the home.
+    # Files that verbs keep for the reader are removed with the home.
     own = {"XDG_STATE_HOME": str(home), "PROGRAM_PORT": str(receiver_port), "RECEIVER_PORT": str(receiver_port)}
     return {**environment(home), "PATH": path, **own}

@@ -1,4 +1,4 @@
-"""Pages of ``docs/reference`` that are written from the program itself are what it says now."""
+"""Generated pages of ``docs/reference`` are up to date."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The register of people's data: each column that can hold texts stands in it, and what it says is what the program does."""
+"""The register of personal data has each column that can hold texts, and matches the program's behaviour."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from pixconnect.store.money.transfer import encode_party
 ROOT = Path(__file__).resolve().parents[2]
 STORE = read_steps("pixconnect.store").baseline.sql
 PROOF = read_steps("pixconnect.store.proof").baseline.sql
-# What can hold no text of anybody's; of a type that is not here it is not known.
+# Types that cannot hold anybody's texts; of other types it is unknown.
 NUMBERS = re.compile(
     r"(bigint|integer|smallint|boolean|timestamp|date|uuid|double|interval|ledger_account|entry_cause|cause_state)\b"
 )
@@ -60,13 +60,13 @@ def test_each_kind_has_a_row_and_columns_and_a_source() -> None:
 
 
 def test_the_functions_of_the_database_keep_what_the_register_wants_kept() -> None:
-    """Nobody with the service's password empties more: they know the least times by themselves."""
+    """The service's login cannot empty more, because the functions contain the minimum ages."""
     schema = STORE
     functions = "".join(re.findall(r"^create function erase_\w+\(.*?^\$function\$;", schema, re.DOTALL | re.MULTILINE))
     found = {(age, int(days)) for age, days in re.findall(r"greatest\((\w+), (?:interval )?'(\d+) days", functions)}
     message, party = RETENTIONS.find("message", NOW), RETENTIONS.find("counterparty", NOW)
     assert found == {("message_age", message.at_least.days), ("party_age", party.at_least.days)}
-    # What was said of a contest goes by the age of a party.
+    # The words of a contest are removed by the age of a party.
     assert RETENTIONS.find("contest", NOW).at_least == party.at_least
     party_text = re.search(r"'(\{.*?\})'::jsonb", schema[schema.index("create function erased_party") :])
     assert party_text is not None

@@ -67,7 +67,7 @@ def key_set() -> dict[str, Any]:
 
 
 def jws_headers(kid: str = "another-2", *, body_signed: bytes | None = None, **changes: Any) -> dict[str, str]:
-    """What the service sends about event 1 of holder 7, or nearly."""
+    """The service's request about event 1 of holder 7, with changes."""
     says = jws_header(int(HOLDER), "evt_1", int(time.time())) | changes
     return {
         "webhook-id": "evt_1",
@@ -186,12 +186,12 @@ def test_the_example_in_another_language_verifies(language: str, tmp_path: Path)
 
 
 class Example(Struct, frozen=True):
-    """How one of the guide's functions is run.
+    """How to run one of the guide's functions.
 
     Attributes:
-        language: Of its block.
-        program: What reads cases, asks the function, and says what it answered. The guide's vectors are of one instant, so
-            they are asked about with another tolerance.
+        language: The language of its block.
+        program: Reads cases, calls the function, and prints its results. The guide's vectors are from one instant, so
+            another tolerance is used.
         file: Its name.
         command: What runs it, before the file.
     """

@@ -1,4 +1,4 @@
-"""What is always there, and what is told about it."""
+"""The fixed entries of the sandbox's directory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is contested beside what was given back: the institution never gives back more of a payment than was paid."""
+"""Contests and returns together: the institution never returns more of a payment than was paid."""
 
 import asyncio
 from datetime import timedelta
@@ -46,7 +46,7 @@ async def contest(
     judged: commands.Judged = "by_answer",
     funds_cents: int = 10 * PAID_CENTS,
 ) -> InfractionReport:
-    """Contest it, as a rule with more than enough to block, and let the service hear of it."""
+    """Contest it, with more than enough to block, and report it to the service."""
     asked = asked_of(paid, cents, funds_cents, judged)
     contesting = asyncio.create_task(sandbox.control.call(commands.OPEN_INFRACTION, asked))
     return await _hear(sandbox, contesting)
@@ -71,7 +71,7 @@ async def _hear(sandbox: Sandbox, asking: asyncio.Task[InfractionReport]) -> Inf
 
 
 async def live(sandbox: Sandbox, count: int) -> dict[str, InfractionReport]:
-    """Let the time to answer pass; what so many contests came to."""
+    """Let the deadlines pass; returns the results of so many contests."""
     await sandbox.control.call(commands.SET_OFFSET, JUDGED_AFTER)
     reports = await support.reports_of(sandbox.rail, count)
     return {report.name: report for report in reports if isinstance(report, InfractionReport)}
@@ -151,7 +151,7 @@ async def test_a_refund_under_way_leaves_only_the_rest(sandbox: Sandbox) -> None
             commands.DECIDE_INFRACTION, commands.OutsideDecision(name=contested.name, decision="take", amount_cents=31)
         )
     await support.next_reports(sandbox.rail)
-    # No more than is left, where nobody says how much.
+    # No more than the rest, if no amount is given.
     assert [part.amount_cents for part in (await decide(sandbox, contested.name)).taken] == [30]
 
 
@@ -182,7 +182,7 @@ async def test_what_was_taken_of_somebody_who_had_nothing_stays_taken_when_the_r
 
 
 async def contest_at_once(sandbox: Sandbox, asked: list[commands.OutsideInfraction]) -> list[int]:
-    """All at one moment, of which the service hears only afterwards; how much each holds."""
+    """All at once, reported afterwards; returns how much each holds."""
     opening = [asyncio.create_task(sandbox.control.call(commands.OPEN_INFRACTION, each)) for each in asked]
     await support.reports_of(sandbox.rail, len(asked))
     return sorted(report.held_cents for report in await asyncio.gather(*opening))

@@ -1,4 +1,4 @@
-"""What the simulated institution moves by itself: by hand, and as a fee of each Pix; and what it dates back."""
+"""Movements by the simulated institution: by hand, as a fee of each Pix, and backdated."""
 
 import asyncio
 from collections.abc import Sequence

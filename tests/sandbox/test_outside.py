@@ -1,4 +1,4 @@
-"""What the control lists and what the sandbox does are the same."""
+"""The documented controls match the sandbox's behaviour."""
 
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import ControlCall

@@ -33,7 +33,7 @@ async def test_kill_9_loses_no_order_no_arrival_no_rule_no_entry_and_no_code(pro
         assert await rail.submit(orders) == [Taken()] * 100
         paying = asyncio.create_task(control.call(commands.PAY, outside_transfer()))
         credit = None
-        while credit is None:  # what has settled meanwhile comes with it, and again later
+        while credit is None:  # payments that have settled meanwhile come with it, and again later
             credit = next((one for one in await rail.reports(20) if isinstance(one, CreditReport)), None)
         entry = await control.call(commands.ADD_KEY, commands.NewKey(key="a@b.example", key_type="EMAIL"))
         await control.call(commands.MAKE_QR_CODE, commands.NewQrCode(kind="dynamic", amount_cents=5, txid="q" * 32))

@@ -28,7 +28,7 @@ EVER = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 
 
 async def pay(sandbox: Sandbox, suspect: Verdict | None = "release", code: str | None = None) -> tuple[Report, Arrival]:
-    """Somebody pays, and the service answers what it is told: that, and what the payer hears."""
+    """A payment from outside with the service's answer; returns the report and the payer's result."""
     paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer(suspect=suspect)))
     [report] = await sandbox.rail.reports(20.0)
     await sandbox.rail.acknowledge([Acknowledgement(report_id=report.report_id, refusal_code=code)])

@@ -18,7 +18,7 @@ PAYMENT = commands.FaultMatch(operation="payment")
 
 
 async def follow(sandbox: Sandbox, codes: Sequence[str | None]) -> tuple[list[Report], commands.Arrival]:
-    """Let somebody pay, and answer each report as told; what was reported, and what the payer hears."""
+    """A payment from outside with the given answers; returns the reports and the payer's result."""
     paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer()))
     seen: list[Report] = []
     for code in codes:

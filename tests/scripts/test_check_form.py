@@ -1,4 +1,4 @@
-"""Each check of the repository's form reports what it is for."""
+"""Each check of the repository's form reports its violations."""
 
 from collections.abc import Mapping
 from pathlib import Path

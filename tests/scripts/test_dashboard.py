@@ -1,6 +1,6 @@
-"""The dashboard is what its rows say, in a form that Grafana documents, and asks for metrics that are there.
+"""The dashboard matches its rows, has Grafana's documented form, and uses existing metrics.
 
-Nobody has opened it in Grafana here. ``tests/journeys/test_alerts_fire.py`` runs each query on a real Prometheus.
+It was not opened in Grafana. ``tests/journeys/test_alerts_fire.py`` runs each query on a real Prometheus.
 """
 
 import json
@@ -29,7 +29,7 @@ def test_it_asks_for_what_is_measured_or_recorded(tmp_path: Path) -> None:
     }
     queries = dashboard.list_queries()
     assert {name for query in queries for name in re.findall(r"\bpixconnect_[a-z_]+", query)} <= measured
-    # What cannot be read is no rule either.
+    # An unreadable one is no rule either.
     rules = [dict(record=f"asked:{number}", expr=query) for number, query in enumerate(queries)]
     file = tmp_path / "rules.yml"
     file.write_text(json.dumps(dict(groups=[dict(name="asked", rules=rules)])), encoding="utf-8")

@@ -95,7 +95,7 @@ def start_installing(folder: Path, end: str) -> "subprocess.Popen[str]":
 
 def run_script(folder: Path) -> "subprocess.Popen[str]":
     script = folder / "scripts" / "make_environment.py"
-    # Who runs the tests in the background may have left SIGINT ignored, which a child inherits.
+    # Tests in the background may ignore SIGINT, which children inherit.
     run = (
         "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[1:] = ['run']; "
     )
@@ -154,7 +154,7 @@ def test_without_a_network_the_network_is_named_and_no_version(tmp_path: Path) -
 
 
 def test_an_interrupt_while_installing_is_one_line_and_ends_pip(tmp_path: Path) -> None:
-    # Only the script is told, not the pip below it.
+    # Only the script gets the signal, not its pip.
     with start_installing(
         tmp_path, f"echo $$ > {tmp_path}/pid; echo 'Installing collected packages: a'; exec sleep 60"
     ) as installing:

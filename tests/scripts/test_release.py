@@ -71,7 +71,7 @@ def test_every_licence_was_judged() -> None:
         for told in part.get("licenses", [{"expression": ""}])
         if (told.get("expression") or told.get("license", {}).get("name")) not in judged
     }
-    # The page says why each of these may be there; what is not installed on this machine says nothing.
+    # The page has the reason for each of these; packages that are not installed here name no licence.
     page = (ROOT / "docs" / "guides" / "release.md").read_text(encoding="utf-8")
     assert "python-stdnum" in others
     assert {name for name in others if f"`{name}`" not in page and _is_installed(name)} == set()

@@ -1,4 +1,4 @@
-"""A server installs all that runs there, at the versions that are tested, and nothing that only laptops need."""
+"""A server installs everything that runs there in the tested versions, and nothing that only laptops need."""
 
 import re
 
@@ -21,7 +21,7 @@ def _left_out() -> set[str]:
 def test_the_lock_of_a_server_is_that_of_everybody_without_what_laptops_need() -> None:
     everybody, service = _pins("run"), _pins("service")
     assert service.items() <= everybody.items()
-    # What builds the client in a clone, which a server gets as a wheel.
+    # The build tools of the client, which a server gets as a wheel.
     assert _left_out() - {"flit-core"} == {*service_dependencies.LAPTOPS, "fasteners", "platformdirs", "psutil"}
 
 

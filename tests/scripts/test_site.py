@@ -93,7 +93,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class _Parts(HTMLParser):
-    """Counts what a page is made of, and keeps what it loads."""
+    """Counts the elements of a page, and keeps its requests."""
 
     COUNTED = frozenset({"li", "ol", "ul", "table", "td", "pre", "blockquote", "img"})
 

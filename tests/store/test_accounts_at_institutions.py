@@ -1,4 +1,4 @@
-"""Money lies on the account on which it moves, whatever a program forgets to compare: the schema refuses the rest."""
+"""Money lies on the account on which it moves: the schema refuses anything else, whatever a program forgets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable

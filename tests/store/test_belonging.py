@@ -1,4 +1,4 @@
-"""What belongs together stays together, whatever a line of SQL with the service's password forgets to write."""
+"""Related rows stay together, whatever a statement with the service's login omits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -88,7 +88,7 @@ async def test_one_name_of_the_network_is_one_payment_whoever_the_holder_is(
     twice = new_transfer(received_id, holder_id=str(other.holder_id))
     paid = entry("settlement", "available", 700, transfer_id=777, holder_id=other.holder_id)
     await refuse(attacker, f"with x as ({paid}) {twice}")
-    # Nor under the name of what was sent, with another amount.
+    # Nor under the id of a sent one, with another amount.
     sent_id = await send_settled(service, caller, 500)
     name = await attacker.fetchval("select end_to_end_id from transfer where id = $1", sent_id)
     paid = entry("settlement", "available", 700, transfer_id=777)
@@ -312,7 +312,7 @@ async def test_an_order_has_its_transfers_name(attacker: Connection, service: Se
     await refuse(attacker, call_transfer.format(told))
     await refuse(attacker, f"with x as ({call_order.format(told)}) {call_transfer.format(told.replace('1', '2', 1))}")
     await attacker.execute(f"with x as ({call_order.format(told)}) {call_transfer.format(told)}")
-    # What comes in under that name is the same payment, between two of ours, or it is wrong.
+    # A received payment under that id is the same payment, between two of our holders, or it is wrong.
     for cents in (999, 1000):
         paid = entry("settlement", "available", cents, transfer_id=777)
         made = f"with x as ({paid}) {new_transfer(received_id, end_to_end_id=told, amount_cents=str(cents))}"

@@ -1,4 +1,4 @@
-"""What a person with the service's password cannot do in SQL: make money, destroy it, or move it without its cause."""
+"""The service's login cannot create money, destroy it, or move it without a cause."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -191,7 +191,8 @@ async def test_a_transfer_begins_with_its_entry(attacker: "Connection", service:
     # One leg of a book transfer without the other.
     paid = entry("settlement", "available", 1000, transfer_id=777)
     await refuse(attacker, f"with x as ({paid}) {copy(received, **new, is_book='true')}")
-    # What no schema can tell from a payment is a forged one: the row of a payment that the rail never reported, and its entry.
+    # A schema cannot distinguish a payment from a forged one: the row of a payment that the rail never reported, and
+    # its entry.
     await attacker.execute(f"with x as ({paid}) {copy(received, **new)}")
 
 
@@ -243,7 +244,7 @@ async def test_a_refund_has_original_and_entries(attacker: "Connection", service
         select 777, holder_id, transfer_id, 'IN', overlay(return_id placing 'zzzz' from 25), original_end_to_end_id,
         correlation_id, 400, 'RETURNED', reason, slot, now(), now(), now() from refund"""
     back = entry("settlement", "available", 400, transfer_id=refund.transfer_id, refund_id=777, id=10**9 + 1)
-    await refuse(attacker, f"with x as ({back}) {returned}")  # what came in does not come back in
+    await refuse(attacker, f"with x as ({back}) {returned}")  # a received payment is not received again
 
 
 async def test_a_network_id_is_told_once_and_is_the_name_of_no_other(
@@ -290,7 +291,7 @@ async def test_a_removal_stays_and_a_location_has_one(attacker: "Connection", se
     await attacker.execute(f"update charge set status = 'REMOVED_BY_PSP' where id = {charge.id}")
     for status in ("PENDING", "EXPIRED", "REMOVED_BY_RECEIVER", "APPROVED"):
         await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
-    await refuse(attacker, f"update charge set revision = 1 where id = {other.id}")  # and nothing that it says
+    await refuse(attacker, f"update charge set revision = 1 where id = {other.id}")  # and nothing in its contents
     await refuse(attacker, f"update charge set amount_cents = 0 where id = {other.id}")
     new = "insert into location values ({0}, {1}, repeat('{0}', 22), '{2}', {3}, now())"
     await attacker.execute(new.format(1, caller.holder_id, "COB_BOUND", other.id))
@@ -331,7 +332,7 @@ async def test_a_held_charge_and_the_payment_that_holds_it_agree(
     await refuse(attacker, cancel)  # and would be over with the charge still held
     await refuse(attacker, f"{hold} where id = {other.id}")
     await refuse(attacker, f"update charge set held_by = 404 where id = {other.id}")
-    # Meanwhile it says what it said; only the clock of a sandbox that is moved back brings its end nearer.
+    # Meanwhile its contents stay; only a sandbox's clock that is set back brings its end nearer.
     for change in ("contents = '{}'", "key = 'else@test.example'", "expires_at = expires_at + interval '1 second'"):
         await refuse(attacker, f"update charge set {change} where id = {charge.id}")
     await attacker.execute("update charge set expires_at = expires_at - interval '1 second'")
@@ -339,7 +340,7 @@ async def test_a_held_charge_and_the_payment_that_holds_it_agree(
         await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
         await refuse(attacker, f"update charge set status = '{status}', held_by = null where id = {charge.id}")
     await attacker.execute(f"with x as ({free} where id = {charge.id}) {cancel}")
-    await refuse(attacker, f"{hold} where id = {charge.id}")  # what is over holds nothing
+    await refuse(attacker, f"{hold} where id = {charge.id}")  # an ended one holds nothing
     # Nor is a payment accepted for a charge without holding it.
     new = f"""insert into transfer (id, holder_id, direction, initiation_type, end_to_end_id, correlation_id, charge_id,
         amount_cents, status, counterparty, slot, created_at, modified_at)
@@ -367,7 +368,7 @@ async def test_a_payment_is_given_back_once(attacker: "Connection", service: Ser
 async def test_later_states_are_added_and_not_recoded(
     attacker: "Connection", service: Service, caller: Caller, database: Addresses
 ) -> None:
-    """What a later state may do is a row of a table: so a blocked amount could be given back after a settlement."""
+    """The allowed postings of later states are rows of a table, so a blocked amount can be returned after a settlement."""
     sent_id = await send(service, caller)
     ended = f"status = 'CANCELLED', outcome_code = 'X', modified_at = now() + interval '1 year' where id = {sent_id}"
     cancel = f"update transfer set {ended}"

@@ -1,4 +1,4 @@
-"""What a person with the service's password cannot do with movements in SQL."""
+"""SQL about movements that the service's login cannot execute."""
 
 import re
 from collections.abc import AsyncIterator
@@ -109,11 +109,11 @@ async def test_a_movement_and_its_entry_are_made_together(attacker: "Connection"
 
 FIRST, SECOND, THIRD = 1_000_000_100, 1_000_000_101, 1_000_000_102
 ALL_CENTS = 1_000_000
-"""What the holder has at first."""
+"""The holder's first balance."""
 
 
 def owe(lacking_cents: int, *, entry_cents: int | None = None, item_id: str = "fee", **changes: Any) -> str:
-    """A fee of all that is there, and of what is lacking."""
+    """A fee of the whole balance, and the missing rest."""
     columns: dict[str, Any] = {
         "direction": "OUT",
         "cents": ALL_CENTS + lacking_cents,
@@ -137,7 +137,7 @@ async def test_what_is_lacking_is_owed_by_the_movement_alone(attacker: "Connecti
         owe(10, deficit_entry_id=str(FIRST)),
         owe(10, entry_id="null"),
         owe(10, direction="IN"),
-        # What is there is taken first.
+        # The balance is taken first.
         f"with moved as ({movement('fee', 'OUT', 10, entry_id='null', lacking_cents=10, deficit_entry_id=str(SECOND))}) "
         + entry("deficit", "settlement", 10, id=SECOND),
         movement("fee", "OUT", 10, entry_id="null", lacking_cents=10, deficit_entry_id=str(SECOND)),
@@ -150,7 +150,7 @@ async def test_what_is_lacking_is_owed_by_the_movement_alone(attacker: "Connecti
 
 
 def come(repaid_cents: int, cents: int = 100, *, entry_cents: int | None = None, source_id: int = THIRD) -> str:
-    """A wire, and in the same statement what is repaid of it; both entries in one insert, so that they follow each other."""
+    """A wire transfer, with the repayment from it in the same insert, so that the entries follow each other."""
     repaid_id = THIRD + 1
     return f"""
         with moved as ({movement("wire", cents=cents, entry_id=str(THIRD))}),

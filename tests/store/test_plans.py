@@ -1,7 +1,7 @@
-"""No plan may read a holder's whole history to find one row, whatever PostgreSQL believes about the tables (P18).
+"""No plan may read a holder's whole history to find one row, whatever PostgreSQL assumes about the tables (P18).
 
-The blocks are those that the real statements fetched, counted by PostgreSQL for the transaction: so plans that were cached when
-the tables looked otherwise are judged as well.
+PostgreSQL counts the blocks that the real statements read in the transaction, so cached plans from other states of the
+tables are judged as well.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -225,7 +225,7 @@ NETWORK_IDS = {letter: [network_id(letter, n) for n in GROUP if n % 4 == 0] for 
 
 
 async def change_all(connection: "Connection") -> None:
-    """What a group of settlements does to 64 rows of each kind."""
+    """The statements of a batch of settlements, on 64 rows of each kind."""
     changes = Changes()
     for charge in (await charge_store.lock(connection, PAIRS))[0].values():
         changes.move(CHARGES, charge, charge)
@@ -237,19 +237,19 @@ async def change_all(connection: "Connection") -> None:
 
 
 async def confirm_alike(connection: "Connection") -> None:
-    """What a group of settlements does to transfers of one holder, which it leaves alike."""
+    """The same on transfers of one holder, which it leaves alike."""
     changes = Changes()
     for n in GROUP:
         transfer = a_transfer(id=n, holder_id=HOT, status="CONFIRMED", settled_at=STARTED_AT + timedelta(seconds=n))
         if n % 100 != 0:
             changes.move(TRANSFERS, transfer, transfer)
-    # The statement is for rows that are there, and its plan is made for a connection while none are.
+    # The statement is for existing rows, and its plan is made when there are none.
     with suppress(errors.InvariantBroken):
         await changes.write_all(connection)
 
 
 async def revise_all(connection: "Connection") -> None:
-    """What a group of revisions does that gives each of 64 charges another location."""
+    """The statements of a batch of revisions, which gives each of 64 charges another location."""
     changes = Changes()
     for charge in (await charge_store.lock_by_txid(connection, [(f"T{n:031}", HOT) for n in GROUP]))[0].values():
         revised = msgspec.structs.replace(charge, contents=read_contents(charge), revision=(charge.revision or 0) + 1)
@@ -264,7 +264,7 @@ async def revise_all(connection: "Connection") -> None:
 
 
 async def name_orders(connection: "Connection") -> None:
-    """What it takes to note the network's ids of 32 transfers."""
+    """The statements that record the network's ids of 32 transfers."""
     unnamed = [
         transfer for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values() if transfer.id % 4 == 2
     ]
@@ -275,7 +275,7 @@ async def name_orders(connection: "Connection") -> None:
 
 
 async def refuse_payments(connection: "Connection") -> None:
-    """What a group of refused payments writes: each is asked for the entries that it must not have."""
+    """The statements of a batch of refused payments: for each it is checked that its entries do not exist."""
     changes = Changes()
     for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
         name = f"E99999004{transfer.end_to_end_id[9:]}"
@@ -294,7 +294,7 @@ PENDING = [make_delivery(id=n, event_id=n, resource_id=n, slot=n % 256) for n in
 
 
 async def record_attempts(connection: "Connection") -> None:
-    """Write down what came of 64 deliveries that are pending, as 300 are."""
+    """Record the results of 64 pending deliveries of 300."""
     attempt = Attempt(number=1, started_at=LATER, status_code=200, duration_us=1, response="", error=None)
     done = [
         Conclusion(
@@ -307,7 +307,7 @@ async def record_attempts(connection: "Connection") -> None:
 
 
 async def read_timeline(connection: "Connection") -> None:
-    """What a line of time reads of a charge that was paid and given back."""
+    """The statements of the timeline of a charge that was paid and returned."""
     pool = a_pool(connection)
     charge = await timeline_store.find_charge(pool, 5_001, None)
     if charge is None:
@@ -552,9 +552,9 @@ BLOCKS_MAX: Final = 64 * 9
 """For 64 rows: down an index of two or three levels and to the row, twice where it is locked, past versions that the tests left
 behind. The smallest of the tables has more blocks."""
 WRITTEN_BLOCKS_MAX: Final = 64 * 130
-"""Of what writes three tables: each row goes to a new place, and into every index."""
+"""For writes to three tables: each row goes to a new place, and into every index."""
 DUE_BLOCKS_MAX: Final = 256 * 8
-"""Of what is due in 256 slots: down an index for each of them, as PostgreSQL 16 does it."""
+"""For due rows in 256 slots: an index walk for each of them, as in PostgreSQL 16."""
 BLOCKS_MAX_OF: Final = (
     dict.fromkeys(("orders named", "charges revised", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
     | dict.fromkeys(("charges past their time", "orders due", "deliveries due"), DUE_BLOCKS_MAX)
@@ -650,7 +650,7 @@ async def test_plans_made_from_the_first_statistics_serve_a_holder_who_grew(new_
 
 
 async def test_a_plan_made_on_a_young_table_finds_transfers_that_change_by_their_ids(new_database: Addresses) -> None:
-    # As many blocks are read by a walk through all of them, which costs more the more there are.
+    # A walk through all of them reads as many blocks, and more with more rows.
     async with open_tables(new_database) as (_, open_one):
         connection = await open_one()
         await count_blocks(connection, confirm_alike, times=7)

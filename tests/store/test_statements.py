@@ -46,7 +46,7 @@ def list_statements() -> Iterator[tuple[str, str]]:
 
 
 def list_of_tables(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """What a module finds, inserts and changes by the methods of its tables."""
+    """The tables from which a module reads, inserts and updates by their methods."""
     tables = {name: table for name, table in vars(module).items() if isinstance(table, Table)}
     for function in ast.walk(ast.parse(inspect.getsource(module))):
         if not isinstance(function, ast.AsyncFunctionDef):

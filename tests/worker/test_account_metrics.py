@@ -1,4 +1,4 @@
-"""What a worker tells of accounts at institutions, each by its cause."""
+"""A worker's metrics of accounts at institutions, each by its cause."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta

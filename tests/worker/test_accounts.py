@@ -1,4 +1,4 @@
-"""What a worker does at accounts by its own clock, whether or not the institution has a list to read."""
+"""A worker's work at accounts by its own clock, with and without a list at the institution."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def read(shop: Shop, *lines: tuple[str, str, str], **told: Any) -> None:
 
 
 async def moved_by_the_worker(shop: Shop) -> Sequence[int]:
-    """What movements there are once a worker has found something to settle."""
+    """The movements once a worker has found something to settle."""
 
     async def connect_as_service() -> Any:
         return await connect(shop.live.database.service_url, role=SERVICE_ROLE, schema="pixconnect", name="tests")

@@ -1,4 +1,4 @@
-"""Callbacks as a worker hears them: at most one reading in so long, and none is forgotten."""
+"""Callbacks in a worker: at most one reading within the interval, and none is forgotten."""
 
 import asyncio
 

@@ -185,7 +185,7 @@ async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: p
         (second,) = await service.announce([1], "qrcode.approved")
         (other,) = await service.announce([2])
         await receiver.wait_for(2)
-        # What is refused after the clock was moved would wait from then on.
+        # A refusal after the clock was moved would wait from then on.
         await eventually(lambda: _is_so(lambda: _count_tried(service), 2))
         await asyncio.sleep(0.7)
         assert [request.event["id"] for request in receiver.received] == [first.id, other.id]
@@ -539,7 +539,7 @@ async def test_a_secret_that_cannot_be_opened_is_said_on_the_attempt(database: p
 
 
 class DefectiveReceivers:
-    """Posts like those that it stands before, and fails in a way that nobody thought of."""
+    """Posts like its replacement, and fails in an unexpected way."""
 
     async def post(self, *_: Any) -> WebhookExchange:
         raise RuntimeError("a defect of ours")
@@ -582,7 +582,7 @@ async def test_an_unwritable_attempt_counts(database: postgres.Addresses, monkey
 
 
 class BrokenLog(AttemptLog):
-    """Writes to where nobody reads."""
+    """Writes to a closed pipe."""
 
     def append(self, conclusion: Conclusion, url: str = "") -> None:
         raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""One line an attempt, whatever came of it, and nothing in it that only its owner may see."""
+"""One line for each attempt with any result, without anything that only its owner may see."""
 
 import asyncio
 import io
@@ -83,7 +83,7 @@ async def test_nothing_is_written_where_it_is_not_wanted() -> None:
 
 @pytest.fixture
 def terminal() -> Iterator[io.StringIO]:
-    """What whoever watches reads."""
+    """The log as an operator reads it."""
     stream = io.StringIO()
     logging.show(stream)
     yield stream

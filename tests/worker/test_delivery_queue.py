@@ -139,7 +139,7 @@ def test_of_what_starts_and_is_signed_together_one_holder_has_at_most_half() -> 
     taken = queue.take(START_MAX)
     assert [work.delivery.holder_id for work in taken].count(7) <= START_MAX / 2
     assert 9_999 in ids(taken[: ENDPOINTS_MAX + 1])
-    # However many more could start now: what is under way counts.
+    # However many more could start now: those under way count.
     assert queue.take(START_MAX) == []
 
 

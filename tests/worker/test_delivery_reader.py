@@ -1,4 +1,4 @@
-"""What the worker's reads find of an endpoint that has more pending than memory keeps."""
+"""The worker's reads for an endpoint with more pending deliveries than memory keeps."""
 
 from datetime import timedelta
 from itertools import count
@@ -14,7 +14,7 @@ HELD = dict.fromkeys(range(256), 1)
 
 
 async def test_what_is_committed_behind_a_walk_does_not_wait_until_no_more_comes(database: postgres.Addresses) -> None:
-    # Ids are given out in blocks, one for each process: what is committed later may have the smaller one.
+    # Ids are assigned in blocks, one for each process, so a later commit may have the smaller one.
     late = 1
     async with open_webhook_service(database) as service:
         await service.add_endpoint("http://127.0.0.1:9/hook")
@@ -22,7 +22,7 @@ async def test_what_is_committed_behind_a_walk_does_not_wait_until_no_more_comes
         reader = DeliveryReader(service.context, queue)
         taken: list[int] = []
         for turn in count():
-            # Each turn more comes than there is room for: a walk that went as far as anything is pending would never end.
+            # Each turn more comes than there is room for: a walk to the end of the pending ones would never end.
             await service.announce(list(range(1000 + turn * 100, 1000 + turn * 100 + 2 * KEPT_MAX)))
             if turn == 3:
                 await service.announce([late])

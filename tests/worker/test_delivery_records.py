@@ -1,4 +1,4 @@
-"""What is told of attempts whose record meets trouble; with a database this is in ``test_delivery.py``."""
+"""Reports of attempts whose records fail; with a database see ``test_delivery.py``."""
 
 import asyncio
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ ANSWERED = WebhookExchange(status_code=200, retry_after=None, response=b"", erro
 
 
 class Writes:
-    """Refuses so many requests, and then answers as it is told to."""
+    """Refuses so many requests, and then gives prepared answers."""
 
     def __init__(self, refused_count: int, *, answers: bool) -> None:
         self.replies: list[EndedAttempt] = []

@@ -1,4 +1,4 @@
-"""A charge does not expire before what the rail reported in its time is recorded."""
+"""A charge does not expire before the rail's timely reports are recorded."""
 
 from datetime import timedelta
 from typing import Any

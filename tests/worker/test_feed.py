@@ -45,7 +45,7 @@ async def service(database: Addresses) -> AsyncIterator[Service]:
 
 
 def start_worker(service: Service, poll_s: float = 3600.0, sweep_s: float = 3600.0) -> Worker:
-    """Whatever it does it does because somebody woke it, unless it is to look so often."""
+    """Everything it does is caused by a wake-up, unless it looks so often."""
     open_connection = partial(
         connect, service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker of tests"
     )
@@ -97,7 +97,7 @@ async def test_only_one_of_two_workers_does_it_and_the_other_takes_over(service:
         await until(lambda: first.sequencer.given_count == 6)
         assert second.sequencer.given_count == 0
         await first.kill()
-        # Nobody says anything of these: who takes the slot over looks at once.
+        # These are not announced: the next holder of the slot looks at once.
         event_ids += await write_events(service, 2)
         await until_read(service, event_ids)
         await until(lambda: second.sequencer.given_count == 2)

@@ -1,4 +1,4 @@
-"""A worker that keeps house finishes what others began."""
+"""A worker that keeps house finishes the work of others."""
 
 import asyncio
 from contextlib import suppress

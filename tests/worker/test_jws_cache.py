@@ -1,4 +1,4 @@
-"""How often an event is signed, and what its signature says."""
+"""How often an event is signed, and the contents of its signature."""
 
 import json
 from collections.abc import Mapping

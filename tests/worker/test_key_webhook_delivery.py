@@ -45,7 +45,7 @@ KEY = own_key(ACCOUNT)
 
 
 class Shop(Struct, frozen=True, kw_only=True):
-    """A holder with a key, who is told by a receiver."""
+    """A holder with a key, whose webhook is at a receiver."""
 
     service: WebhookService
     receiver: Receiver
@@ -198,7 +198,7 @@ async def test_two_workers_tell_each_pix_once_though_one_is_killed(shop: Shop) -
     seen = {
         name: {request.body for request in shop.receiver.received if name in names_in(request.body)} for name in names
     }
-    # What the killed one had posted and not recorded comes again, in the same bytes.
+    # Posts of the killed one without a record come again, in the same bytes.
     assert all(len(bodies) == 1 for bodies in seen.values())
 
 
@@ -288,7 +288,7 @@ async def test_an_interval_is_told_again_as_it_is_now(shop: Shop) -> None:
         assert await redeliver_events_as_operator(operator, webhook.endpoint_id, *day) == 2
         context.wake_workers()
         await shop.are(delivered=5)
-    # The payment was there before the webhook was; each is the whole Pix.
+    # The payment was there before the webhook; each has the whole Pix.
     assert shop.told == [[name]] * 5
     assert len({request.body for request in shop.receiver.received}) == 1
 

@@ -1,4 +1,4 @@
-"""Slots are held by one worker at a time, whatever dies or sleeps."""
+"""A slot is held by one worker at a time, whatever dies or sleeps."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -206,7 +206,7 @@ def test_a_lease_lasts_fifteen_seconds() -> None:
 
 
 class Listener(leases.Member):
-    """A part of a worker that notes what it is woken for."""
+    """A part of a worker that records its wake-ups."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[tuple[bool, bool]] = asyncio.Queue()

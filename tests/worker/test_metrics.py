@@ -1,4 +1,4 @@
-"""What a worker tells of its deliveries is what happened to them."""
+"""A worker's metrics of its deliveries match the deliveries."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What is said over the rail is counted, and passes unchanged."""
+"""Calls of the rail are counted, and pass unchanged."""
 
 from datetime import UTC, datetime
 from typing import get_args

@@ -1,4 +1,4 @@
-"""Orders keep moving, and what the rail reports is taken in, whatever fails meanwhile."""
+"""Orders keep moving, and the rail's reports are recorded, whatever fails meanwhile."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AllSlots:
-    """Leases of every slot, for as long as the test says so."""
+    """Leases of every slot, as long as the test allows."""
 
     def __init__(self) -> None:
         self.held = dict.fromkeys(range(256), 1)

@@ -1,4 +1,4 @@
-"""How long a try waits for a server that says nothing, on a real connection."""
+"""The time-out of a try on a silent server, on a real connection."""
 
 import asyncpg
 import pytest
@@ -14,7 +14,7 @@ async def test_a_batch_of_many_statements_may_take_its_time_as_long_as_each_is_a
         with ended_if_silent(connection, PATIENCE_S):
             for _ in range(4):
                 await connection.execute("select pg_sleep(0.2)")
-        # Nobody ends it afterwards, however long it is used.
+        # It has no end afterwards, however long it is used.
         await connection.execute("select pg_sleep(0.6)")
 
 

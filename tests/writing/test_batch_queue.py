@@ -103,7 +103,7 @@ async def test_a_defect_after_the_commit_is_never_told_as_if_nothing_was_done(se
 
     overload = _Stumbling(service.clock, find_oldest)
     async with open_words(service, overload=overload) as (words, queue):
-        # Words know nothing of what was written before, as requests with ids do: tried again, it stands there twice.
+        # Unlike requests with ids, words have no memory: repeated, a word is there twice.
         assert await queue.submit(Word(text="a")) == "a"
         assert overload.has_stumbled
         assert await words.written(service) == ["a", "a"]
@@ -196,7 +196,7 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
                         assert await queue.submit(Word(holder_id=1)) == "good"
                 with pytest.raises(errors.ServiceUnavailable, match="locked"):
                     await first[1]
-                # What came for it meanwhile waits in that queue.
+                # Later arrivals for it wait in that queue.
                 assert not stalled.done()
             async with asyncio.timeout(60):
                 assert await queue.submit(Word(holder_id=2)) == "good"
@@ -260,7 +260,7 @@ async def test_what_waits_is_written_before_the_end_and_nothing_is_taken_after(s
             await queue.submit(Word())
 
 
-# A connection cut during COMMIT, whichever way it ends.
+# A connection cut during COMMIT, with either outcome.
 
 
 @asynccontextmanager
@@ -330,7 +330,7 @@ async def test_an_absent_database_is_unknown(database: postgres.Addresses, monke
             with pytest.raises(errors.OutcomeUnknown) as caught:
                 await transfer_usecases.start_transfer(service.context, caller, request)
             assert "repeat" in caught.value.message
-            # What was never sent may well be told so.
+            # A request that was never sent may well be reported as such.
             new = ledger_usecases.NewDeposit(holder_id=caller.holder_id, amount_cents=1, entry_id=1)
             with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
                 await service.context.writes.submit(ledger_usecases.DEPOSIT_ALL, new)

@@ -1,4 +1,4 @@
-"""A write queue among several holders, and when what it calls is broken."""
+"""A write queue among several holders, and a broken statement in it."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ from support.words import Word, Words, open_words, outcomes_of
 
 
 async def write_meanwhile(words: Words, queue: BatchQueue[Word, str], later: list[Word]) -> list[str | BaseException]:
-    """Outcomes of what waits while a first group is being written."""
+    """The outcomes of requests that wait while a first batch is written."""
     words.may_go_on.clear()
     first = asyncio.create_task(queue.submit(Word(text="first")))
     await words.first_batch()
@@ -45,7 +45,8 @@ async def test_who_has_most_waiting_is_written_apart_and_nobody_else_waits_for_i
             async with somebody.transaction():
                 await somebody.execute("select from balance where holder_id = 1 for update")
                 words.may_go_on.set()
-                # Neither who waited together with the hot holder, nor who comes while it waits for its balance.
+                # Neither requests that waited with the hot holder's, nor those that come while it waits for its
+                # balance.
                 assert await asyncio.gather(first, waiting[-1]) == ["first", "calm"]
                 assert await queue.submit(Word(text="later", holder_id=3)) == "later"
                 assert not any(task.done() for task in waiting[:-1])

@@ -1,4 +1,4 @@
-"""What is to be changed is there, or the group fails: nothing is ever changed by half."""
+"""A changed row must exist, or the batch fails: no change is made by half."""
 
 import importlib
 import pkgutil
@@ -82,7 +82,7 @@ def test_a_charge_is_written_by_the_narrowest_update_that_fits() -> None:
         ({"held_by": 7, "amount_cents": charge.amount_cents + 1}, charge_store.UPDATE_REVISED),
     ):
         rows = FactRows(CHARGES)
-        # Changed twice: what counts is the row before the first change.
+        # Changed twice: the row before the first change counts.
         rows.move(charge, msgspec.structs.replace(charge, **changed))
         rows.move(msgspec.structs.replace(charge, **changed), msgspec.structs.replace(charge, **changed, slot=9))
         assert [each for each, _ in rows.list_parts()] == [part]

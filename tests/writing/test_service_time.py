@@ -1,4 +1,4 @@
-"""One clock, the database's: a process whose own is off by more than two seconds writes nothing, reads, and says so."""
+"""One clock, the database's: a process whose clock is off by more than two seconds only reads, and reports it."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What callers hear while commits wait for a standby, on a real pair of servers: nobody has a yes that a failover forgets."""
+"""Answers while commits wait for a standby, on a real pair: no successful answer is lost by a failover."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ async def ask(addresses: Addresses, statement: str) -> int:
 
 
 async def end_waits(addresses: Addresses) -> None:
-    """An operator who has had enough of it: what waited stands on its server alone, for everybody to see."""
+    """An operator stops the waiting: the waiting rows are on its server alone, and visible."""
     async with asyncio.timeout(PATIENCE_S):
         while not await ask(addresses, _END_WAITS):  # noqa: ASYNC110  nothing tells
             await asyncio.sleep(0.1)
@@ -47,7 +47,7 @@ async def test_a_commit_that_waits_for_its_standby_is_unknown_and_never_forgotte
             await end_waits(addresses)
         with pytest.raises(errors.OutcomeUnknown, match='repeat the request with external_id "lost"'):
             await waiting
-        # We have not cancelled the wait: only what an operator does makes it seen.
+        # We have not cancelled the wait: only an operator's act makes the rows visible.
         assert await ask(addresses, "select count(*) from charge") == (2 if is_ended else 1)
         await primary.stop(timeout_s=0)
         standby.start()

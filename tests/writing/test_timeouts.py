@@ -1,4 +1,4 @@
-"""How long who waits for a database that is away goes on waiting: by instants, without one."""
+"""The waiting time of callers while a database is away, by instants, without a database."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Walks by cursor: whatever is inserted meanwhile, what was there as the walk began is seen once."""
+"""Walks by cursor see every row that was there at the beginning exactly once, whatever is inserted meanwhile."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta

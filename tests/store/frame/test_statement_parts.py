@@ -1,4 +1,4 @@
-"""What rows have in common is sent once, and what is written is the same."""
+"""Equal values of rows are sent once, with the same result."""
 
 from typing import Any
 

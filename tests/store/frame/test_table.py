@@ -1,4 +1,4 @@
-"""What a table is declared to be is what it is in the database, and rows become the records that were written."""
+"""Declared tables match the database, and rows become the records that were written."""
 
 import importlib
 import pkgutil
@@ -43,7 +43,7 @@ NOT_IN_RECORDS: Final = {
     "refused_credit": {"refused_at"},
     "webhook_endpoint": {"resumed_at"},
 }
-"""Columns that only statements know. A new column stands in its table's declaration, or here."""
+"""Columns that are only used in statements. A new column must be in its table's declaration, or here."""
 NEVER_READ_AS_NULL: Final = {"delivery.due_at"}
 """Only pending deliveries are read as due, and they have an instant."""
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL itself refuses to the service's role, whatever the program does."""
+"""What PostgreSQL refuses to the service's role, whatever the program does."""
 
 from collections.abc import AsyncIterator
 

@@ -58,7 +58,7 @@ class _Explaining:
         await self.fetch(statement, *rows[0])
 
 
-# A new one: the statistics of what another test has put into a table stay behind.
+# A new one, because statistics of another test's rows stay behind.
 @pytest.mark.parametrize("plans_once", [False, True])
 async def test_no_line_is_looked_for_among_all_of_its_account(new_database: Addresses, *, plans_once: bool) -> None:
     await execute_as_owner(new_database, _ADD)

@@ -1,4 +1,4 @@
-"""What is asked of an institution is never forgotten, and what may leave in a day is never exceeded, whoever writes."""
+"""Calls to an institution are never forgotten, and the daily allowance is never exceeded, with any number of writers."""
 
 from collections.abc import AsyncIterator
 
@@ -64,7 +64,7 @@ async def test_a_call_that_was_turned_away_is_none(shop: Shop) -> None:
 
 
 async def test_nothing_is_called_over_an_account_after_a_loss(shop: Shop) -> None:
-    """Whoever had opened the account before cannot take the step, and so does not call."""
+    """A process that opened the account before cannot take the step, and so does not call."""
     await shop.live.execute_as_owner(
         "update institution_account set state = 'paused', paused_because = 'a loss', lost_at = now()"
     )

@@ -1,4 +1,4 @@
-"""What a person with the service's password cannot do with blocks in SQL."""
+"""SQL about blocks that the service's login cannot execute."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from support.service import Service, credit_report, decided, infraction_report, 
 
 FIRST, SECOND = 1_000_000_100, 1_000_000_101
 ALL_CENTS = 1_000_000
-"""What the holder has at first."""
+"""The holder's first balance."""
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_a_block_its_steps_and_their_entries_are_made_together(attacker: C
         together(block(kind="precautionary"), step()),
         together(block(wanted_cents=99), step()),
         together(block(state="ended"), step()),
-        # What is available covers it first.
+        # The available balance covers it first.
         together(block(200, 100), step()),
         block(100, 0),
     ):
@@ -101,7 +101,7 @@ async def test_what_is_blocked_leaves_its_block_as_it_came(attacker: Connection,
             step(40, "taken", SECOND),
             then=entry("blocked", "settlement", 40, id=SECOND),
         ),
-        # What is taken goes with a return that the institution made.
+        # Taken money needs a return by the institution.
         together(LOWERED, step(40, "taken", SECOND), then=TAKEN),
         together(LOWERED, step(40, "taken", SECOND, refund_id=777), then=TAKEN),
         together(LOWERED, step(40, "released", SECOND), then=TAKEN),

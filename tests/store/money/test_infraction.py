@@ -6,7 +6,7 @@ from support.service import Service
 
 async def test_of_two_accounts_with_the_same_name_only_the_undecided_one_is_found(service: Service) -> None:
     """A name is unique on its account alone: another account's end is none of this one's."""
-    # Written without what belongs to them: only their names and states are read.
+    # Written without their payments: only their names and states are read.
     rows = ", ".join(
         f"({number}, 1, {account}, '{name}', 1, 'E1', 100, 0, 'fraud', 'other', '{state}', now(), now(), now(), 0,"
         " now(), now())"

@@ -1,4 +1,4 @@
-"""What PostgreSQL itself refuses of the ledger, tried in SQL as the service's own role."""
+"""What PostgreSQL refuses of the ledger, in SQL as the service's role."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Which entries a statement holds, and what reading them costs."""
+"""The entries of a statement, and the cost of reading them."""
 
 import json
 from datetime import datetime, timedelta
@@ -63,7 +63,7 @@ async def fill(owner_url: str, holder_id: int, *, entries_count: int, reserving:
         entries_count,
     )
     if reserving:
-        await connection.execute("set session_replication_role = replica")  # of a transfer that nobody asks for
+        await connection.execute("set session_replication_role = replica")  # of a transfer that nothing reads
         await connection.execute(
             """insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, created_at,
                     cause_kind, cause_id, cause_state)

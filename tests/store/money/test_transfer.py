@@ -1,4 +1,4 @@
-"""What PostgreSQL itself refuses of charges, transfers and refunds, tried in SQL as the service's own role."""
+"""What PostgreSQL refuses of charges, transfers and refunds, in SQL as the service's role."""
 
 import asyncpg
 import pytest
@@ -92,7 +92,7 @@ async def test_impossible_states_are_refused(service: Service, caller: Caller) -
         (received_id, "returned_cents = -1"),
         (received_id, "returned_cents = 1000"),  # wholly returned and not RETURNED
         (received_id, "status = 'RETURNED'"),
-        (sent_id, "returning_cents = 1"),  # of what has not settled
+        (sent_id, "returning_cents = 1"),  # of one that has not settled
     ]
     for transfer_id, change in impossible:
         with pytest.raises(asyncpg.CheckViolationError):

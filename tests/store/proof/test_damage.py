@@ -1,4 +1,4 @@
-"""Whatever somebody who may do everything writes into the books is found, by exactly the rules that are said to find it."""
+"""Every damage that a superuser can write into the books is found, by exactly the expected rules."""
 
 import os
 import sys
@@ -67,9 +67,9 @@ def test_each_rule_finds_some_kind_of_damage(catalogue: Catalogue) -> None:
     assert len({kind.name for kind in kinds}) == len(kinds) >= 80
     found_by = {rule for kind in catalogue.of_holders for rule in kind.rules}
     found_by |= {finding.split(":")[0] for kind in catalogue.of_installation for finding in kind.findings}
-    # Of the server and of the rail nothing can be planted here: tests/usecases/proof/test_rail.py lays out what the rail says.
+    # Damage to the server and the rail cannot be planted here: see tests/usecases/proof/test_rail.py.
     planted = {rule.name for rule in RULES if rule.of not in ("server", "rail")}
-    # Nobody has chained these books: tests/usecases/proof/test_chain.py plants what the chain finds beside all of this.
+    # These books are not chained: tests/usecases/proof/test_chain.py plants what the chain finds as well.
     planted -= {rule.name for rule in CHAIN}
     assert planted - found_by == NEVER_RIGHT & {"live_has_no_play_money"}
 

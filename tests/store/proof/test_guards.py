@@ -1,4 +1,4 @@
-"""What somebody has changed in the tables themselves is found, by its name."""
+"""Changes of the schema itself are found, by name."""
 
 import asyncio
 import re
@@ -122,7 +122,7 @@ async def test_a_finding_shows_source_and_difference(service: Service, caller: C
 async def test_a_column_added_by_hand_hides_nothing(service: Service, caller: Caller, database: Addresses) -> None:
     async with as_owner(database) as owner:
         await owner.execute("alter table transfer add column remark text")
-        # As somebody does who may do everything.
+        # As a superuser does.
         await owner.execute("set session_replication_role = replica")
         await owner.execute(
             "update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1"

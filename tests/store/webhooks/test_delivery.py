@@ -1,4 +1,4 @@
-"""What workers read of deliveries."""
+"""The reads of workers about deliveries."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ async def test_what_is_in_memory_is_not_read_again(database: postgres.Addresses,
         known_ids = [ids[resource_id] for resource_id in known]
         cursor = DueCursor(due_at=now - timedelta(days=1))
         due = await delivery_store.read_due(pool, cursor, now, range(256), 9, [], known_ids)
-        # Neither does it count: the page has room for what is not known.
+        # Nor does it count: the page has room for the unknown number.
         page, _ = await delivery_store.read_backlog(
             pool, endpoint.id, BacklogWalk(), range(256), now, max(1, 5 - len(known)), known_ids
         )

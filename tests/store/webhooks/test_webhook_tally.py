@@ -1,4 +1,4 @@
-"""Totals of events and deliveries are what a count says, whatever happens to them."""
+"""Totals of events and deliveries equal a count, whatever happens to them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def check_totals(service: WebhookService, endpoint: Endpoint) -> dict[str,
 
 
 async def spread(service: WebhookService) -> None:
-    """Date each event and delivery forty minutes before the next one, as if time had passed; totals are told anew."""
+    """Date each event and delivery forty minutes before the next one, as if time had passed; totals are computed anew."""
     later = "interval '40 minutes' * (id - (select max(id) from {table}))"
     for table in ("event", "delivery"):
         await service.execute_as_owner(f"update {table} set created_at = created_at + {later.format(table=table)}")
@@ -183,8 +183,9 @@ async def test_a_total_and_a_page_read_little_however_long_the_list_is(service: 
 
 _ROWS_COUNT = 150_000
 _BLOCKS_MAX = 600
-"""The index of either list alone has more blocks, and a count would read it all. What is read depends on the minute: the rows
-of the hours at the edges, 120 each, and of a page of which one row in ten is wanted."""
+"""The index of either list has more blocks, all of which a count would read. What is read depends on the minute: the rows
+of the hours at the edges, 120 each, and of a page that needs one row in ten.
+"""
 _FILL_DELIVERIES = f"""
     insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, attempts_count,
         due_at, created_at, modified_at)

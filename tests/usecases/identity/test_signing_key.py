@@ -152,7 +152,7 @@ async def test_a_replaced_key_does_not_come_back(context: Context, keyring: Keyr
     assert published_kids(keyring) == [
         new,
         oldest,
-    ]  # what it signed can still be verified, for 30 days from when it was replaced
+    ]  # its signatures can still be verified, for 30 days after its replacement
     clock.advance(seconds=30 * DAY_S - 400 + 1)
     assert published_kids(keyring) == [new]
 
@@ -186,7 +186,7 @@ async def test_a_new_authority_certifies_the_next_key(context: Context, keyring:
     assert (await signing_key.rotate(as_operator(context))).certificates[1] == made.certificates[1]
 
 
-# The signing keys as one process knows them: what it signs with, what it publishes, and when it reads them again.
+# One process's view of the signing keys: its signing key, its published keys, and when it reads them again.
 
 
 async def test_two_processes_at_once_make_one_key(database: Addresses, clock: FakeClock, context: Context) -> None:
@@ -287,7 +287,7 @@ async def test_a_revoked_key_stays_revoked(context: Context, keyring: Keyring, m
     original = keyring_usecases.signing_key_store.read_all
 
     async def slow(pool: Any) -> Any:
-        """The keys are read, then one of them is revoked and somebody else reads, and only then does the answer arrive."""
+        """The keys are read, then one is revoked and another caller reads, and only then does the first answer arrive."""
         read = await original(pool)
         monkeypatch.setattr(keyring_usecases.signing_key_store, "read_all", original)
         await signing_key.revoke(as_operator(context), revoked)

@@ -28,7 +28,7 @@ TRAITS = institutions.InstitutionTraits(sends=("KEY",), compares_owner=True, nam
 
 
 class InTwoSteps(FakeInstitution):
-    """Its second step pays each time that it is called, under whatever name."""
+    """Its second step pays each time it is called, under any name."""
 
     def __init__(self, live: Service) -> None:
         super().__init__(live.clock, TRAITS)
@@ -110,7 +110,7 @@ async def test_a_second_step_is_asked_about_only(
     is_there = answers[0] is not LOST_BEFORE
     assert (await read_again(shop, sent)).status == ("CONFIRMED" if is_there else "PROCESSING")
     assert (len(there.minted), len(there.confirmed), there.paid_cents) == (1, 1, 1000 if is_there else 0)
-    # Also where nothing there knows of it, the name is the network's.
+    # Even if nothing there has it, the id is the network's.
     assert [(await read_again(shop, sent)).shown_id] == there.minted
     await check_books(shop.live)
 
@@ -134,7 +134,7 @@ async def test_a_second_step_that_was_turned_away_is_no_call_and_keeps_its_name(
 
 
 async def test_what_was_named_before_is_asked_about_before_it_is_confirmed(shop: Shop, there: InTwoSteps) -> None:
-    """As where the row was set back unnoticed: it was confirmed, and nothing here knows it."""
+    """As if the row was reset unnoticed: it was confirmed, and nothing here knows it."""
     there.send_answers = [TURNED_AWAY]
     sent = await begin(shop)
     await work(shop, times=1)
@@ -218,7 +218,7 @@ async def test_an_order_open_at_a_loss_is_only_asked_about(shop: Shop, there: In
 
 
 async def test_a_request_possibly_paid_in_a_forgotten_time_is_refused(shop: Shop, there: InTwoSteps) -> None:
-    """Nothing there knows a name of ours, so nobody could ask whether it is the same."""
+    """Nothing there has our names, so nobody could ask whether it is the same."""
     sent = await begin(shop, "t1")
     await work(shop)
     await shop.live.execute_as_owner(

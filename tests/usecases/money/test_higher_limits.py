@@ -39,7 +39,7 @@ async def change(context: Context, holder_id: int, operator: str = ANA, **change
 
 
 async def let_wait(context: Context, holder_id: int) -> None:
-    """Let what waits have waited for a day and a second."""
+    """Let pending raises wait for a day and a second."""
     await execute(
         context,
         f"""

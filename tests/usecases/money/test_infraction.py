@@ -1,4 +1,4 @@
-"""What payers contest: mirrored as the institution tells it, each step once, in whatever order its words come."""
+"""Contests: mirrored as the institution reports them, each step once, in any order of the reports."""
 
 import asyncio
 import itertools
@@ -57,7 +57,7 @@ async def caller(service: Service) -> Caller:
 
 
 async def receive(service: Service, **changes: Any) -> str:
-    """A Pix that somebody will contest; its name."""
+    """A Pix that will be contested; returns its id."""
     report = credit_report(service, amount_cents=PAID_CENTS, **changes)
     assert (await receive_credit(service.context, report)).refusal_code is None
     return report.end_to_end_id
@@ -163,7 +163,7 @@ async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service
     taken = decided(service, report, 300, rest_cents=700)
     await tell(service, report, taken)
     assert await funds(service, caller) == (0, 700, 0, 0)
-    # What comes in is blocked there, up to the rest, and taken too.
+    # Received money is blocked there, up to the rest, and taken too.
     await receive(service)
     at = taken.told_at + timedelta(days=1)
     rest = BlockTerms(reference="I1", kind="med", wanted_cents=700, held_cents=700)
@@ -231,7 +231,7 @@ async def test_two_contests_of_one_pix_take_no_more_than_it_was(service: Service
     await tell(service, first, second)
     assert await funds(service, caller) == (0, 0, PAID_CENTS, 0)
     await tell(service, decided(service, first, 700))
-    # The other one is about the same Pix, and what is left of that is its all.
+    # The other one is about the same Pix, and can take what is left of it.
     await tell(service, decided(service, second, 600))
     assert await kept(service) == ["infraction contradiction"]
     await tell(service, decided(service, second, 300, rest_cents=300, days=2))
@@ -247,7 +247,7 @@ async def test_of_two_contests_of_one_pix_each_takes_of_its_own_block(service: S
     await tell(service, first, second)
     assert await funds(service, caller) == (600, 0, 1_400, 0)
     await tell(service, decided(service, second, PAID_CENTS))
-    # The institution has still blocked what the first one wants; nothing of this was ever owed.
+    # The institution still blocks the amount of the first one; nothing of this was ever owed.
     assert await funds(service, caller) == (600, 0, 400, 0)
     listed = await defence_usecases.list_infractions(service.context, caller, None, Span(page_size=9))
     assert sorted((one.infraction.name, one.held_cents) for one in listed.items) == [("I1", 400), ("I2", 0)]
@@ -262,7 +262,7 @@ async def test_what_one_contest_takes_is_still_held_for_the_other(service: Servi
     second = infraction_report(service, paid, "I2", amount_cents=400, wanted_cents=400, held_cents=400)
     await tell(service, first, second, decided(service, second, 400))
     assert await funds(service, caller) == (0, 700, 0, 100)
-    # Nobody has said anything else of the first one: what comes in is blocked for it, once nothing is owed.
+    # The first one is still open: received money is blocked for it, once nothing is owed.
     await receive(service)
     assert await funds(service, caller) == (500, 700, 400, 0)
     await check_books(service)
@@ -290,7 +290,7 @@ async def test_a_returned_pix_can_be_contested_and_is_not_taken(service: Service
     report = infraction_report(service, paid, held_cents=400)
     await tell(service, report)
     assert await funds(service, caller) == (0, 600, 400, 0)
-    # What ours becomes is known first.
+    # The outcome of ours is recorded first.
     taken = decided(service, report, 500)
     assert await take_reports(service.context, [taken]) == 0
     await tell(service, decided(service, report, 400))
@@ -324,7 +324,7 @@ async def test_what_cannot_be_believed_is_kept_and_changes_nothing(service: Serv
         await tell(service, report)
         if said is not None:
             assert ((await kept(service))[0], len(await kept(service))) == (f"infraction {said}", number)
-    # Taken, of which nothing was taken: there was no money. It does not go on after that, nor end otherwise.
+    # Taken without money: there was none. It neither continues after that, nor ends otherwise.
     count = len(await kept(service))
     for state in ("open", "released"):
         wanted_cents = 100 if state == "open" else 0
@@ -343,7 +343,7 @@ async def test_a_contest_before_its_credit_is_followed_later(service: Service, c
     paid = credit_report(service, amount_cents=PAID_CENTS)
     opened = infraction_report(service, paid.end_to_end_id)
     answered = structs.replace(opened, report_id="a", state="answered", told_at=opened.told_at + timedelta(hours=1))
-    # As often as it is told, and with the first step of the payment too.
+    # However often it is reported, also with the first step of the payment.
     for _ in range(5):
         assert await take_reports(service.context, [opened, answered]) == 0
     assert await take_reports(service.context, [accepted(paid)]) == 1
@@ -370,7 +370,7 @@ async def test_a_contest_of_a_suspect_pix_waits(service: Service, caller: Caller
         assert await funds(service, caller) == (0, 0, PAID_CENTS, 0)
         assert (await events(service), await kept(service)) == ([("infraction.opened", PAID_CENTS, 0)], [])
     else:
-        # Returned there is nothing to block, and the contest is for a person to see.
+        # After its return there is nothing to block, and the contest is for a person to see.
         assert await funds(service, caller) == (0, 0, 0, 0)
         assert (await events(service), await kept(service)) == ([], ["infraction contradiction"])
     await check_books(service)
@@ -415,7 +415,7 @@ async def test_an_answer_under_way_at_the_decision_gets_an_end(service: Service,
     await _answer(service, caller)
     await tell(service, decided(service, report, PAID_CENTS, days=2))
     assert await _answer_state(service) == ("refused", infraction_rules.UNHEARD)
-    # Nobody sends it any more. That the institution has it after all may be told later than what it decided.
+    # It is not sent any more. A report that the institution has it may come after its decision.
     assert await defence_usecases.do_due(service.context, range(256), 10) == 0
     answered = structs.replace(report, report_id="a1", state="answered", told_at=report.told_at + timedelta(hours=1))
     await tell(service, answered)

@@ -56,7 +56,7 @@ async def test_nobody_has_no_balance(service: Service) -> None:
 _account_numbers = count(100)
 
 Deed = tuple[str, int, int, int]
-"""What, by which holder, how much, and of which of the things done before."""
+"""The operation, its holder, the amount, and an earlier operation."""
 DEEDS = st.tuples(
     st.sampled_from(
         ["deposit", "receive", "send", "book", "refund", "settle", "reject", "give up", "clock", "move in", "move out"]
@@ -68,7 +68,7 @@ DEEDS = st.tuples(
 
 
 class Model:
-    """What two holders should have, kept by the simplest means."""
+    """The expected balances of two holders, by the simplest means."""
 
     def __init__(self, service: Service, account_numbers: list[str]) -> None:
         self.service = service
@@ -115,7 +115,7 @@ class Model:
                 name, who, amount_cents = self.open_orders.pop(which % len(self.open_orders))
                 settled = Settled(settled_at=datetime(2026, 1, 1, tzinfo=UTC))
                 endings: dict[str, Ending] = {"settle": settled, "reject": Rejected(code="AC03", reason="no")}
-                # Its time is over, whatever became of the clock.
+                # Its time is over, whatever happened to the clock.
                 await context.pool.execute(
                     "update open_order set give_up_at = '2000-01-01T00:00:00Z' where name = $1", name
                 )
@@ -138,7 +138,7 @@ class Model:
         report = movement_report(self.service, item_id, direction=direction, amount_cents=amount_cents)
         party = credit_report(self.service, account_number=self.account_numbers[who]).credit_party
         answer = await receive_movement(self.service.context, structs.replace(report, party=party))
-        # The first report of an item counts, whatever the later ones say.
+        # The first report of an item counts, whatever the later ones have.
         if (who, item_id) in self.items:
             assert answer.refusal_code == self.items[who, item_id]
             return
@@ -153,7 +153,7 @@ class Model:
             self.available[who] = max(0, self.available[who] - amount_cents)
 
     def add(self, who: int, amount_cents: int) -> None:
-        """Make it available, and repay at once what is owed."""
+        """Make it available, and repay debts at once."""
         repaid_cents = min(self.owed[who], amount_cents)
         self.owed[who] -= repaid_cents
         self.available[who] += amount_cents - repaid_cents
@@ -165,7 +165,7 @@ class Model:
         except errors.InsufficientFunds:
             assert self.available[who] < amount_cents
         except errors.RefundExceedsOriginal:
-            pass  # what is left of an original is judged by the rules of the books
+            pass  # the books' own rules judge the rest of an original
         else:
             if sender is None:
                 self.reserve(refund.return_id, who, amount_cents)

@@ -1,4 +1,4 @@
-"""What the institution moved by itself: each item once, with its entry, up to what is available."""
+"""Movements by the institution: each item once, with its entry, up to the available balance."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the network calls our orders, where it does not use the ids that we made: told early, late, again, or wrongly."""
+"""The network's ids of our orders, if it does not use ours: returned early, late, again, or wrongly."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -51,7 +51,7 @@ class Order(Struct, frozen=True, kw_only=True):
     id: int
     name: str
     told: str
-    """What the network will call it."""
+    """The network's id for it."""
     is_refund: bool
 
     async def now(self, service: Service) -> Transfer | Refund:
@@ -386,7 +386,7 @@ async def test_a_rail_that_keeps_our_ids_is_not_believed_another_name(database: 
 
 @pytest.fixture
 async def mute(database: Addresses) -> AsyncIterator[Service]:
-    """A service on a rail that does not know our ids, and would take an order twice."""
+    """A service on a rail that does not know our ids, and would accept an order twice."""
     async with open_service(database, abilities=KNOWS_NO_ID_OF_OURS) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""Who is to be paid behind a QR code: ours, another holder's, an outside institution's."""
+"""The payee of a QR code: the own holder, another holder, or at an outside institution."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def a_static(**changes: Any) -> str:
 
 @pytest.fixture(autouse=True)
 def outside(service: Service) -> None:
-    """An outside shop that the directory knows, with a charge of R$ 5,00."""
+    """An outside shop in the directory, with a charge of R$ 5,00."""
     party = outside_party(key=OUTSIDE_KEY)
     service.rail.entries[OUTSIDE_KEY] = DirectoryEntry(key=OUTSIDE_KEY, key_type="EMAIL", party=party)
     ask(service)

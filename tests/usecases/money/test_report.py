@@ -1,4 +1,4 @@
-"""What the rail reports: recorded, then acknowledged; what could not be recorded comes again."""
+"""Reports of the rail are recorded, then acknowledged; those that could not be recorded come again."""
 
 import asyncio
 import json
@@ -142,7 +142,7 @@ async def waiting(service: Service) -> list[tuple[str, str, str, int]]:
 async def test_a_settlement_of_ours_that_we_do_not_know_is_kept_before_it_is_acknowledged(
     service: Service, caller: Caller
 ) -> None:
-    """The database was set back to what it was before this transfer."""
+    """The database was restored to its state before this transfer."""
     forgotten = f"E{ISPB}202607011500abcdefghijk"
     reports: list[rails.Report] = [
         rails.SettledReport(report_id="s", id=forgotten, settled_at=STARTED_AT),
@@ -398,7 +398,7 @@ async def test_what_a_defect_cannot_record_is_refused(service: Service, caller: 
     assert await take_reports(service.context, [bad, good]) == 2
     assert rails.Acknowledgement(report_id="bad", refusal_code="AB09") in service.rail.acknowledged
     assert await waiting(service) == [("credit", "cannot_be_recorded", bad.end_to_end_id, 1)]
-    defect.clear()  # somebody has mended it, and the rail did not hear us
+    defect.clear()  # it was repaired, and the rail did not get our answer
     service.rail.acknowledged.clear()
     assert await take_reports(service.context, [bad]) == 1
     assert service.rail.acknowledged == [rails.Acknowledgement(report_id="bad", refusal_code="AB09")]
@@ -485,7 +485,7 @@ async def test_a_bad_ending_is_kept_in_time(service: Service, caller: Caller, mo
     assert [(reason, name) for _, reason, name, _ in await waiting(service)] == [
         ("cannot_be_recorded", transfers[1].end_to_end_id)
     ]
-    await take_reports(service.context, reports)  # mended: the rail may say it again, or is asked
+    await take_reports(service.context, reports)  # repaired: the rail may repeat it, or is asked
     assert (await ledger_usecases.read_balance(service.context, caller)).reserved_cents == 0
     await check_books(service)
 

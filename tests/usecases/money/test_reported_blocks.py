@@ -1,4 +1,4 @@
-"""Money that the institution blocks: it stays the holder's, may not be spent, and whatever comes in covers it."""
+"""Money that the institution blocks stays the holder's and cannot be spent, and received money covers it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ def block_report(service: Service, *blocks: BlockTerms, told_at: datetime | None
 
 
 async def tell(service: Service, *blocks: BlockTerms) -> None:
-    """The institution says so, a second after what it said before."""
+    """The institution's report, a second after its last one."""
     service.clock.advance(seconds=1)
     assert await take_reports(service.context, [block_report(service, *blocks)]) == 1
 
@@ -96,7 +96,8 @@ async def test_what_becomes_available_covers_what_was_not_there(service: Service
     assert await funds(service, caller) == (0, 900, 100, 0)
     await receive_credit(service.context, credit_report(service, amount_cents=50))
     assert await funds(service, caller) == (0, 900, 150, 0)
-    # An order that fails gives back what is free, once all that is held there is blocked here; what is wanted beyond is not.
+    # A failing order releases its free part once everything held there is blocked here; a claim beyond that is not
+    # covered.
     await end_orders(service.context, [(sent, Rejected(code="AC03", reason="no"))])
     assert await funds(service, caller) == (750, 0, 300, 0)
     await check_books(service)
@@ -110,7 +111,7 @@ async def test_what_is_owed_is_repaid_before_a_block_is_covered(database: Addres
         assert await funds(service, caller) == (0, 0, 0, 200)
         await receive_credit(service.context, credit_report(service, amount_cents=250))
         assert await funds(service, caller) == (0, 0, 50, 0)
-        # A fee finds nothing available: what is blocked is not taken for it.
+        # A fee finds nothing available: blocked money is not used for it.
         await take_reports(service.context, [movement_report(service, "M2", amount_cents=7)])
         assert await funds(service, caller) == (0, 0, 50, 7)
         await tell(service, terms(0))
@@ -135,7 +136,7 @@ async def test_the_later_word_counts_in_whatever_order_both_come(service: Servic
     for report in (later, earlier, later, earlier):
         await take_reports(service.context, [report])
         assert (await funds(service, caller))[2] == 100
-    # One that ended before it was told to begin.
+    # A block that ended before its beginning was reported.
     ended = block_report(service, terms(0, reference="J2"), told_at=now + timedelta(minutes=1))
     await take_reports(service.context, [ended])
     await take_reports(service.context, [block_report(service, terms(10, reference="J2"), told_at=now)])
@@ -210,7 +211,7 @@ async def test_more_blocks_than_a_batch_has_ids_for_are_covered_by_one_credit(
 
 
 async def _suspect(bank: Service, number: str, suspect: list[CreditReport], deed: str, cents: int) -> int:
-    """Hold one more credit, or release or return the last one; by how much what is there changes."""
+    """Hold one more credit, or release or return the last one; returns the change of the balance."""
     if deed == "hold":
         suspect.append(credit_report(bank, amount_cents=cents, account_number=number))
         await receive_credit(bank.context, held(suspect[-1]))
@@ -261,7 +262,7 @@ async def test_whatever_the_order_the_books_have_what_the_institution_has(
         bank.clock.advance(seconds=2)
         match deed:
             case "tell":
-                # Some are told in another order than they were said.
+                # Some are reported in another order than they happened.
                 told_at = bank.clock.now() + timedelta(seconds=10 * apart)
                 told = terms(cents, 900, f"{number}{name}")
                 await take_reports(bank.context, [block_report(bank, told, told_at=told_at, party=party)])

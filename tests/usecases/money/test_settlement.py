@@ -1,4 +1,4 @@
-"""How orders end, and what is given back over the rail, in any order; what was reserved is judged again when it leaves."""
+"""Ends of orders, and refunds over the rail, in any order; reservations are checked again when they leave."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -211,7 +211,7 @@ async def test_any_order_of_settlements_and_returns_ends_alike(service: Service,
         report = a_return(service, transfer)
         for step in order:
             await STEPS[step](service, transfer, report)
-        await receive_return(service.context, report)  # what was not acknowledged comes again
+        await receive_return(service.context, report)  # reports that were not acknowledged come again
         assert (await now(service, caller, transfer)).status == "RETURNED", order
     assert await read_funds(service, caller) == (1_000_000, 0)
     await check_books(service)
@@ -241,7 +241,7 @@ async def contest(service: Service, paid: str, amount_cents: int) -> None:
 
 @pytest.fixture
 async def payer(service: Service) -> AsyncIterator[Caller]:
-    """Holder 1, of R$ 10,00; what is above R$ 3,00 waits for an operator."""
+    """Holder 1 with R$ 10,00; transfers above R$ 3,00 wait for an operator."""
     caller = await open_holder(service, funds_cents=1000)
     await want(service, caller, approve_above_cents=300)
     service.rail.answer(*[Settled(settled_at=service.clock.now())] * 9)

@@ -1,4 +1,4 @@
-"""Who was paid by a key is kept once the institution tells it, and shown beside what was accepted."""
+"""The payee of a transfer by key is kept when the institution returns it, and shown beside the accepted one."""
 
 import asyncpg
 import pytest

@@ -1,4 +1,4 @@
-"""What the operator sees of transfers that the rail is silent about."""
+"""The operator's view of transfers that the rail does not answer."""
 
 from datetime import datetime, timedelta
 

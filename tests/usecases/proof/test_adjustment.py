@@ -1,4 +1,4 @@
-"""What a case says and nothing records is adjusted by two operators, within the case, and undone or written off."""
+"""Differences without a record are adjusted by two operators, within the case, and undone or written off."""
 
 import json
 import random
@@ -105,7 +105,7 @@ async def test_two_operators_adjust_a_case_and_undo_it_by_its_opposite(shop: Sho
     found = await statement_usecases.open_statement(shop.live.context, shop.house, *EVER, "pt")
     lines = [line async for part in statement_usecases.read_parts(shop.live.context, found) for line in part]
     assert [(line.direction, line.amount_cents, line.describe("pt")) for line in lines[1:]] == [("OUT", 300, "Ajuste")]
-    # What it stood in for has come: the case says so until somebody has undone it.
+    # The fact that it replaced has come: the case says so until the adjustment is undone.
     await case_usecases.look_for_cases(shop.live.context)
     case, _ = await shown(shop, case_id)
     assert (case.case.ended_as, case.case.opened_count) == (None, 2)
@@ -126,7 +126,7 @@ async def test_what_is_written_off_becomes_the_houses(shop: Shop) -> None:
     await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {tenant}")
     case_id = await open_case(shop, -12_000)
     await adjust(shop, case_id, holder_id=tenant, amount_cents=11_000, kind="our_error")
-    # What the holder has not got it owes.
+    # A holder without enough money owes the rest.
     assert await balance(shop, tenant) == (0, 11_000, 0, 11_000)
     await adjust(shop, case_id, amount_cents=1_000)
     await adjust(shop, case_id, kind="written_off")
@@ -150,7 +150,7 @@ async def test_only_what_has_no_id_is_adjusted_and_never_beyond_its_case(shop: S
         await want(shop, 99)
     with pytest.raises(errors.NotFound, match="no adjustment 7"):
         await want(shop, case_id, undone_id=7)
-    # Somebody closes the case between the two.
+    # The case is closed between the two.
     await want(shop, case_id)
     await case_usecases.close_cases(as_operator(shop.live.context, "caio"), [case_id], "it was the bank's")
     with pytest.raises(errors.BadRequest, match="it has ended"):
@@ -303,7 +303,7 @@ async def test_whatever_is_adjusted_the_books_balance_and_no_case_is_exceeded(sh
         "select coalesce(sum(case direction when 'IN' then amount_cents else -amount_cents end), 0)::bigint as cents"
         " from adjustment where account = 'available'"
     )
-    # Minus what the account holds, by what was adjusted of it.
+    # Minus what the account holds from its adjustments.
     assert told["cents"] == -OPENING_CENTS - taken["cents"]
     for case_id in cases:
         try:

@@ -109,7 +109,8 @@ async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop
     assert "line F1 of -R$ 1,00, fee, perhaps_struck" in case.said
     shown = await case_usecases.read_case(shop.live.context, case.id)
     assert [item.item_id for item in shown.lines] == ["F1"]
-    # What a person decides by: the files, the newest first, the balance after each line, and what the answer posts.
+    # The evidence for a person: the files, the newest first, the balance after each line, and the postings of the
+    # answer.
     assert [file.name for file in shown.files] == ["1 lines.ofx", "2 lines.ofx"]
     assert [(point.item.item_id, point.balance_cents) for point in shown.balances] == [("F1", 9_900), ("T1", 39_900)]
     (possible,) = shown.answers
@@ -257,7 +258,7 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     )
     assert tuple(row) == ("transfer", str(sent.id), "answer")
     assert await look(shop) == []
-    # A line that names the transfer is it, whatever was answered; the other one is what it was.
+    # A line that names the transfer is that transfer, whatever was answered; the other one stays as it was.
     named = ("D3", "-4.00", f"PIX ENVIADO {sent.end_to_end_id}", "03")
     await read(
         shop, received, *((name, "-4.00", "DEBITO", "03") for name in ("D1", "D2")), ("C1", "4.00", "CREDITO", "03"), named,

@@ -1,4 +1,4 @@
-"""What somebody writes by hand about an account at an institution is found, each change alone, by exactly the rules named."""
+"""Changes by hand about an account at an institution are found, each alone, by exactly the named rules."""
 
 from collections.abc import AsyncIterator
 

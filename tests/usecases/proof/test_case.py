@@ -1,4 +1,4 @@
-"""What is different between the institution and the books is one case, until the missing fact is there."""
+"""A difference between the institution and the books is one case, until the missing fact is there."""
 
 import json
 from collections.abc import AsyncIterator
@@ -103,7 +103,7 @@ async def test_all_of_a_day_is_one_case_that_names_each_line(shop: Shop) -> None
     lines = [make_ofx_line(item_id=name, at="20260701", amount="300.00", memo=f"SALDO {name}") for name in ("B1", "B2")]
     await read(shop, *lines, closing="400.00")
     (case,) = await look(shop)
-    # Two choices agree: the lines may be money or not, and the balance is 300.00 above what counts.
+    # Two choices agree: the lines may be money or not, and the balance is 300.00 above the sum.
     assert (case.kind, case.name, case.amount_cents) == ("day", "2026-07-01", 300_00 - 700)
     for named in ("+R$ 300,00 beside", "line B1", "line B2", "perhaps_balance", "from ofx", pix.end_to_end_id):
         assert named in case.said
@@ -155,7 +155,7 @@ async def test_a_kept_report_is_a_case_and_ends_with_it_whichever_is_closed(shop
 
 async def test_what_two_runs_of_verify_found_of_one_thing_is_one_case(shop: Shop) -> None:
     looked = json.dumps([dict(rule=f"rule {number}", verdict="checked") for number in range(20)])
-    # First nobody here knew it; then it was recorded, of another amount.
+    # First it was unknown here; then it was recorded, with another amount.
     for extent, holder_id, found in (("whole", "null", "null"), ("changes", shop.house.holder_id, "'70'")):
         await shop.live.execute_as_owner(f"""
             with run as (

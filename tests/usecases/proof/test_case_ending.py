@@ -79,7 +79,7 @@ async def test_it_is_a_case_once_its_time_is_over_and_its_days_are_read(shop: Sh
     sent = await lose_order(shop)
     assert await look(shop) == []
     shop.live.clock.advance(days=3)
-    assert await look(shop) == []  # no statement says that it did not leave
+    assert await look(shop) == []  # no statement shows that it did not leave
     shop.live.clock.advance(days=-3)
     await read_days(shop)
     (case,) = await look(shop)
@@ -141,7 +141,7 @@ async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> N
     shown = await case_usecases.read_case(shop.live.context, case.id)
     assert shown.ending is not None
     assert (shown.ending.evidence_digest, shown.ending.proposed_by) == (LETTER.digest, "ana")
-    # Nobody calls it any more, and nobody says it twice.
+    # It is not called again, and not reported twice.
     await shop.move_orders()
     assert shop.there.paid_cents == 0
     with pytest.raises(errors.BadRequest, match="that stays"):
@@ -177,7 +177,7 @@ async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the
     await want(shop, case.id)
     await confirm(shop)
     for _ in range(2):
-        # Told again it changes nothing.
+        # Repeated, it changes nothing.
         await record_listed(shop.at, shop.account, [a_line(day, end_to_end_id=f"E{'1' * 20}{'y' * 11}")])
         await settle_items(shop.at, shop.account)
         (movement,) = await shop.live.fetch(

@@ -1,4 +1,4 @@
-"""The chain of entries: what it is made of, and each way in which somebody may have changed history."""
+"""The chain of entries: its parts, and every way to change history."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ from support.verifier import open_book_reader
 
 RULES = [rule.name for rule in CHAIN]
 ONLY_IN_HEADS = "somebody has rewritten history with all of its hashes"
-# What somebody does as the owner, with every trigger off, to a holder {h} whose chain has the links [e1], [e2, e3] and [e4];
-# e2 to e4 are of payments p2 to p4. Then what is found of that holder.
+# SQL of the owner, with every trigger off, on a holder {h} whose chain has the links [e1], [e2, e3] and [e4];
+# e2 to e4 are of payments p2 to p4. Then the findings about that holder.
 DAMAGE: Mapping[str, tuple[Sequence[str], set[tuple[str, str]]]] = {
     "an amount": (
         ["update ledger_entry set amount_cents = amount_cents + 1 where id = {e2}"],
@@ -242,7 +242,7 @@ async def test_entries_of_before_are_chained_some_at_a_time_after_a_rest(service
     assert (await _verify(service, database, ())).unchained_count == 5
     while (await give_positions(service.context)).has_more:
         pass
-    # Until when all is there is noted first, and is chained a minute later.
+    # The bound is recorded first, and chained a minute later.
     assert await chain_entries(service.context) == await chain_entries(service.context) == 0
     chained = [await chain_entries(service.context, chained_max=2, rest=timedelta(0)) for _ in range(4)]
     assert chained == [2, 2, 1, 0]

@@ -1,4 +1,4 @@
-"""The chain of the audit, and the heads of all chains that leave the machine: what only they can find."""
+"""The chain of the audit, and the heads of all chains that are kept outside: findings that only they make possible."""
 
 import asyncio
 import hashlib
@@ -114,7 +114,7 @@ async def test_the_log_tells_heads_that_are_true_for_ever(written: Service, owne
     assert told_line["event"] == HEADS_TOLD
     told = parse_heads(json.dumps(line).encode() for line in ({"event": "health changed", "level": "info"}, told_line))
     assert [head.chain for head in told] == ["audit", "entries"]
-    # Whatever comes later, they stay true, and of the first one that is not it is told until when all was as it had been.
+    # Later rows leave them true, and the first false one is reported with the time until which all was unchanged.
     await open_holder(written, account_number="2", funds_cents=500)
     await chain_all(written.context)
     later = await list_heads(owner)
@@ -135,7 +135,7 @@ async def test_an_open_commit_is_waited_for(written: Service, owner: asyncpg.Con
             late_id = await late.fetchval(insert)
             assert await owner.fetchval(insert) > late_id
             assert await chain_audit(written.context) == 0
-            # What comes meanwhile waits for no chain, and is chained with the next bound.
+            # Rows written meanwhile do not wait for the chain, and are chained with the next bound.
             assert await owner.fetchval(insert) > late_id
             assert await count_unchained_audit(owner) == 2
         assert [await chain_audit(written.context) for _ in range(3)] == [2, 1, 0]

@@ -1,4 +1,4 @@
-"""What the rail says has settled is compared with what has settled here, item by item and in sum."""
+"""The rail's settled items are compared with ours, item by item and in sum."""
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ OF_RAIL = ProofRequest(rules=("rail_settled_the_same", "rail_holds_the_same"), a
 
 
 class ToldRail(Struct):
-    """A rail that says what it was told to."""
+    """A rail with prepared answers."""
 
     settled: list[SettledItem]
     position_cents: int
@@ -74,7 +74,7 @@ async def test_each_unequal_item_is_found(service: Service, database: Addresses,
     first, second, order = told.settled
     unknown = SettledItem(id="E1", kind="credit", amount_cents=900, settled_at=STARTED_AT)
     told.settled = [structs.replace(first, amount_cents=501), order, unknown]
-    # The sums are compared without what is known of items.
+    # The sums are compared without the items.
     told.position_cents += 1 - 700 + 900
     assert sorted(await _find(service, database, told)) == sorted(
         [
@@ -99,7 +99,7 @@ async def test_both_sides_may_differ_by_minutes(service: Service, database: Addr
 
 
 async def test_a_date_ahead_of_the_rails_clock_is_fine(service: Service, database: Addresses, told: ToldRail) -> None:
-    # As after a walk of the sandbox's clock that was taken back: its position holds what it has told.
+    # As after setting back the sandbox's clock: its position has what it reported.
     told.as_of = STARTED_AT - timedelta(minutes=10)
     assert await _find(service, database, told) == []
     # The worker took the reports once the clock was back.

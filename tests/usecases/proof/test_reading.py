@@ -58,7 +58,7 @@ async def test_a_run_reads_holders_at_a_standby_that_has_its_beginning_and_keeps
             assert not (await run(reader)).findings
         assert any("balance" in each for each in asked)
 
-        # What is wrong at both is found there, and looked at again here.
+        # Errors at both are found there, and checked again here.
         await execute_as_owner(
             addresses,
             "set session_replication_role = replica; update pixconnect.balance set available_cents = available_cents + 1,"

@@ -1,4 +1,4 @@
-"""What a run over the books finds, and how it goes on."""
+"""The findings of a run over the books, and its continuation."""
 
 import pytest
 from msgspec import structs

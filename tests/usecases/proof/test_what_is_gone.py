@@ -13,7 +13,7 @@ from support.postgres import Addresses
 from support.service import Service
 from support.verifier import be_started, open_book_reader
 
-# In the order in which they are looked for: what a run itself asks, what the shape does, and some others.
+# In order of the checks: those of a run itself, of the shape, and some others.
 TABLES = (
     "clock", "balance", "ledger_entry", "holder", "institution_account", "event_partition", "allowed_posting",
     "schema_version",
@@ -55,7 +55,7 @@ async def test_a_table_that_is_gone_is_found_and_the_other_rules_go_on(
     unread = [each for each in found.judgements if f'"{table}" does not exist' in (each.reason or "")]
     assert {each.verdict for each in unread} <= {"not_checkable"}
     assert found.unreadable_count == 0 or unread
-    # What of holders could not be looked at is looked at once it can be.
+    # Checks of holders that were not possible are made once they are.
     of_holders = {rule.name for rule in RULES if rule.of == "holders"} & {each.rule for each in unread}
     assert not (of_holders and await owner.fetchval("select exists (select from verify.proof_checkpoint)"))
 

@@ -1,4 +1,4 @@
-"""Lists of the console: what is filtered, page by page, of one holder or of all."""
+"""Lists of the console: filters and pages, of one holder or of all."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -47,7 +47,7 @@ async def _make(service: Service, caller: Caller, count: int, account: str = "1"
 
 
 async def _ids(read: Callable[[str | None], Awaitable[Browsed[Any]]]) -> tuple[list[int], list[int | None]]:
-    """The ids of all pages, and the totals that each page told."""
+    """The ids of all pages, and the totals on each."""
     ids, totals, after = list[int](), list[int | None](), None
     while True:
         page = await read(after)

@@ -1,4 +1,4 @@
-"""Figures: what is added up is what there is, and durations are those of the newest."""
+"""Figures: the sums equal the rows, and durations are those of the newest."""
 
 from datetime import timedelta
 

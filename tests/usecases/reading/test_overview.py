@@ -1,4 +1,4 @@
-"""The first page's figures: money of a day in Sao Paulo, whose the viewer may see it, and what waits for people."""
+"""The first page's figures: the day's money in Sao Paulo, for those who may see it, and pending work."""
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.identity.access import SCOPES, Caller, Viewer

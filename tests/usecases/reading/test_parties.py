@@ -1,4 +1,4 @@
-"""What is known of a transfer's parties: at an institution, over our own rail, and between two holders of ours."""
+"""The data about a transfer's parties: at an institution, over our own rail, and between two of our holders."""
 
 from collections import Counter
 
@@ -56,7 +56,7 @@ async def test_the_txid_that_an_institution_makes_is_shown_of_what_paid_its_char
     rows = await shop.live.fetch("select id from transfer order by id")
     found = [await read(shop.context, shop.house, row["id"]) for row in rows]
     named = [(one.transaction_identification, one.network_transaction_identification) for one in found]
-    # What one list tells is recorded side by side, so that ids are in no order.
+    # Items of one list are recorded concurrently, so ids are in no order.
     assert Counter(named) == {(charge.txid, "there0"): 2, (None, None): 1}
 
 

@@ -1,4 +1,4 @@
-"""What is held about a person, and what of it is erased: books, chain and heads stay valid whatever goes."""
+"""Data about a person, and their erasure: books, chain and heads stay valid in every case."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -50,7 +50,7 @@ RULES = [rule.name for rule in CHAIN]
 
 @pytest.fixture
 async def old(database: Addresses) -> AsyncIterator[Service]:
-    """A service whose books are older than anything has to be kept, but for what a test does after it moved the clock."""
+    """A service whose books are older than every retention, except for what a test does after it moved the clock."""
     async with open_service(database, clock=FakeClock(LONG_AGO)) as service:
         yield service
 
@@ -241,7 +241,7 @@ async def test_what_is_contested_stays_whole_until_it_is_decided_and_then_goes_w
     heads = await read_heads(old)
     with pytest.raises(errors.BadRequest, match=r"contested or blocked: I1, see `pixconnect block list`"):
         await erase(old)
-    # Nor does the worker take anything of it, nor whoever has a note of it.
+    # Neither the worker nor a recorded request removes any of it.
     notes = [
         ErasedRow(kind=kind, id=row["id"], holder_id=row["holder_id"])
         for kind in ("transfer", "charge", "infraction")
@@ -456,7 +456,7 @@ async def test_books_with_a_bit_of_everything_stay_valid_once_everybody_is_erase
         people = await live.fetch(
             "select distinct counterparty ->> 'tax_id' as tax_id from transfer where counterparty ->> 'tax_id' !~ '[*]|^0+$'"
         )
-        # They wait for people; of whom they are is not what this is about.
+        # They wait for people; whose they are does not matter here.
         await live.execute_as_owner(
             "update pixconnect.kept_report set closed_at = now(), closed_by = 'a', close_reason = 'b' where closed_at is null"
         )
@@ -557,7 +557,7 @@ def numbers() -> Iterator[int]:
 async def test_verify_finds_nothing_whoever_is_erased_whenever(
     old: Service, numbers: Iterator[int], deeds: list[tuple[str, str, int]], last: str
 ) -> None:
-    """Whatever happened before and between, also by heads that were written down before each of it."""
+    """In any order of events, also by heads that were recorded before each of them."""
     account = str(next(numbers))
     holder = await open_holder(old, account_number=account, funds_cents=10_000)
     kept = [await read_heads(old)]

@@ -1,4 +1,4 @@
-"""Receipts: of what settled and nothing else, with a masked CPF, and without any id that nobody else knows."""
+"""Receipts: of settled transfers only, with a masked CPF, and without internal ids."""
 
 import io
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ async def test_each_side_of_each_direction_has_one_in_the_api_and_the_console(se
     for row in transfers:
         found = await read(service.context, caller, "transfer", row["id"])
         assert (found.direction, found.end_to_end_id) == (row["direction"], row["end_to_end_id"])
-        # Nobody's whole CPF stands there: of the payer, of the payee, in a key.
+        # No complete CPF is shown: of the payer, of the payee, in a key.
         assert CPF not in "".join(list_texts(found))
         assert found.is_test
     for row in refunds:

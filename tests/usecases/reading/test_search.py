@@ -1,4 +1,4 @@
-"""What support asks where it knows no id: half a name, an amount with its day, a CPF; and nothing of other holders."""
+"""Support's search without an id: half a name, an amount with its day, a CPF; and nothing of other holders."""
 
 import secrets
 from datetime import date, datetime, timedelta
@@ -40,7 +40,7 @@ async def history(service: Service, caller: Caller) -> History:
 
 
 async def look(service: Service, holder_id: int | None = None, day: date | None = None, **wanted: Any) -> set[str]:
-    """The names of what is found."""
+    """The names of the results."""
     found, _ = await search.look_for(as_operator(service.context), holder_id, Wanted(**wanted), day)
     return {one.name or "" for one in found}
 
@@ -56,7 +56,7 @@ async def test_half_a_name_leads_to_its_owner(service: Service, caller: Caller, 
         assert name in await find(service, name[:16], None)
         assert name in await find(service, name[:21], caller.holder_id)
         assert await find(service, name[:31], caller.holder_id) == [name]
-        # One holder's are looked for only within a minute: of more there might be too many of others between them.
+        # A holder's results are only searched within a minute: a longer period might have too many of others.
         assert await find(service, name[:20], caller.holder_id) == []
         assert await find(service, name[:31], stranger.holder_id) == []
 
@@ -184,7 +184,7 @@ async def test_what_people_read_out_leads_to_their_own(service: Service, caller:
         assert its not in await known(service, text, stranger.holder_id), text
     assert its not in await known(service, f"{amount} 03/11/2020", None)
 
-    # Which holders there are is for operators alone.
+    # Only operators can see which holders exist.
     own = await holder_store.find(service.context.pool, caller.holder_id)
     assert own is not None
     tax_id = own.tax_id
@@ -219,7 +219,7 @@ async def test_a_request_leads_to_what_it_made_and_a_refused_one_to_nothing(serv
             assert await known(service, name, holder_id) == {("charge", str(charge.id))}
         assert await known(service, name, stranger.holder_id) == set()
     assert await known(service, uuid7_of(service.context.clock.real_now()), None) == set()
-    # Beyond all instants there are.
+    # Beyond all existing instants.
     assert await known(service, "ffffffff-ffff-7fff-bfff-ffffffffffff", None) == set()
 
 

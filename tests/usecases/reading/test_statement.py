@@ -101,7 +101,7 @@ async def test_two_spans_that_meet_are_the_whole(service: Service, caller: Calle
 @pytest.mark.long
 async def test_a_statement_stays_what_it_was_while_money_arrives(service: Service, caller: Caller) -> None:
     async def pay_in() -> None:
-        # So much and no more: who pays faster than another reads would make statements grow without an end.
+        # Limited, because payments that are faster than the reading would make statements endless.
         for _ in range(40):
             await asyncio.gather(*(ledger.deposit(service.context, caller.holder_id, 7) for _ in range(5)))
 

@@ -1,4 +1,4 @@
-"""Timelines: what belongs to one thing is on its line, in its order, and what is under way says what it waits for."""
+"""Timelines: everything about one resource in order, and what an unfinished one waits for."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ _OPERATOR = Viewer(holder_id=None, scopes=frozenset(SCOPES))
 
 
 class _SignerBehind(FakeSigner):
-    """Knows of the new key once it has looked."""
+    """Knows the new key once it has looked."""
 
     kid = "revoked"
 
@@ -114,7 +114,7 @@ async def test_a_paid_charge_tells_its_whole_story_in_order(service: Service, ca
     gaps = [step.gap for step in found.steps]
     assert gaps[0] is None
     assert sum((gap for gap in gaps if gap), timedelta(0)) == found.steps[-1].at - found.steps[0].at
-    # What failed goes again; nothing of the other charge is told.
+    # The failed one is retried; nothing of the other charge is shown.
     waiting = {(each.what, each.endpoint_id) for each in found.waiting}
     assert ("retry", endpoint.id) in waiting
     assert all(each.next_at and each.next_at > found.now for each in found.waiting if each.what == "retry")
@@ -232,14 +232,14 @@ async def test_a_delivery_says_what_holds_it_back_and_its_headers(service: Servi
     await endpoint_usecases.delete_endpoint(service.context, structs.replace(caller), endpoint.id)
     gone = await look(first)
     assert (gone.endpoint, gone.headers, gone.waiting and gone.waiting.what) == (None, (), "endpoint_deleted")
-    # What was to be sent there is still found from the payment and from the event.
+    # Its unsent deliveries are still found from the payment and from the event.
     story = await timeline.read_timeline(service.context, _OPERATOR, "charge", charge.id)
     assert {each.id for each in story.facts.deliveries} >= {first, second}
     event = await browse.read_event(service.context, _OPERATOR, gone.delivery.event_id)
     assert [(line.delivery.id, line.endpoint) for line in event.deliveries] == [(first, None)]
 
 
-# Who asked for what is written with it, found again by it, and forgotten in time.
+# The requesting client is recorded with it, found by it, and deleted in time.
 
 
 EVER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
@@ -324,7 +324,7 @@ async def test_of_a_batch_each_client_has_its_own_and_the_others_none_of_it(serv
     made = await asyncio.gather(
         *(charge_usecases.create_charge(service.context, asker, request) for asker, request in asked)
     )
-    # What the same client asked for by one token is one row of a batch, however many batches they were.
+    # Requests of one client by one token are one row of a batch, whatever the number of batches.
     [written] = [each for each in service.context.writes.read_figures() if each.name == "create_charges"]
     rows_most = sum(min(size, 3) * count for size, count in written.commits_by_size.items())
     assert await service.context.pool.fetchval("select count(*) from origin_batch") <= rows_most

@@ -1,4 +1,4 @@
-"""What leaves an account as by theft pauses it, once, until an operator resumes it."""
+"""Outgoing money as by theft pauses an account, once, until an operator resumes it."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ async def test_the_third_that_nobody_ordered_in_an_hour_pauses_the_account(watch
     assert said == "strays: 3 Pix left within an hour without an order here"
     with pytest.raises(errors.ServiceUnavailable, match="1 account at an institution is paused by an alarm"):
         await check_accounts(watched.context)
-    # Somebody who may must look; what they have seen pauses it no more, and the next three do.
+    # An operator must look; what they have seen does not pause it again, and the next three do.
     await resume(watched)
     await look_for_alarms(watched.live.context)
     assert (await read_state(watched), await describe_alarm(watched.live.context, watched.account.id)) == (

@@ -1,4 +1,4 @@
-"""Whether the service is well, said in time whatever hangs."""
+"""The service's health is answered in time whatever hangs."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ async def refused() -> None:
 
 
 class Stubborn:
-    """Neither comes back, before it is let go, nor lets itself be cancelled."""
+    """Neither returns before it is released, nor lets itself be cancelled."""
 
     def __init__(self) -> None:
         self.let_go = asyncio.Event()

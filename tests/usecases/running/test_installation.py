@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Forgetful:
-    """Counts how often it was told to forget."""
+    """Counts how often it had to forget."""
 
     def __init__(self) -> None:
         self.count = 0

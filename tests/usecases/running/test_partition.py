@@ -1,4 +1,4 @@
-"""Partitions are there before they are needed, and go when all in them is old; the database alone says when that is."""
+"""Partitions exist before they are needed, and are dropped when all their rows are old, by the database's rules."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -310,7 +310,7 @@ async def test_a_parent_that_fails_keeps_no_other_from_being_looked_after(servic
     await service.announce([1])
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null")
     await keep(service, days_later=10)
-    # Somebody has taken the name of the next one.
+    # The name of the next one is taken.
     await service.execute_as_owner(f"create table event_{3 * EVENT_SPAN} ()")
     await service.execute_as_owner(f"select setval('write_group_id', {2 * EVENT_SPAN})")
     await service.execute_as_owner(f"select setval('delivery_id', {2 * DELIVERY_SPAN})")

@@ -1,4 +1,4 @@
-"""Reads at a real standby: how old it may be, and what sends them back to the primary."""
+"""Reads at a real standby: their maximum age, and when they return to the primary."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +43,7 @@ async def pair() -> AsyncIterator[Pair]:
 
 @asynccontextmanager
 async def read_at(server: servers.Standby, primary: Pool) -> AsyncIterator[Standby]:
-    """A process's knowledge of a standby, which looks when it is told to."""
+    """A process's knowledge of a standby, which is updated on request."""
     await primary.execute("insert into installation (mode) values ('sandbox') on conflict do nothing")
     standby = Standby(primary, SystemClock(), age_max_s=AGE_MAX_S)
     connections = await pool.open_standby_pool(
@@ -65,7 +65,7 @@ async def look_until(standby: Standby, *, is_used: bool) -> None:
 
 
 def reading(which: Pool) -> Callable[[], Awaitable[bool]]:
-    """Says whether a standby answered."""
+    """Whether a standby answered."""
     return lambda: which.fetchval("select pg_is_in_recovery()")
 
 
@@ -83,7 +83,7 @@ async def test_what_a_standby_cancels_or_does_not_have_yet_is_answered_by_the_pr
             return "standby"
 
         async def lock() -> None:
-            # What the standby then has to replay takes the table from whoever reads it.
+            # Replaying this takes the table from the standby's readers.
             async with asyncio.timeout(WITHIN_S):
                 while not await server.ask("select count(*) from pg_stat_activity where wait_event = 'PgSleep'"):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
@@ -118,13 +118,14 @@ async def test_a_standby_of_another_primary_is_not_read_from_however_new_it_is(p
         read_at(server, service.context.pool) as standby,
     ):
         await look_until(standby, is_used=True)
-        # As a failover has it: the tables' row says which server they were written on, and the standby does not hear of it.
+        # As after a failover: the tables' row names the server on which they were written, and the standby does not get
+        # it.
         await server.ask("select pg_wal_replay_pause()")
         await execute_as_owner(addresses, "update pixconnect.installation set timeline = 7, beat_at = null")
         await standby.look()
         assert standby.why_not == "its tables are not those of the primary that we know"
         await server.ask("select pg_wal_replay_resume()")
-        # It has heard: three good looks in a row are wanted.
+        # It has got it: three good checks in a row are required.
         async with asyncio.timeout(WITHIN_S):
             while standby.why_not is not None:
                 await standby.look()
@@ -149,7 +150,7 @@ async def test_a_connection_is_asked_again_only_once_what_it_showed_has_grown_ol
         for _ in range(5):
             await standby.pool.fetchval("select 1")
         assert asked == ["select 1"] * 5
-        # Behind a name that leads to several standbys, each connection is judged by what it leads to itself.
+        # Behind a name of several standbys, each connection is judged by its own server.
         await server.ask("select pg_wal_replay_pause()")
         await asyncio.sleep(AGE_MAX_S + 1)
         await standby.look()
@@ -211,7 +212,7 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
         async def is_answered_there() -> bool:
             return await standby.read(reading(standby.pool), reading(primary))
 
-        # Until it was looked at nothing is read there, and health says so.
+        # Before the first check nothing is read there, and health says so.
         assert not await is_answered_there()
         with pytest.raises(errors.ServiceUnavailable, match="not looked at yet"):
             await check_standby(standby)
@@ -221,7 +222,7 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
         assert standby.age_s is not None
         assert standby.age_s <= AGE_MAX_S
 
-        # It stays in use where nobody writes, though PostgreSQL's instant of the last transaction grows old.
+        # It stays in use without writes, though PostgreSQL's instant of the last transaction grows old.
         for _ in range(6):
             await asyncio.sleep(AGE_MAX_S / 4)
             await standby.look()
@@ -249,7 +250,7 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
         await look_until(standby, is_used=True)
         assert await is_answered_there()
 
-        # What it hangs in is asked at the primary, and the watch leaves it.
+        # A hanging query is repeated at the primary, and the watch abandons it.
         with server.standing_still():
             assert not await is_answered_there()
             await look_until(standby, is_used=False)

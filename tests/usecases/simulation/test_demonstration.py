@@ -1,4 +1,4 @@
-"""The demonstration is made once, whatever happens in between."""
+"""The demonstration data are made once, whatever happens in between."""
 
 from datetime import timedelta
 

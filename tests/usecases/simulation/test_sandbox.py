@@ -1,4 +1,4 @@
-"""The sandbox clock: it walks over every deadline, jumps back, and everybody hears of it."""
+"""The sandbox clock passes every deadline, can be set back, and every process follows it."""
 
 import asyncio
 from datetime import date, datetime, timedelta
@@ -63,7 +63,7 @@ class FakeControl:
         self.stops: list[datetime] = []
         self.is_reachable = True
         self.slow_s = 0.0
-        """What its first answer takes."""
+        """The time of its first answer."""
 
     async def call(self, what: ControlCall[Any, Any], asked: Any) -> Due:
         if not self.is_reachable:
@@ -285,11 +285,11 @@ async def test_other_processes_hear_of_a_move(service: Service, control: FakeCon
     following.cancel()
 
 
-# What people outside do, for the holder who asks: what is meant where something is left out, and what is refused before.
+# Acts from outside for the asking holder: the defaults, and early refusals.
 
 
 class Returning:
-    """A sandbox in which receivers return what they are asked to; it remembers how much."""
+    """A sandbox in which receivers make the requested returns; it keeps the amounts."""
 
     def __init__(self) -> None:
         self.amounts: list[int | None] = []
@@ -329,7 +329,7 @@ async def test_a_return_without_an_amount_is_of_what_is_left(service: Service, c
 
 
 class Away:
-    """A sandbox that fails in one way, whatever is asked."""
+    """A sandbox that fails in one way at every request."""
 
     def __init__(self, failure: Exception) -> None:
         self.failure = failure
@@ -372,7 +372,7 @@ async def test_a_tax_id_of_nobody_is_refused(service: Service, caller: Caller) -
 
 
 class Paying:
-    """A sandbox in which everybody pays; it remembers what."""
+    """A sandbox in which everybody pays; it keeps the payments."""
 
     def __init__(self) -> None:
         self.paid: list[OutsideTransfer] = []

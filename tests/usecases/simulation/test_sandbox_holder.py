@@ -1,4 +1,4 @@
-"""Holders that callers make for their tests: what they are, that the audit knows of them, and that live mode has none."""
+"""Holders that callers create for their tests: their contents, their audit, and that live mode has none."""
 
 import asyncpg
 import pytest
@@ -105,7 +105,7 @@ async def test_only_the_role_of_a_sandbox_may_make_them_and_only_in_one(service:
             with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied for function"):
                 await owner.execute(call)
             await owner.execute("reset role")
-        # Whoever may call it is refused where the tables are not a sandbox's: of live, or of nothing yet.
+        # Every caller is refused if the tables are not a sandbox's: live ones, or unmarked ones.
         await owner.execute("alter table installation disable trigger all; delete from installation")
         for mode in (None, "live"):
             if mode:

@@ -47,7 +47,7 @@ async def patch(service: Service, caller: Caller, txid: str = TXID, /, **changes
 
 
 async def pay(service: Service, amount_cents: int = 1000, txid: str = TXID, account_number: str = "1") -> str | None:
-    """Let somebody outside pay; answers the code with which it was refused."""
+    """A payment from outside; returns the code of its refusal."""
     report = credit_report(service, amount_cents=amount_cents, txid=txid, account_number=account_number)
     return (await receive_credit(service.context, report)).refusal_code
 
@@ -290,7 +290,7 @@ async def test_an_operator_removes_a_charge_once_and_not_what_is_paid(service: S
     await check_books(service)
 
 
-# What is served at the locations of our QR codes.
+# The contents of our QR codes' locations.
 
 
 CONTENTS = ChargeContents(
@@ -371,7 +371,7 @@ async def test_who_a_charge_is_for_is_served_until_it_is_paid_or_removed(service
     await standard_charge.patch_charge(service.context, caller, f"{TXID}1", ContentsChange(), removes=True)
     assert [(await read(service, path))["status"] for path in paths] == ["CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR"]
     assert [await tell(service, path) for path in paths] == [set(), set()]
-    # Whoever has a token of its holder still reads it, at both doors.
+    # With a token of its holder it can still be read, at both APIs.
     for number in range(2):
         shown = await standard_charge.read_charge(service.context, caller, f"{TXID}{number}")
         assert shown.contents.payer == CONTENTS.payer
@@ -389,7 +389,7 @@ async def test_who_a_charge_is_for_is_served_for_seven_days_after_its_expiry(ser
     assert await tell(service, path) == ALL
     service.clock.advance(seconds=1)
     assert await tell(service, path) == set()
-    # A charge whose expiry is put off can be paid again, so it is for somebody again.
+    # A charge with a new expiry can be paid again, so its location has a payload again.
     await standard_charge.patch_charge(service.context, caller, TXID, ContentsChange(lifetime_s=30 * 86_400))
     assert await tell(service, path) == ALL
 

@@ -63,7 +63,7 @@ def set_day(service: Service, day: date, hour: int = 12) -> None:
 
 
 async def pay(service: Service, amount_cents: int, txid: str = TXID) -> str | None:
-    """Let somebody outside pay; answers the code with which it was refused."""
+    """A payment from outside; returns the code of its refusal."""
     report = credit_report(service, amount_cents=amount_cents, txid=txid)
     return (
         await receive_credit(service.context, structs.replace(report, reported_at=service.clock.now()))
@@ -75,7 +75,7 @@ async def read(service: Service, caller: Caller, txid: str = TXID) -> StandardCh
 
 
 async def find_parts(service: Service, caller: Caller) -> ComponentesValor | None:
-    """What the Pix that has paid consists of."""
+    """The parts of the Pix that has paid."""
     paid = await usecases.find_pix(service.context, [await read(service, caller)])
     (pix,) = paid.values()
     return (await read_pix(service.context, caller, pix.end_to_end_id)).componentes_valor
@@ -111,7 +111,7 @@ async def test_the_amount_of_the_day_pays_it_and_no_other(
         original=Componente(valor="100.00"), **{name: Componente(valor=valor) for name, valor in parts.items()}
     )
     assert await pay(service, amount_cents) == "BE17"
-    # What it says stays what it said: the same request gets it as it is.
+    # Its contents stay: the same request returns it as it is.
     again = await put(service, caller)
     assert (again.charge.id, again.charge.status, again.contents) == (made.charge.id, "APPROVED", made.contents)
     await check_books(service)

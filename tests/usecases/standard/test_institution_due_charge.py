@@ -1,4 +1,4 @@
-"""Charges with a due date of holders whose money lies on accounts at institutions: opened, changed and paid there."""
+"""Charges with a due date of holders with accounts at institutions: opened, changed and paid there."""
 
 import json
 from datetime import date
@@ -77,7 +77,7 @@ async def count_parts(shop: Shop) -> int:
 
 
 async def told(shop: Shop) -> list[tuple[list[str], int]]:
-    """What was told of payments that differ from their charges, and what those asked for."""
+    """The reported differences of payments from their charges, and the requested amounts."""
     rows = await shop.live.fetch("select body from event where name = 'charge.diverged' order by id")
     data = [json.loads(row["body"])["payload"] for row in rows]
     return [(each["divergences"], each["asked_amount"]) for each in data]
@@ -104,7 +104,7 @@ async def test_what_nobody_knows_is_asked_about_also_once_its_due_date_is_over(s
     assert caught.value.txid == TXID
     shop.live.clock.advance(days=11)
     with pytest.raises(errors.OutcomeUnknown):
-        # Nobody knows yet; that it could not be asked for today would be no answer.
+        # Unknown yet: an error of today would be no answer.
         await put(shop)
     await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert (await put(shop)).charge.due_on == DUE_ON
@@ -186,12 +186,12 @@ LATE = DayAmount(original_cents=1000, fine_cents=20, interest_cents=30)
 @pytest.mark.parametrize(
     ("days", "cents", "parts", "divergences", "asked_cents", "is_kept"),
     [
-        # On the third late day, as we work it out; told whole, and not at all.
+        # On the third late day, by our computation; returned in full, and not at all.
         (12, 1050, LATE, [], 0, True),
         (12, 1050, None, [], 0, False),
         # By the institution's own calendar, in parts of its own.
         (12, 1040, DayAmount(original_cents=1000, fine_cents=20, interest_cents=20), ["OTHER_AMOUNT"], 1050, True),
-        # What does not come to the amount, or is of another original, is nobody's account of it.
+        # Parts that do not add up to the amount, or have another original, are ignored.
         (12, 1050, DayAmount(original_cents=1000, fine_cents=20), [], 0, False),
         (12, 1050, DayAmount(original_cents=900, fine_cents=150), [], 0, False),
         # Behind its last day.

@@ -1,4 +1,4 @@
-"""What the owner of endpoints can do with them, with their deliveries, and with the events."""
+"""Acts of the owner of endpoints on them, on their deliveries, and on the events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -255,7 +255,7 @@ async def test_resuming_dates_all_to_now(service: WebhookService, monkeypatch: p
 
 
 async def test_housekeeping_finishes_resuming(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody began and died; two others go on at once."""
+    """One process began and died; two others continue at once."""
     monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 2)
     endpoints = [await service.add_endpoint(URL) for _ in range(2)]
     await service.announce(list(range(1, 8)))
@@ -311,7 +311,7 @@ async def _attempts(service: WebhookService, count: int) -> bool:
     return len(await service.fetch("select from delivery_attempt")) >= count
 
 
-# What one holder can make wait or read of its webhooks has an end.
+# The pending and readable deliveries of one holder are limited.
 
 
 async def paused_endpoint(service: WebhookService) -> int:

@@ -23,7 +23,7 @@ CALLER = Caller(client_id="test", holder_id=7, scopes=frozenset())
 
 
 async def read_all(service: Service, caller: Caller = CALLER, page_size: int = 3) -> list[int]:
-    """What a program reads that begins now and goes on to the end."""
+    """The reading of a program from now to the end."""
     event_ids: list[int] = []
     query = FeedQuery(page_size=page_size)
     while True:
@@ -56,7 +56,7 @@ async def test_what_commits_late_gets_a_later_position(service: Service) -> None
         await later.execute("set local idle_in_transaction_session_timeout = 0")
         later_id = await later.fetchval("select nextval('write_group_id')")
         early = await write_events(service, 2)
-        # However often it is looked meanwhile: what may still be written is never passed over.
+        # However often it is read meanwhile, events that may still be written are never passed over.
         for _ in range(3):
             await give_positions(service.context)
         assert await read_all(service) == early
@@ -150,7 +150,7 @@ async def test_the_feed_takes_time_as_its_events_under_a_generic_plan(service: S
         analyze event, event_feed, event_feed_state;
         """
     )
-    # A loop over all pairs takes seconds where there are some thousand.
+    # A loop over all pairs takes seconds for some thousand.
     limits = f"set local plan_cache_mode = force_generic_plan; set local statement_timeout = {max(1500, count // 10)}"
     async with service.context.pool.acquire() as connection, connection.transaction():
         await connection.execute(limits)
@@ -165,7 +165,7 @@ async def test_the_feed_takes_time_as_its_events_under_a_generic_plan(service: S
 
 
 class Trial:
-    """Writers that are slow or killed, sequencers that are killed, and what was committed."""
+    """Slow or killed writers, killed sequencers, and the committed events."""
 
     def __init__(self, service: Service) -> None:
         self.committed: set[int] = set()

@@ -1,4 +1,4 @@
-"""At one host one holder is told of its keys, in live mode, unless an operator allows it to more."""
+"""In live mode one host receives the webhooks of one holder's keys, unless an operator allows more."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct, structs
@@ -10,16 +11,19 @@ from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.allowance import WantedAllowance
-from pixconnect.domain.institutions.institution import OpenAccount, ReceivedPix
+from pixconnect.domain.institutions.institution import InstitutionTraits, OpenAccount, ReceivedPix
+from pixconnect.domain.institutions.sweep import Sweep
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts, at_account
 from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
-from pixconnect.usecases.institutions.sweep import sweep
+from pixconnect.usecases.institutions.sweep import post_opening, sweep
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
@@ -27,8 +31,9 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.handover import process_due_orders
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
+from support.postgres import Addresses, make_live
 from support.records import OUTSIDE_ISPB, a_new_holder, own_key
-from support.service import Service, no_fence
+from support.service import Service, no_fence, open_service
 
 NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 
@@ -148,3 +153,33 @@ async def open_banco(shop: Shop) -> InstitutionAccount:
         keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
     )
     return await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
+
+
+async def note_read(pool: Pool, institution_id: int) -> None:
+    """Note that what came in was read, of this year to its end: then a line that names no Pix can be none."""
+    until = datetime(2026, 12, 31, tzinfo=UTC)
+    await sweep_store.write(
+        pool,
+        Sweep(institution_id=institution_id, pace="near", began_at=until, ended_at=until, items_count=0),
+    )
+
+
+async def begin_in_july(live: Service, there: FakeInstitution, days: int = 2, **changes: Any) -> Shop:
+    """An account whose books begin with 100.00 on the first of July, on the third; what came in was read."""
+    there.balance_cents = 10_000
+    live.clock.advance(hours=-13)
+    shop = await open_shop(live, there, **changes)
+    await post_opening(live.context, shop.account)
+    await note_read(live.context.pool, shop.account.id)
+    live.clock.advance(hours=13, days=days)
+    return shop
+
+
+@asynccontextmanager
+async def open_in_july(
+    database: Addresses, traits: InstitutionTraits | None = None, **changes: Any
+) -> AsyncIterator[Shop]:
+    """A live service of its own with ``begin_in_july``."""
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        yield await begin_in_july(live, FakeInstitution(live.clock, traits or InstitutionTraits()), **changes)

@@ -19,15 +19,13 @@ from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.foundation.pool import connect
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.usecases.institutions import statement as statement_usecases
-from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from pixconnect.worker.accounts import AccountReaders
 from pixconnect.worker.leases import SlotLeases
-from support.account_shop import Shop, open_shop
-from support.fake_institution import FakeInstitution
+from support.account_shop import Shop, open_in_july
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.service import open_service
@@ -36,15 +34,7 @@ from support.statement_files import make_ofx, make_ofx_line
 
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    """An account without a statement by API, whose books begin with 100.00 on the first of July, on the third."""
-    await make_live(database)
-    async with open_service(database, is_sandbox=False, has_rail=False) as live:
-        there = FakeInstitution(live.clock)
-        there.balance_cents = 10_000
-        live.clock.advance(hours=-13)
-        shop = await open_shop(live, there)
-        await post_opening(live.context, shop.account)
-        live.clock.advance(hours=13, days=2)
+    async with open_in_july(database) as shop:
         yield shop
 
 

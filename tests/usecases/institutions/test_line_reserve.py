@@ -13,41 +13,29 @@ from pixconnect.domain.institutions.outcome import OUTCOMES
 from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.line_reserve import reserve_lines
-from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, begin_in_july, open_in_july
 from support.attacker import attempt, entry, refuse
 from support.books import check_books
 from support.cut_connections import open_wire
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
-from support.service import Service, open_service
+from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 from usecases.proof.test_answer import answer, look, read
 
+TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"))
 DOUBTFUL = ("B1", "-30.00", "SALDO")
 """The balances that are told agree neither with it nor without it."""
 
 
-async def begin(live: Service) -> Shop:
-    """An account whose books begin with 100.00 on the first of July, on the third."""
-    there = FakeInstitution(live.clock, InstitutionTraits(sends=("KEY", "MANUAL")))
-    there.balance_cents = 10_000
-    live.clock.advance(hours=-13)
-    shop = await open_shop(live, there)
-    await post_opening(live.context, shop.account)
-    live.clock.advance(hours=13, days=2)
-    return shop
-
-
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    await make_live(database)
-    async with open_service(database, is_sandbox=False, has_rail=False) as live:
-        yield await begin(live)
+    async with open_in_july(database, TRAITS) as shop:
+        yield shop
 
 
 async def funds(shop: Shop) -> tuple[int, int, int]:
@@ -153,7 +141,7 @@ async def test_the_next_run_reserves_for_lines_of_one_that_died(shop: Shop) -> N
 async def test_a_lost_commit_reserves_once(database: Addresses) -> None:
     await make_live(database)
     async with open_wire(database) as (wire, near), open_service(near, is_sandbox=False, has_rail=False) as live:
-        shop = await begin(live)
+        shop = await begin_in_july(live, FakeInstitution(live.clock, TRAITS))
         line = make_ofx_line(item_id="B1", amount="-30.00", memo="SALDO", at="20260701")
         content = make_ofx(line, first="20260701", last="20260701", opening="100.00", closing="50.00")
         await statement_usecases.record_file(as_operator(live.context), "loja", content)

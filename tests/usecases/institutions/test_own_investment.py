@@ -12,15 +12,12 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import own_investment as investment_store
 from pixconnect.usecases.institutions.closing import propose_closing
-from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.money import ledger as ledger_usecases
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, open_in_july
 from support.attacker import refuse
 from support.books import check_books
-from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
-from support.service import open_service
+from support.postgres import Addresses
 from support.statement_files import make_ofx
 from usecases.proof.test_answer import look, moved, read, waiting
 
@@ -32,15 +29,7 @@ def options() -> dict[str, Any]:
 
 @pytest.fixture
 async def shop(database: Addresses, options: dict[str, Any]) -> AsyncIterator[Shop]:
-    """An account whose books begin with 100.00 on the first of July, a month ago."""
-    await make_live(database)
-    async with open_service(database, is_sandbox=False, has_rail=False) as live:
-        there = FakeInstitution(live.clock)
-        there.balance_cents = 10_000
-        live.clock.advance(hours=-13)
-        shop = await open_shop(live, there, options=options)
-        await post_opening(live.context, shop.account)
-        live.clock.advance(days=30)
+    async with open_in_july(database, days=30, options=options) as shop:
         yield shop
 
 

@@ -28,6 +28,7 @@ from pixconnect.usecases.money import incoming
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import SUM, WantedAnswer, propose_answer
 from pixconnect.usecases.proof.proposal import confirm_proposal
+from support.account_shop import note_read
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
@@ -94,6 +95,7 @@ async def books(database: Addresses) -> AsyncIterator[Books]:
         house = await holder_usecases.create_holder(operator, new)
         await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
         account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+        await note_read(service.context.pool, account.id)
         service.clock.advance(hours=13)
         yield Books(service, account)
 

@@ -20,6 +20,7 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
+from support.account_shop import note_read
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
@@ -97,6 +98,7 @@ async def reader(database: Addresses) -> AsyncIterator[tuple[Reader, Service]]:
         house = await holder_usecases.create_holder(operator, new)
         await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
         account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+        await note_read(service.context.pool, account.id)
         yield Reader(service, account), service
 
 

@@ -17,17 +17,14 @@ from pixconnect.domain.proof.case import Case
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.usecases.institutions import statement as statement_usecases
-from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
 from pixconnect.usecases.proof.answer_preview import PossibleAnswer
 from pixconnect.usecases.proof.proposal import confirm_proposal
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, open_in_july
 from support.books import check_books
-from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
-from support.service import open_service
+from support.postgres import Addresses
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
@@ -35,15 +32,7 @@ FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
 
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    """An account whose books begin with 100.00 on the first of July, on the third."""
-    await make_live(database)
-    async with open_service(database, is_sandbox=False, has_rail=False) as live:
-        there = FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",)))
-        there.balance_cents = 10_000
-        live.clock.advance(hours=-13)
-        shop = await open_shop(live, there)
-        await post_opening(live.context, shop.account)
-        live.clock.advance(hours=13, days=2)
+    async with open_in_july(database, InstitutionTraits(sends=("KEY",))) as shop:
         yield shop
 
 
@@ -221,6 +210,7 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     sent = await shop.send(4_00)
     await shop.move_orders()
     shop.live.clock.advance(days=1)
+    await shop.read()
     received = ("P1", "10.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")
     await read(
         shop, received, ("D1", "-4.00", "DEBITO", "03"), ("D2", "-4.00", "DEBITO", "03"), ("C1", "4.00", "CREDITO", "03"),

@@ -15,11 +15,10 @@ from pixconnect.domain.proof.case import Case, CaseKind
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.proof import case as case_usecases
-from support.account_shop import Shop, open_shop
-from support.fake_institution import FakeInstitution
+from support.account_shop import Shop, open_in_july
 from support.operators import as_operator
-from support.postgres import Addresses, as_owner, make_live
-from support.service import Service, open_service
+from support.postgres import Addresses, as_owner
+from support.service import Service
 from support.statement_files import make_ofx, make_ofx_line
 
 DAY = date(2026, 7, 1)
@@ -27,14 +26,7 @@ DAY = date(2026, 7, 1)
 
 @pytest.fixture
 async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    """An account whose books begin with 100.00, on the second of July."""
-    await make_live(database)
-    async with open_service(database, is_sandbox=False, has_rail=False) as live:
-        there = FakeInstitution(live.clock)
-        there.balance_cents = 10_000
-        live.clock.advance(hours=-13)
-        shop = await open_shop(live, there)
-        live.clock.advance(hours=13, days=1)
+    async with open_in_july(database, days=1) as shop:
         yield shop
 
 

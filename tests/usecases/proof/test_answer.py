@@ -14,6 +14,7 @@ from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.proof.case import Case
+from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.usecases.institutions import statement as statement_usecases
@@ -84,6 +85,21 @@ async def list_all_lines(connection: Any, institution_id: int, days: Any, amount
 async def waiting(shop: Shop) -> dict[str, str]:
     rows = await shop.live.fetch("select item_id, waits from institution_item where waits is not null")
     return {row["item_id"]: row["waits"] for row in rows}
+
+
+async def test_nothing_is_answered_while_lines_are_settled(shop: Shop) -> None:
+    await read(shop, ("S1", "300.00", "SALDO"), closing="399.00")
+    (case,) = await look(shop)
+    bia = as_operator(shop.live.context, "bia")
+    code = name_proposal(
+        await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case.id, counts=["S1"]))
+    )
+    async with shop.live.context.pool.keep() as locking, day_store.working_on(locking, shop.account.id):
+        with pytest.raises(errors.ServiceUnavailable, match="loja is being worked on"):
+            await confirm_proposal(bia, shop.live.context, "loja", "answer", code)
+        assert await moved(shop) == []
+    await confirm_proposal(bia, shop.live.context, "loja", "answer", code)
+    assert await moved(shop) == [300_00]
 
 
 async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop) -> None:
@@ -325,7 +341,7 @@ async def test_a_line_that_was_posted_is_never_alone_again(shop: Shop) -> None:
         )
 
 
-async def test_a_line_that_is_joined_while_its_answer_is_confirmed_is_not_posted(
+async def test_no_line_is_settled_while_an_answer_about_it_is_confirmed(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.live.clock.advance(days=-2)
@@ -343,14 +359,14 @@ async def test_a_line_that_is_joined_while_its_answer_is_confirmed_is_not_posted
     lock = item_store.lock_alone
 
     async def settle_first(*arguments: Any) -> bool:
-        await statement_usecases.settle_items(shop.live.context, shop.account)
+        with pytest.raises(errors.ServiceUnavailable, match="being worked on"):
+            await statement_usecases.settle_items(shop.live.context, shop.account)
         return await lock(*arguments)
 
     monkeypatch.setattr(item_store, "lock_alone", settle_first)
     other, code = as_operator(shop.live.context, "bia"), name_proposal(proposed)
-    with pytest.raises(errors.BadRequest, match="joined meanwhile"):
-        await confirm_proposal(other, shop.live.context, "loja", "answer", code)
-    assert await moved(shop) == []
+    await confirm_proposal(other, shop.live.context, "loja", "answer", code)
+    assert (await moved(shop), await waiting(shop)) == ([50_00], {})
 
 
 async def test_a_second_form_that_reaches_further_strikes_no_line_of_the_first(shop: Shop) -> None:

@@ -222,6 +222,11 @@ async def find_unsettled(
     return await pool.fetchval(_FIND_UNSETTLED, institution_id, since, today, without)
 
 
+async def lock_work(connection: Connection, institution_id: int) -> bool:
+    """Keep others from joining items of the same account until the transaction ends; ``False`` if another process is at it."""
+    return await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _LOCKS, institution_id)
+
+
 @asynccontextmanager
 async def working_on(connection: Connection, institution_id: int) -> AsyncGenerator[bool]:
     """Keep others from joining items of the same account meanwhile; yields ``False`` if another process is at it."""

@@ -385,5 +385,10 @@ def found(account: InstitutionAccount | None, name: str) -> InstitutionAccount:
     return account
 
 
+def being_worked_on(account: InstitutionAccount) -> str:
+    """Why lines of an account cannot be settled or answered now."""
+    return f"the statement of {account.name} is being worked on: try again in a moment"
+
+
 def name_account(name: str) -> str:
     return f"institution {name}"

@@ -16,11 +16,12 @@ from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, check
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, write_alone
-from pixconnect.usecases.institutions.account import found, name_account
+from pixconnect.usecases.institutions.account import being_worked_on, found, name_account
 
 _VERBS: Final[Mapping[ProposedAct, str]] = {
     "close": "institution close",
@@ -30,6 +31,9 @@ _VERBS: Final[Mapping[ProposedAct, str]] = {
     "release": "institution release",
     "answer": "case answer",
 }
+
+
+_ACTS_ON_LINES: Final = frozenset[ProposedAct](("answer", "adjust", "decide"))
 
 
 async def lock_to_propose(connection: Connection, case_id: int) -> None:
@@ -86,10 +90,14 @@ async def confirming(
 
     Raises:
         Forbidden: It is the operator's own proposal.
+        ServiceUnavailable: Another process works on the account's lines.
         NotFound: It was withdrawn, replaced or confirmed meanwhile, or the account was removed.
     """
     check_confirmation(proposal, context.operator, context.clock.real_now())
     async with write_alone(context.pool) as connection:
+        # Before all else, as who settles lines does: a line is judged and posted, or answered, and never both.
+        if proposal.act in _ACTS_ON_LINES and not await day_store.lock_work(connection, account.id):
+            raise errors.ServiceUnavailable(being_worked_on(account))
         locked = found(await account_store.lock_named(connection, account.name), account.name)
         await proposal_store.lock(connection, account.id)
         if proposal not in await proposal_store.list_waiting(connection, account.id):

@@ -41,6 +41,7 @@ from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.account import being_worked_on
 from pixconnect.usecases.institutions.line_joining import DONE, find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file
 from pixconnect.usecases.institutions.line_reserve import reserve_lines
@@ -283,9 +284,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
     # The lock is its session's, so its connection is kept to the end, and all the work takes another one.
     async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
         if not is_alone:
-            raise errors.ServiceUnavailable(
-                f"the statement of {account.name} is being worked on: try again in a moment"
-            )
+            raise errors.ServiceUnavailable(being_worked_on(account))
         now = context.clock.now()
         async with context.pool.acquire() as connection:
             spoken_of = to_day(now) if since is None else since

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -50,6 +51,7 @@ class Recorded:
         days: tuple[int, int] = (1, 1),
         opening: int | None = None,
         closing: int | None = None,
+        perhaps_texts: Collection[InstitutionItem] = (),
     ) -> list[str]:
         """Judge and record a file, and return the meaning of each line."""
         nets = Counter[date]()
@@ -69,6 +71,7 @@ class Recorded:
             nets=nets,
             known=tuple(self.items.values()),
             ids_are_stable=self.is_stable,
+            perhaps_texts=perhaps_texts,
         )
         judgement = judge_lines(lines, evidence)
         self._keep(judgement)
@@ -314,6 +317,29 @@ def test_only_a_file_that_shows_to_be_whole_ends_a_question(
     recorded.ends = {JUNE_ENDS: 10_000, july(1): 10_200}
     recorded.read(*lines, closing=closing)
     assert recorded.items["T2"].waits == waits
+
+
+@pytest.mark.parametrize(
+    ("cents", "closing", "outcome"),
+    [
+        ((-100, -200), 9_700, "new"),
+        ((-100, 50), 9_950, "new"),
+        # No balances, balances that disagree, and lines that may be two texts without whose sum of nothing they agree too.
+        ((-100, -200), None, "perhaps_text"),
+        ((-100, -200), 9_800, "perhaps_text"),
+        ((-100, -200, 200), 9_900, "perhaps_text"),
+        ((-100, -500, 300, 200), 9_900, "perhaps_text"),
+    ],
+)
+def test_lines_that_may_be_a_payers_text_count_if_the_balances_agree_with_all_of_them_alone(
+    cents: tuple[int, ...], closing: int | None, outcome: str
+) -> None:
+    recorded, lines = Recorded(), [a_line(f"F{number}", one, f"TED {number}") for number, one in enumerate(cents)]
+    assert recorded.read(*lines, closing=closing, perhaps_texts=lines) == [outcome] * len(lines)
+    # What a file tells in which no text can be a line is none; the sums have counted it all the time.
+    assert recorded.counted == sorted(cents)
+    recorded.read(*lines, closing=closing)
+    assert {item.waits for item in recorded.items.values()} == {None}
 
 
 @pytest.mark.parametrize(

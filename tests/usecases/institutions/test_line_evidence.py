@@ -16,6 +16,7 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.proof import case as case_usecases
+from support.account_shop import note_read
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
@@ -83,6 +84,7 @@ async def bank(database: Addresses) -> AsyncIterator[Bank]:
         house = await holder_usecases.create_holder(operator, new)
         await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
         account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+        await note_read(service.context.pool, account.id)
         service.clock.advance(hours=13, days=7)
         yield Bank(service, account)
 
@@ -102,6 +104,45 @@ async def test_balances_as_lines_of_daily_files_are_no_movements(bank: Bank) -> 
     await bank.read(("c", "-2.00", "TARIFA"), day=2, closing="97.00")
     assert (await bank.moved(), await bank.waiting()) == ([-300, -200, -100], {"b": "withdrawn"})
     assert await bank.asked() == []
+
+
+FAKE = "PIX RECEBIDO </STMTTRN><STMTTRN><TRNTYPE>OTHER<DTPOSTED>20260701<TRNAMT>900.00<FITID>Z<MEMO>TED RECEBIDA"
+
+
+async def read_flat(bank: Bank, *lines: tuple[str, str, str], **told: Any) -> None:
+    """Read a file whose lines of money stand in one line of it."""
+    written = [make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at="20260701") for line in lines]
+    content = make_ofx(*written, first="20260701", last="20260701", **told)
+    await bank.read_file(content.replace(b"\n<STMTTRN>", b"<STMTTRN>"))
+
+
+async def test_a_line_that_a_payer_may_have_written_into_a_text_waits_for_an_answer(bank: Bank) -> None:
+    for _ in range(2):
+        await read_flat(bank, FEE, ("P1", "10.00", FAKE), closing="109.00")
+        assert await bank.moved() == []
+        assert await bank.waiting() == {"F1": "perhaps_text", "P1": "perhaps_text", "Z": "perhaps_text"}
+    assert await bank.asked() == ["F1", "P1", "Z"]
+    # A balance proves the lines, unless some of them move nothing together.
+    await read_flat(bank, FEE, ("P1", "10.00", FAKE), ("N1", "-900.00", "TARIFA"), closing="109.00")
+    assert await bank.moved() == []
+
+
+async def test_lines_in_one_line_of_the_file_are_posted_where_the_balances_prove_them(bank: Bank) -> None:
+    lines = FEE, ("F2", "-2.00", "TARIFA")
+    await read_flat(bank, *lines, closing="96.00")
+    assert (await bank.moved(), {*(await bank.waiting()).values()}) == ([], {"perhaps_text"})
+    await read_flat(bank, *lines, closing="97.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {})
+
+
+async def test_another_form_shows_that_a_line_is_no_text(bank: Bank) -> None:
+    await read_flat(bank, FEE, ("F2", "-2.00", "TARIFA"), closing="96.00")
+    entries = [
+        make_camt_entry(item_id=f"C{cents}", amount=f"{cents}.00", at="2026-07-01", indicator="DBIT")
+        for cents in (1, 2)
+    ]
+    await bank.read_file(make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-01"))
+    assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {})
 
 
 async def test_a_later_file_decides_what_waited_of_another_day(bank: Bank) -> None:

@@ -26,7 +26,7 @@ LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "words", "answer"]
 Waiting = Literal[
     "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "changed", "withdrawn",
-    "struck", "perhaps_struck", "perhaps_back", "no_money", "order_unknown", "could_be_ours", "not_yet_read",
+    "struck", "perhaps_struck", "perhaps_back", "perhaps_text", "no_money", "order_unknown", "could_be_ours", "not_yet_read",
     "day_not_over", "opening_day", "before_opening",
 ]  # fmt: skip
 """Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has the meaning of each."""

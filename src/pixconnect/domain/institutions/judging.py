@@ -26,7 +26,7 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.balance_line import find_balances, find_marked, is_called_balance, is_weak
-from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
+from pixconnect.domain.institutions.balance_proof import Balances, Doubt, choose, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.outcome import OUTCOMES, SET_ASIDE, Outcome
@@ -46,6 +46,8 @@ class Evidence(Balances, frozen=True, kw_only=True):
     """Further ids of recorded lines."""
     is_whole: bool = False
     """The lines are known to lack none, as those of an API's list are; otherwise the balances must show it."""
+    perhaps_texts: Collection[InstitutionItem] = ()
+    """Those of the file's lines that may be a payer's text: ``StatementFile.perhaps_texts``."""
     ids_are_stable: bool = False
     """This account's overlapping files have named each line by the same id, and no two lines by one id."""
 
@@ -112,6 +114,14 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
         for item in matches
         if item is not None and item.waits == "perhaps_struck" and item.day not in evidence.newer
     ]
+    doubtful = _list_texts(lines, outcomes, evidence)
+    others += [
+        JudgedLine(item=match, outcome="new", known_id=match.item_id)
+        for number, match in enumerate(matches)
+        if match is not None and match.waits == "perhaps_text" and number not in doubtful
+    ]
+    for number in doubtful:
+        outcomes[number] = "perhaps_text" if outcomes[number] == "new" else outcomes[number]
     are_same = [match.item_id == line.item_id for line, match in zip(lines, matches, strict=True) if match is not None]
     return Judgement(
         lines=(*_name_lines(lines, matches, outcomes, evidence), *others),
@@ -119,6 +129,20 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
         same_ids_count=are_same.count(True),
         other_ids_count=are_same.count(False) + len(reused) + _count_taken(lines, matches, outcomes, evidence.known),
     )
+
+
+def _list_texts(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> set[int]:
+    """The places of lines that may be a payer's text, unless no choice of them but all makes the file's balances agree."""
+    found = {number for number, line in enumerate(lines) if line in evidence.perhaps_texts}
+    if not found:
+        return found
+    doubts = [
+        (number, Doubt(day=lines[number].day, signed_cents=lines[number].signed_cents, alike=number))
+        for number in found
+    ]
+    whole_until = _find_whole(lines, outcomes, evidence)
+    is_whole = all(line.day <= whole_until for line in lines)
+    return set() if is_whole and choose(doubts, sum(doubt.signed_cents for _, doubt in doubts)) else found
 
 
 def _find_whole(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> date:

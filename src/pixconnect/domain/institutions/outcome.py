@@ -40,6 +40,7 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "perhaps_struck": OutcomeTraits(counts=True, asks="person", answers=("out",)),
     "struck": OutcomeTraits(counts=False, asks="nobody"),
     "perhaps_back": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
+    "perhaps_text": OutcomeTraits(counts=True, asks="person", answers=("counts", "ours", "aside")),
     "no_money": OutcomeTraits(counts=False, asks="nobody"),
     # Of lines that count and are joined to nothing: see ``unmatched.judge_left``.
     "before_opening": OutcomeTraits(counts=True, asks="nobody"),

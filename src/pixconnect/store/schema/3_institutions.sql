@@ -874,8 +874,8 @@ create table institution_item (
     constraint institution_item_text_check check (length(text) <= 255),
     constraint institution_item_txid_check check (length(txid) <= 255),
     constraint institution_item_waits_check check (waits in ('announced', 'balance_line', 'perhaps_balance', 'same_line',
-        'perhaps_known', 'contradicts', 'changed', 'withdrawn', 'perhaps_struck', 'struck', 'perhaps_back', 'no_money', 'order_unknown',
-        'could_be_ours', 'not_yet_read', 'day_not_over', 'opening_day', 'before_opening')),
+        'perhaps_known', 'contradicts', 'changed', 'withdrawn', 'perhaps_struck', 'struck', 'perhaps_back', 'perhaps_text', 'no_money',
+        'order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over', 'opening_day', 'before_opening')),
     constraint joined_by_something check ((joined_kind is null) = (joined_id is null) and (joined_kind is null) = (joined_by is
         null)),
     constraint only_a_movement_may_be_struck check (joined_kind is null or waits is null or joined_kind = 'movement' and waits =

@@ -50,6 +50,7 @@ async def find_left(
     left, may_be_blocked = await join_debits(connection, account, left, now)
     waiting: dict[str, Waiting] = dict.fromkeys(nameless.waiting_ids, "order_unknown")
     waiting |= dict.fromkeys(may_be_blocked, "could_be_ours")
+    waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
     return await _judge_left(connection, account, left, now, waiting), released
 
 
@@ -148,12 +149,16 @@ async def _judge_left(
         lone |= await line_store.sum_unmatched(connection, account.id, day)
     known = structs.replace(known, lone=lone)
     verdicts = [judge_left(one.item, lines, known) if one.item.day in days else one for one in verdicts]
-    verdicts = [
-        structs.replace(one, waits=waiting.get(one.item.item_id)) if one.waits is None else one for one in verdicts
-    ]
+    verdicts = [structs.replace(one, waits=_find_reason(one, waiting.get(one.item.item_id))) for one in verdicts]
     verdicts = await hold_back(connection, account, verdicts)
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
+
+
+def _find_reason(judged: UnmatchedItem, waiting: Waiting | None) -> Waiting | None:
+    """Why a line waits; what may be a payer's text stays that, whatever else it may be."""
+    is_weaker = waiting != "perhaps_text" and judged.waits not in (None, "not_yet_read")
+    return judged.waits if waiting is None or is_weaker or judged.waits == "before_opening" else waiting
 
 
 async def _find_sent_at_institution(

@@ -164,6 +164,7 @@ async def _read_evidence(
         newer=newer,
         nets=nets,
         today=dated[1],
+        perhaps_texts=file.perhaps_texts,
         known=tuple((known | {item.item_id: item for item in (*near, *of_days) if _is_of(item, file.format)}).values()),
         ids_are_stable=await file_store.are_ids_stable(connection, account.id),
     )

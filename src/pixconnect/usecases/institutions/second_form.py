@@ -65,6 +65,11 @@ async def judge_second(
     standing = sorted((item for item in recorded if item.waits not in _GONE), key=lambda item: item.waits in SET_ASIDE)
     own_aside = [item for item in recorded if item.source == source and item.waits in SET_ASIDE]
     compared = compare(lines, [item for item in standing if item not in own_aside], source)
+    # What a second form has is no payer's text.
+    shown = [
+        one for one in compared.matches if one is not None and one.waits == "perhaps_text" and one.source != source
+    ]
+    await item_store.note_waiting(connection, account_id, {item.item_id: None for item in shown})
     more = [line for line, is_more in zip(lines, compared.is_more, strict=True) if is_more]
     named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:ITEM_ID_LENGTH_MAX]) for line in more]
     # A reference may come again on another day, or for a line that a person has answered.

@@ -117,7 +117,8 @@ async def _find_contrary(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> dict[str, CaseEnding]:
     """The lines that contradict the decision of two operators, each recorded before it is posted."""
-    pix = [one for one in left if one.item.direction == "OUT" and (one.item.kind not in NO_PIX or one.item.names)]
+    out = [one for one in left if one.item.direction == "OUT" and one.waits != "perhaps_text"]
+    pix = [one for one in out if one.item.kind not in NO_PIX or one.item.names]
     amounts = sorted({one.item.amount_cents for one in pix})
     endings = await ending_store.list_never(connection, account.id, amounts) if amounts else []
     if not endings:

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from pixconnect.domain.institutions.statement_files.ofx import read_ofx
-from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement
+from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
 from support.statement_files import OFX_HEADER, make_ofx, make_ofx_line
 
 XML_HEADER = '<?xml version="1.0"?>\n<?OFX OFXHEADER="200"?>\n'
@@ -92,29 +92,60 @@ def test_tags_in_a_text_add_no_line_no_balance_and_no_field(
         assert (found.made_at, found.notes, found.items["ABC".index(item_id)].text[:7]) == (None, (), "PIX BOB")
 
 
-def test_a_currency_behind_a_text_may_be_the_banks() -> None:
-    with pytest.raises(InvalidStatement, match=r"^line 17: CURSYM: the account is in 'USD'"):
-        read_memos("PIX <CURRENCY><CURRATE>5<CURSYM>USD</CURRENCY>")
-
-
-def test_where_no_line_ends_a_text_the_balances_must_agree() -> None:
-    content = write_lines({"A": "PIX", "B": f"PIX </STMTTRN>{LINE}", "C": "PIX"}, one_each=True, closed="none")
-    head, mark, rest = content.partition(b"<BANKTRANLIST>")
-    flat = head + mark + rest.replace(b"\n", b"")
-    with pytest.raises(InvalidStatement, match=r"^line 15: BANKTRANLIST: .* and the balances disagree"):
-        read_ofx(flat)
-    found = read_ofx(flat.replace(b"OPENING", b"OTHER"))
+@pytest.mark.parametrize("currency", ["<CURRENCY><CURSYM>USD", "<CURRENCY><CURRATE>5<CURSYM>USD</CURRENCY>"])
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_a_currency_in_a_text_makes_its_line_doubtful_and_refuses_no_file(currency: str, is_flat: bool) -> None:
+    texts = {"A": "PIX", "B": f"PIX {currency}", "C": "PIX"}
+    content = write_lines(texts, one_each=True, closed="none")
+    found = read_ofx(flatten(content) if is_flat else content)
+    assert [(item.item_id, item.signed_cents) for item in found.items] == [(one, 100) for one in texts]
+    assert {item.item_id for item in found.perhaps_texts} == (set(texts) if is_flat else {"B"})
+    line = 16 if is_flat else 18
     assert found.notes[0].startswith(
-        "line 15: BANKTRANLIST: a line of money begins no line of the file, so a payer's text"
+        f"line {line}: CURSYM: the account is in 'USD', and not in BRL, unless a payer wrote"
     )
-    # A second field of the same name is text even there.
-    again = write_lines({"A": "PIX", "B": "PIX <TRNAMT>5", "C": "PIX"}, one_each=True, closed="none")
-    flat = again.replace(b"\n<STMTTRN>", b"<STMTTRN>")
-    assert read_ofx(flat).items[1].text == "PIX <TRNAMT>5"
-    # XML is escaped, unless the file shows otherwise.
-    assert read_ofx(flat.replace(OFX_HEADER.encode(), XML_HEADER.encode())).notes == ()
-    # Without line breaks, nothing can be taken for a line.
-    assert read_ofx(make_ofx(opening="1.00", closing="2.00")).notes == ()
+
+
+def test_a_currency_before_the_texts_is_the_banks() -> None:
+    content = write_lines({"A": "PIX"}, one_each=True, closed="none")
+    with pytest.raises(InvalidStatement, match=r"^line 17: CURSYM: the account is in 'USD'"):
+        read_ofx(content.replace(b"<FITID>", b"<CURRENCY><CURSYM>USD</CURRENCY><FITID>"))
+
+
+def flatten(content: bytes) -> bytes:
+    """The same with all lines of money in one line of the file."""
+    head, mark, rest = content.partition(b"<BANKTRANLIST>")
+    return head + mark + rest.replace(b"\n", b"")
+
+
+@pytest.mark.parametrize("closed", ["none", "texts", "all"])
+@pytest.mark.parametrize("text", [
+    *INJECTED, "</STMTTRN> oi", "</MEMO> oi", "<STMTTRN> oi", "</MEMO></STMTTRN> oi", "</MEMO><TRNAMT>5.00<MEMO>oi",
+    "</BANKTRANLIST><LEDGERBAL><BALAMT>5.00<DTASOF>20261120</LEDGERBAL>", "</BANKTRANLIST></STMTRS></OFX>",
+])  # fmt: skip
+def test_in_one_line_of_the_file_a_text_changes_no_line_and_what_it_may_add_is_doubtful(text: str, closed: str) -> None:
+    lines = dict.fromkeys("ABC", "PIX RECEBIDO")
+    for item_id in lines:
+        found = read_ofx(flatten(write_lines(lines | {item_id: f"PIX BOB {text}"}, one_each=True, closed=closed)))
+        # A whole line of money that a payer wrote cannot be told from the bank's.
+        own = [item for item in found.items if item.item_id != "z" or (LINE not in text and CLOSED_LINE not in text)]
+        assert [(item.item_id, item.signed_cents, item.kind) for item in own] == [(one, 100, "pix") for one in lines]
+        assert (found.opening, found.closing) == (
+            StatedBalance(cents=10_000, on=date(2026, 10, 31)),
+            StatedBalance(cents=10_300, on=date(2026, 11, 20)),
+        )
+        assert found.perhaps_texts == {*found.items}
+        assert found.notes[-1].startswith(
+            "line 16: BANKTRANLIST: a line of money begins no line of the file, so a payer's"
+        )
+
+
+def test_where_no_text_can_be_a_line_none_is_doubtful() -> None:
+    flat = flatten(write_lines({"A": "PIX", "B": "PIX"}, one_each=True, closed="none"))
+    # XML is escaped, unless something shows that it is not; a single line is not another one's text.
+    whole = flat.replace(OFX_HEADER.encode(), XML_HEADER.encode())
+    for content in (whole, flatten(write_lines({"A": "PIX"}, one_each=True, closed="none")), make_ofx()):
+        assert (read_ofx(content).notes, read_ofx(content).perhaps_texts) == ((), frozenset())
 
 
 def test_a_payer_can_hide_no_line_behind_marks_of_a_comment() -> None:

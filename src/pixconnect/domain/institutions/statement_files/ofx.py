@@ -40,6 +40,7 @@ _OTHER_STATEMENTS: Final = {"CCSTMTRS", "INVSTMTRS"}
 _AROUND: Final = {"STMTRS", "STMTTRNRS", "BANKMSGSRSV1", "OFX"}
 """The allowed parents."""
 _TYPES: Final = dict[str, MovementKind](FEE="fee", SRVCHG="fee")
+_WAITS: Final = "what is nothing of yours waits for your answer, unless balances prove it"
 _TAGS_MAX: Final = 400
 """Directly in one element, lines of money apart."""
 _TEXT_LENGTH_MAX: Final = 4096
@@ -61,6 +62,8 @@ class _Aggregate(Struct, kw_only=True):
     line: int
     texts: dict[str, str]
     tags_count: int = 0
+    is_foreign: bool = False
+    """A free text of it has another currency."""
 
 
 class _Reader:
@@ -81,6 +84,7 @@ class _Reader:
     def _begin(self) -> None:
         """Begin a statement."""
         self._items = ItemList()
+        self._doubtful = set[InstitutionItem]()
         self._notes: list[str] = []
         self._found: dict[str, list[_Aggregate]] = {}
         self._is_whole = False
@@ -135,12 +139,19 @@ class _Reader:
             raise self._fail(f"{name}: stands twice, with two contents")
 
     def _read_free_text(self, written: str) -> str:
-        foreign = None if self._layout.own_lines or self._layout.closed else _FOREIGN.search(written)
-        if foreign is not None:
-            # The standard's order permits it here.
-            files.check_currency(foreign[1], "CURSYM", self._line)
+        if not (self._layout.own_lines or self._layout.closed) and (foreign := _FOREIGN.search(written)):
+            self._doubt_currency(foreign[1], self._line)
         text = _TEXT_ENDS.sub(lambda found: " | " if found[1] else "", written.rstrip())
         return unescape(_MARKUP.sub(" ", text)).strip()
+
+    def _doubt_currency(self, code: str | None, line: int) -> None:
+        """By the standard's order the bank's currency stands behind the texts, where a payer may have written one, too."""
+        try:
+            files.check_currency(code, "CURSYM", line)
+        except InvalidStatement as error:
+            self._open[-1].is_foreign = True
+            if not self._doubtful:
+                self._notes.append(f"{error}, unless a payer wrote that: {_WAITS}")
 
     def _open_aggregate(self, name: str) -> None:
         parent = PARENTS[name]
@@ -166,7 +177,11 @@ class _Reader:
         closed = self._open.pop()
         match closed.name:
             case "STMTTRN":
-                self._items.add(self._make_item(closed), closed.line)
+                item = self._make_item(closed)
+                self._items.add(item, closed.line)
+                self._doubtful |= {item} if item is not None and closed.is_foreign else set()
+            case "CURRENCY" if not (self._layout.is_certain or FREE_TEXTS.isdisjoint(self._open[-1].texts)):
+                self._doubt_currency(closed.texts.get("CURSYM"), closed.line)
             case "CURRENCY":
                 files.check_currency(closed.texts.get("CURSYM"), "CURSYM", closed.line)
             case "PAYEE" if self._open:
@@ -232,8 +247,10 @@ class _Reader:
             (self._read_day(lists[0], "DTSTART"), self._read_day(lists[0], "DTEND")), self._items.items
         )
         opening, closing = self._read_balance("OPENING", "VALUE"), self._read_balance("LEDGERBAL", "BALAMT")
-        if self._items.items and not self._layout.is_certain:
-            self._check_one_line(line, opening, closing)
+        if len(self._items.items) > 1 and not self._layout.is_certain:
+            rule = f"line {lists[0].line}: BANKTRANLIST: a line of money begins no line of the file"
+            self._doubtful |= {*self._items.items}
+            self._notes.append(f"{rule}, so a payer's text may pass for one: {_WAITS}")
         # The element around all statements has ended only when the last of them is concluded.
         around = [one for one in (*self._open, *self._found.get("OFX", ())) if one.name == "OFX"]
         made_at = [parse_instant(one.texts.get("DTSERVER", "")) for one in around]
@@ -251,17 +268,10 @@ class _Reader:
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=closing,
             items=self._items.items,
+            perhaps_texts=frozenset(self._doubtful),
             made_at=next(iter(made_at), None),
             notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
         )
-
-    def _check_one_line(self, line: int, opening: StatedBalance | None, closing: StatedBalance | None) -> None:
-        """Refuse lines of money that stand in one line of the file, if the balances around them disagree."""
-        rule = "BANKTRANLIST: a line of money begins no line of the file, so a payer's text may pass for one"
-        moved_cents = sum(item.signed_cents for item in self._items.items)
-        if opening is not None and closing is not None and opening.cents + moved_cents != closing.cents:
-            raise InvalidStatement(f"{rule}, and the balances disagree: export it in another form", line)
-        self._notes.append(f"line {line}: {rule}: compare the lines with the bank's")
 
     def _read_day(self, element: _Aggregate, name: str) -> date | None:
         text = element.texts.get(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from pixconnect.domain.institutions.statement_files.statement_file import ITEMS_MAX, InvalidStatement
@@ -49,10 +50,22 @@ _ENDING: Final = re.compile(r"[ \t]*+(?:\n|\Z)")
 _ENDING_FIELD: Final = re.compile(
     r"[ \t]*+(?:</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTTRN>[ \t]*+)?(?:\n|\Z)", re.IGNORECASE
 )
+_BLANKS: Final = re.compile(r"\s*+")
+_LIST: Final = re.compile(r"<(?P<end>/?)(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?BANKTRANLIST\s*+>", re.IGNORECASE)
+_STATEMENT: Final = re.compile(r"<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTRS[\s>]", re.IGNORECASE)
+# What may stand behind the end of a text in a line of the file.
+_FOLLOWING: Final = re.compile(
+    r"[ \t]*+(?:\Z|</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTTRN>[ \t]*+\Z"
+    r"|<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?(?:NAME|EXTDNAME|MEMO|CHECKNUM|REFNUM)>)",
+    re.IGNORECASE,
+)
 _START: Final = re.compile(r"<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?OFX[\s>/]", re.IGNORECASE)
 _ENTITY: Final = re.compile(r"&(?:(amp|lt|gt|quot|apos|nbsp)|#([0-9]{1,7})|#x([0-9a-fA-F]{1,6}));")
 _ENTITIES: Final = dict(amp="&", lt="<", gt=">", quot='"', apos="'", nbsp=" ")
 _BARE: Final = re.compile("&(?!(?:[A-Za-z]{2,6}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
+_CURRENCY: Final = frozenset(("CURSYM", "CURRATE"))
+_HEAD_MAX: Final = 2 * len(_FIELDS)
+"""Tags before the first free text of a line of money."""
 _HEADER_LENGTH_MAX: Final = 2048
 _MARKS_MAX: Final = 2 * ITEMS_MAX
 
@@ -77,6 +90,9 @@ class Layout(NamedTuple):
     """Each line of money begins one: a free text ends there too, but further fields may stand in its line."""
     closed: bool
     """Their fields have end tags: a free text ends with the last of its end tags in its line."""
+
+    needed: frozenset[str]
+    """Those of the fields that each line of money needs which stand before its first free text."""
 
     escaped: bool
     """It is XML, and by the standard its texts contain no tags."""
@@ -126,6 +142,22 @@ def _make_tag(found: re.Match[str], content: str, line: int) -> Tag:
     return Tag(found["name"].upper(), found["end"] == "/", found["empty"] == "/", content, line)
 
 
+def _skip_blanks(text: str, position: int) -> int:
+    found = _BLANKS.match(text, position)
+    return position if found is None else found.end()
+
+
+def _find_list_ends(text: str) -> set[int]:
+    """Where lists end: of several ends of one statement the last is the bank's."""
+    lists = [*_LIST.finditer(text)]
+    ends = set[int]()
+    for found, after in zip_longest(lists, lists[1:]):
+        is_last = after is None or (not after["end"] and _STATEMENT.search(text, found.end(), after.start()))
+        if found["end"] and is_last:
+            ends.add(found.start())
+    return ends
+
+
 def _begins_line(gap: str) -> bool:
     """Whether a tag begins a line, by the text between it and the one before it."""
     _, mark, before = gap.rpartition("\n")
@@ -134,7 +166,7 @@ def _begins_line(gap: str) -> bool:
 
 def _find_layout(text: str, start: int, *, escaped: bool) -> Layout:
     """By the lines of money up to the first free text."""
-    begins, in_lines, closed, is_inside, end = list[bool](), False, False, False, start
+    begins, in_lines, closed, is_inside, end, stood = list[bool](), False, False, False, start, set[str]()
     for found in _TAG.finditer(text, start):
         name, is_first, end = found["name"].upper(), _begins_line(text[end : found.start()]), found.end()
         if name == "STMTTRN":
@@ -144,10 +176,17 @@ def _find_layout(text: str, start: int, *, escaped: bool) -> Layout:
             closed |= name in _NEEDED
         elif is_inside:
             begins.append(is_first)
+            stood.add(name)
         if is_inside and name in FREE_TEXTS:
             break
     own_lines = bool(begins) and all(begins)
-    return Layout(own_lines=own_lines, in_lines=in_lines or own_lines, closed=closed, escaped=escaped)
+    return Layout(
+        own_lines=own_lines,
+        in_lines=in_lines or own_lines,
+        closed=closed,
+        needed=frozenset(stood & _NEEDED),
+        escaped=escaped,
+    )
 
 
 class _FreeTexts:
@@ -163,6 +202,9 @@ class _FreeTexts:
         self._stood: set[str] = set()
         """Fields of the line of money so far: none comes twice."""
         self._is_inside = False
+        self._list_ends = set[int]() if layout.is_certain else _find_list_ends(text)
+        lines_count = text.count("<STMTTRN>")
+        self._usual = {name for name in FREE_TEXTS if text.count(f"<{name}>") * 2 > lines_count}
         self._line_end = -1
         self._last_ends = dict[str, int]()
         """Where the last end tag of each free text begins in the line that was looked at last."""
@@ -170,6 +212,10 @@ class _FreeTexts:
     def has(self, found: re.Match[str], *, begins_line: bool) -> bool:
         """Whether an apparent tag is a part of the text being read."""
         name, is_end = found["name"].upper(), bool(found["end"])
+        # Where no line of the file ends a text, what follows a tag shows whether the tag is the bank's.
+        is_doubtful = not self._layout.is_certain and not FREE_TEXTS.isdisjoint(self._stood)
+        if is_doubtful and not self._is_banks(found, name):
+            return True
         if self._name is not None and not self._is_after(found, name, begins_line=begins_line):
             return True
         self._name = None
@@ -179,11 +225,61 @@ class _FreeTexts:
                 raise InvalidStatement("STMTTRN: stands behind other elements, and those before it begin lines", line)
             self._is_inside, self._stood = not is_end or self._is_inside, set()
         elif name in PARENTS and PARENTS[name] != "STMTTRN":
-            self._is_inside = False
+            self._is_inside, self._stood = False, set()
         elif self._is_inside and not is_end and not found["empty"]:
             self._stood.add(name)
             self._name = name if name in FREE_TEXTS else None
         return False
+
+    def _is_banks(self, found: re.Match[str], name: str) -> bool:
+        """Whether a tag behind a free text fits into a line of money, or between two of them, where it stands."""
+        is_end = bool(found["end"])
+        if name == "BANKTRANLIST":
+            return found.start() in self._list_ends
+        if name == "STMTTRN":
+            return self._ends_line_of_money(found) if is_end else self._begins_line_of_money(found)
+        if name in PARENTS and PARENTS[name] != "STMTTRN":
+            return not self._list_ends
+        if is_end:
+            return name != self._name or self._is_followed(found)
+        if name in FREE_TEXTS:
+            return name in self._usual - self._stood
+        # By the standard's order a correction is told before the texts.
+        return name in _CURRENCY or name in PARENTS or name in _FIELDS - self._stood - {"CORRECTFITID"}
+
+    def _is_followed(self, found: re.Match[str]) -> bool:
+        """Whether the bank's next tag stands directly behind the end of a text."""
+        following = _TAG.match(self._text, _skip_blanks(self._text, found.end()))
+        if following is None:
+            return False
+        name = following["name"].upper()
+        # Of several ends the last is the bank's.
+        return not (following["end"] and name == self._name) and self._is_banks(following, name)
+
+    def _ends_line_of_money(self, found: re.Match[str]) -> bool:
+        """Whether a line's end stands before another line, before the end of the list, or at the end of the file."""
+        position = _skip_blanks(self._text, found.end())
+        if position == len(self._text) or position in self._list_ends:
+            return True
+        following = _TAG.match(self._text, position)
+        if following is None:
+            return False
+        name = following["name"].upper()
+        if name == "STMTTRN":
+            return not following["end"] and self._begins_line_of_money(following)
+        return not self._list_ends and name in PARENTS and PARENTS[name] != "STMTTRN"
+
+    def _begins_line_of_money(self, found: re.Match[str]) -> bool:
+        """Whether the fields behind a line's beginning are those that each line needs, up to its first free text."""
+        seen, position = set[str](), found.end()
+        for _ in range(_HEAD_MAX):
+            field = _TAG.search(self._text, position)
+            name = "" if field is None else field["name"].upper()
+            if field is None or name not in _FIELDS - FREE_TEXTS:
+                break
+            seen.add(name)
+            position = field.end()
+        return self._layout.needed <= seen
 
     def _is_after(self, found: re.Match[str], name: str, *, begins_line: bool) -> bool:
         """Whether a tag stands behind the text that is being read."""
@@ -193,7 +289,9 @@ class _FreeTexts:
             is_field = name in PARENTS or (
                 name in _FIELDS and (is_end or name in FREE_TEXTS or name not in self._stood)
             )
-            return is_own_end if self._name in self._closed else is_field
+            # What stands around lines of money has ended their texts.
+            is_around = name in PARENTS and PARENTS[name] != "STMTTRN"
+            return is_own_end or is_around if self._name in self._closed else is_field
         if begins_line:
             return True
         if layout.closed and is_own_end:
@@ -211,7 +309,12 @@ class _FreeTexts:
         if position > self._line_end:
             self._line_end = self._text.find("\n", position) % (len(self._text) + 1)
             line = self._text[position : self._line_end]
-            self._last_ends = {found["name"].upper(): position + found.start() for found in _TEXT_END.finditer(line)}
+            # A text that another one follows ends before that: behind it a payer may have written the same end.
+            ends = [(found["name"].upper(), found) for found in _TEXT_END.finditer(line)]
+            self._last_ends = {name: position + found.start() for name, found in ends}
+            self._last_ends |= {
+                name: position + found.start() for name, found in ends if _FOLLOWING.match(line, found.end())
+            }
         return self._last_ends.get(name, position)
 
 

@@ -63,6 +63,8 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     closing: StatedBalance | None = None
     items: tuple[InstitutionItem, ...]
     """All lines with an amount, in the file's order; an id may stand more than once (``judging.judge_lines``)."""
+    perhaps_texts: frozenset[InstitutionItem] = frozenset()
+    """Those among them that a payer may have written into the text of another one, or written an amount's currency into."""
     made_at: datetime | None = None
     """When the institution made the file, if it gives an instant."""
     notes: tuple[str, ...] = ()

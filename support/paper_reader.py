@@ -234,6 +234,7 @@ class PaperReader:
             begins_at=at_hour(FIRST_ON, -1),
             begins_on=FIRST_ON - _DAY,
             today=to_day(now),
+            read_until=now,
             lone={key: sum(cents) for key, cents in lone.items() if len(cents) > 1},
         )
         for item in self._list_alone():

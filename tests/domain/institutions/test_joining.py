@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from pixconnect.domain.institutions.institution import InstitutionItem, ItemParts
 from pixconnect.domain.institutions.joining import (
@@ -347,6 +348,7 @@ KNOWN = OpenAmounts(
     begins_at=datetime(2026, 10, 1, tzinfo=UTC),
     begins_on=date(2026, 10, 1),
     today=date(2026, 11, 3),
+    read_until=datetime(2026, 11, 3, 3, tzinfo=UTC),
     lone={("IN", date(2026, 11, 1)): 1000},
     sent_there=frozenset({(SENT_E2E, 1000)}),
 )
@@ -379,14 +381,16 @@ KNOWN = OpenAmounts(
         (dict(kind="reversal", end_to_end_id=E2E), "not_yet_read"),
         # A failed order of a person at the bank.
         (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=1000), "reversal"),
-        (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=999), "not_yet_read"),
+        (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=999), "could_be_ours"),
         (dict(kind="pix", end_to_end_id=SENT_E2E, amount_cents=1000), "not_yet_read"),
         # A received Pix is credited by the reading.
         (dict(kind="pix"), "not_yet_read"),
         (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),
         (dict(kind="boleto", end_to_end_id=OTHER_E2E), "not_yet_read"),
-        (dict(kind="fee", end_to_end_id=OTHER_E2E), "not_yet_read"),
-        # An order under way may be this item.
+        # The fee of a Pix that somebody made there is given back.
+        (dict(kind="fee", end_to_end_id=OTHER_E2E), "could_be_ours"),
+        (dict(kind="fee", end_to_end_id=OTHER_E2E, day=KNOWN.today), "not_yet_read"),
+        # An order under way may be this very item.
         (dict(direction="OUT", kind="pix", amount_cents=500), "order_unknown"),
         (dict(direction="OUT", kind="pix", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500), "order_unknown"),
@@ -408,6 +412,28 @@ KNOWN = OpenAmounts(
 )
 def test_what_becomes_of_what_is_left(changes: dict[str, Any], becomes: str) -> None:
     assert word_of(an_item(**changes), []) == becomes
+
+
+@pytest.mark.parametrize(
+    ("settled_at", "read_until", "becomes"),
+    [
+        (None, None, "not_yet_read"),
+        (None, datetime(2026, 11, 3, 2, 59, tzinfo=UTC), "not_yet_read"),
+        (None, datetime(2026, 11, 3, 3, tzinfo=UTC), "other"),
+        (AT, AT, "not_yet_read"),
+        (AT, AT + timedelta(seconds=1), "other"),
+    ],
+)
+def test_a_nameless_credit_waits_until_the_pix_of_its_instant_were_read(
+    settled_at: datetime | None, read_until: datetime | None, becomes: str
+) -> None:
+    item, known = (
+        an_item(settled_at=settled_at, kind="other", text="DEPOSITO"),
+        structs.replace(KNOWN, read_until=read_until),
+    )
+    left = judge_left(item, LeftLines([]), known)
+    assert (left.waits or left.kind) == becomes
+    assert judge_left(structs.replace(item, direction="OUT"), LeftLines([]), known).waits is None
 
 
 @pytest.mark.parametrize("kind", ["pix", "other", "fee", "wire"])

@@ -118,6 +118,7 @@ async def test_a_reversal_waits_for_a_debit_of_a_day_that_is_not_read(
     if was_debited:
         await record_listed(shop.at, shop.account, [debit])
     await note_listed(shop.at, shop.account, (day, day + timedelta(days=1)))
+    await shop.read()
     await settle_items(shop.at, shop.account, day)
     lines = await shop.live.fetch(
         "select item_id, joined_kind, is_reversal from institution_item where item_id in ('D', 'R') order by item_id"

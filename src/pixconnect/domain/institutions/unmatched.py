@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, PIX, BookLine, Waiting
 from pixconnect.domain.institutions.sum_line import is_sum, may_be_sum
@@ -39,6 +40,8 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     """The opening balance's instant: the balance includes everything before it."""
     begins_on: date
     today: date
+    read_until: datetime | None
+    """All Pix that came in before it are recorded; ``None`` if none was ever read."""
     lone: Mapping[tuple[str, date], int] = {}
     """Sums of the transfers of a direction and a day that no item is, where they are several."""
     sent_there: frozenset[tuple[str, int]] = frozenset()
@@ -101,12 +104,22 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
         # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
         if is_pix or (item.names and not is_fee and not is_back):
-            return "not_yet_read"
-        if item.day >= known.today and not item.names:
-            return "day_not_over"
+            # Once the Pix of its day are read, what it is a fee or a reversal of is none of ours: a person knows.
+            is_theirs = item.kind in ("fee", "reversal") and _is_read(item, known.read_until)
+            return "could_be_ours" if is_theirs else "not_yet_read"
+        # Not every institution calls a Pix one: the next reading may tell that it is.
+        if not item.names and (item.day >= known.today or not _is_read(item, known.read_until)):
+            return "day_not_over" if item.day >= known.today else "not_yet_read"
     elif item.amount_cents in known.unnamed_cents and not is_fee:
         return "order_unknown"
     return None
+
+
+def _is_read(item: InstitutionItem, until: datetime | None) -> bool:
+    """Whether the Pix that a line may be would be recorded."""
+    if until is None:
+        return False
+    return is_over(item.day, until) if item.settled_at is None else item.settled_at < until
 
 
 def _may_sum_orders(item: InstitutionItem, known: OpenAmounts) -> bool:

@@ -17,12 +17,14 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
 from pixconnect.domain.institutions.outcome import SET_ASIDE
 from pixconnect.domain.institutions.sum_line import is_sum, may_be_sum
+from pixconnect.domain.institutions.sweep import OVERLAP
 from pixconnect.domain.institutions.unmatched import LeftLines, OpenAmounts, UnmatchedItem, judge_left
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import item_part as part_store
 from pixconnect.store.institutions import line as line_store
+from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.institutions.debited_block import join_debits
 from pixconnect.usecases.institutions.nameless_reversal import join_nameless
@@ -132,6 +134,7 @@ async def _judge_left(
     waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
     lines = LeftLines(await _list_near(connection, account, left))
+    near = await sweep_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
     known = OpenAmounts(
         unnamed_cents=await line_store.read_open_amounts(connection, account.id),
@@ -139,6 +142,7 @@ async def _judge_left(
         begins_at=account.opened_at,
         begins_on=to_day(account.opened_at),
         today=to_day(now),
+        read_until=None if near is None else near.began_at - OVERLAP,
     )
     known = structs.replace(known, sent_there=await _find_sent_at_institution(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]

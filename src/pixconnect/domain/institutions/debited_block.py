@@ -1,41 +1,51 @@
 """Which lines take money that the institution has blocked off the account, and give it back.
 
 Such a line is joined to its block: the money stays the holder's, blocked, until the institution reports how the block ended.
+The line may be read after that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Final
 
 from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import ItemJoin
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, ItemJoin
 from pixconnect.domain.money.block_report import BlockKind
 
 CREDITED_WITHIN: Final = timedelta(days=5)
 """So long after a block has ended the line may come that gives its money back."""
+KEPT_PREFIX: Final = "kept:"
+_DIGEST_LENGTH: Final = 48
+_APART: Final = timedelta(days=DAYS_APART_MAX)
 _WORDS: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
 _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
 
 
 class BlockOfAccount(Struct, frozen=True, kw_only=True):
-    """An open block, or one whose debit is joined and not given back."""
+    """A block whose debit is not known, or is joined and not given back."""
 
     id: int
     kind: BlockKind
     held_cents: int
+    """What it holds; of one that has ended, what it had covered."""
+    days: tuple[date, date] | None = None
+    """The first and the last of one that has ended."""
     debited_cents: int | None = None
     """By the line that is joined to it."""
     taken_cents: int = 0
     """With returns that the institution made."""
 
     def may_be(self, item: InstitutionItem) -> bool:
-        """Whether a line takes money of such a block, or returns it."""
-        return (item.kind == "judicial") == (self.kind in _ORDERED)
+        """Whether a line says that it takes money of such a block, or gives it back."""
+        days = self.days or (item.day, item.day)
+        is_then = self.debited_cents is not None or days[0] - _APART <= item.day <= days[1] + _APART
+        return is_then and (item.kind == "judicial") == (self.kind in _ORDERED)
 
 
 def is_about_block(item: InstitutionItem) -> bool:
@@ -65,3 +75,8 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
 def _find_cents(block: BlockOfAccount, debited_cents: int | None) -> int:
     """The amount of the next line of a block."""
     return block.held_cents if debited_cents is None else debited_cents - block.taken_cents
+
+
+def name_kept(item_id: str) -> str:
+    """The movement of what nobody gave back of a debit, after a part of it was returned to payers."""
+    return KEPT_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]

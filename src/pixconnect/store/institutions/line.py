@@ -37,6 +37,7 @@ _MOVEMENTS: Final[LiteralString] = """
     from movement
     where movement.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
         and movement.item_id not like 'closing-balance:%' and movement.item_id not like 'yield:%'
+        and movement.item_id not like 'kept:%'
         and movement.opposite_of is null and not exists (
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
@@ -151,20 +152,22 @@ async def list_unsettled(
 
 
 _LIST_OPEN: Final[LiteralString] = """
-    select transfer.amount_cents from transfer
+    select transfer.amount_cents, transfer.network_id is null as is_unnamed from transfer
     where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
-        and not transfer.is_book and transfer.network_id is null
+        and not transfer.is_book
     union
-    select refund.amount_cents from refund
+    select refund.amount_cents, refund.network_id is null from refund
     join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
     where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
-        and not refund.is_book and refund.network_id is null
+        and not refund.is_book
 """
 
 
-async def read_open_amounts(connection: Connection, institution_id: int) -> frozenset[int]:
-    """Amounts of pending orders whose network name is not reported yet."""
-    return frozenset(row["amount_cents"] for row in await connection.fetch(_LIST_OPEN, institution_id))
+async def read_open_amounts(connection: Connection, institution_id: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Amounts of orders under way: of all, and of those whose name on the network nobody has told yet."""
+    rows = await connection.fetch(_LIST_OPEN, institution_id)
+    every, unnamed = rows, [row for row in rows if row["is_unnamed"]]
+    return frozenset(row["amount_cents"] for row in every), frozenset(row["amount_cents"] for row in unnamed)
 
 
 def _begin_of(day: date) -> datetime:

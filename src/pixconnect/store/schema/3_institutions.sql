@@ -972,7 +972,11 @@ begin
                 where debit.institution_id = new.institution_id and debit.joined_kind = 'block'
                     and debit.joined_id = new.joined_id and not debit.is_reversal and debit.amount_cents >= new.amount_cents
             )
-            else new.direction = 'OUT' and state = 'open' and held_cents = new.amount_cents
+            when state = 'open' then new.direction = 'OUT' and held_cents = new.amount_cents
+            else new.direction = 'OUT' and new.amount_cents = (
+                select sum(amount_cents) from block_step as step
+                where step.block_id = block.id and step.holder_id = block.holder_id and step.kind = 'covered'
+            )
         end;
     if not found then
         raise exception 'item % is no money of block %', new.item_id, new.joined_id

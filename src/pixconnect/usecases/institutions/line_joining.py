@@ -49,11 +49,21 @@ async def find_left(
     left = [item for item in bare if item.item_id not in alike_ids]
     nameless = await join_nameless(connection, account, left)
     left = [item for item in left if item.item_id not in nameless.joined_ids]
-    left, may_be_blocked = await join_debits(connection, account, left, now)
+    open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
     waiting: dict[str, Waiting] = dict.fromkeys(nameless.waiting_ids, "order_unknown")
-    waiting |= dict.fromkeys(may_be_blocked, "could_be_ours")
+    left, may_be_blocked = await join_debits(connection, account, left, open_cents, now)
+    waiting |= may_be_blocked
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
-    return await _judge_left(connection, account, left, now, waiting), released
+    # Names, and how far Pix were read, are looked up for what is left.
+    known = OpenAmounts(
+        unnamed_cents=unnamed_cents,
+        our_names=frozenset(),
+        begins_at=account.opened_at,
+        begins_on=to_day(account.opened_at),
+        today=to_day(now),
+        read_until=None,
+    )
+    return await _judge_left(connection, account, left, known, waiting), released
 
 
 async def list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
@@ -130,18 +140,15 @@ async def _judge_left(
     connection: Connection,
     account: InstitutionAccount,
     left: Sequence[RecordedItem],
-    now: datetime,
+    known: OpenAmounts,
     waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
     lines = LeftLines(await _list_near(connection, account, left))
     near = await sweep_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
-    known = OpenAmounts(
-        unnamed_cents=await line_store.read_open_amounts(connection, account.id),
+    known = structs.replace(
+        known,
         our_names=frozenset(await movement_store.find_names(connection, names)),
-        begins_at=account.opened_at,
-        begins_on=to_day(account.opened_at),
-        today=to_day(now),
         read_until=None if near is None else near.began_at - OVERLAP,
     )
     known = structs.replace(known, sent_there=await _find_sent_at_institution(connection, account, left, lines, known))

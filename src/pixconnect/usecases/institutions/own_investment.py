@@ -19,7 +19,7 @@ from pixconnect.domain.institutions.joining import ItemJoin
 from pixconnect.domain.institutions.own_investment import is_own_investment, name_yield, plan_investments
 from pixconnect.domain.institutions.unmatched import UnmatchedItem
 from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
-from pixconnect.domain.money.rail import MovementReport
+from pixconnect.domain.money.rail import MovementKind, MovementReport
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -77,7 +77,8 @@ async def invest(context: Writer, account: InstitutionAccount, left: Sequence[Un
         if not principal_cents:
             continue
         if principal_cents < item.amount_cents:
-            report = await _report_yield(context, account, item, item.amount_cents - principal_cents)
+            yielded_cents = item.amount_cents - principal_cents
+            report = await report_part(context, account, item, (name_yield(item.item_id), "other", yielded_cents))
             if not await movement_usecases.post_statement_item(context, account.house_id, report):
                 continue
         principals[item_id] = principal_cents
@@ -90,16 +91,17 @@ async def invest(context: Writer, account: InstitutionAccount, left: Sequence[Un
     return {item_id for item_id, principal_cents in planned.items() if principal_cents}
 
 
-async def _report_yield(
-    context: Writer, account: InstitutionAccount, item: InstitutionItem, cents: int
+async def report_part(
+    context: Writer, account: InstitutionAccount, item: InstitutionItem, part: tuple[str, MovementKind, int]
 ) -> MovementReport:
-    name = name_yield(item.item_id)
+    """The movement of the house that is a part of a line, by its name, kind and cents."""
+    name, kind, cents = part
     return MovementReport(
         report_id=f"statement:{account.id}:{name}",
         item_id=name,
         party=(await context.directory.read_account(account.house_id)).party,
-        kind="other",
-        direction="IN",
+        kind=kind,
+        direction=item.direction,
         amount_cents=cents,
         end_to_end_id=None,
         description=item.text[:DESCRIPTION_LENGTH_MAX] or None,

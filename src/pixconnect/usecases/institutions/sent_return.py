@@ -125,7 +125,8 @@ def _as_report(returned: SentReturn) -> ReturnReport:
 async def _record_unordered(context: Context, account: InstitutionAccount, returned: SentReturn) -> None:
     """A return of a Pix without an order here, unless an order may still get this name."""
     async with context.pool.acquire() as connection:
-        if returned.settled_at < account.opened_at or await line_store.read_open_amounts(connection, account.id):
+        _, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
+        if returned.settled_at < account.opened_at or unnamed_cents:
             return
     moved = MovementReport(
         report_id=returned.return_id,

@@ -42,6 +42,7 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import being_worked_on
+from pixconnect.usecases.institutions.debited_block import post_kept
 from pixconnect.usecases.institutions.line_joining import DONE, find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file
 from pixconnect.usecases.institutions.line_reserve import reserve_lines
@@ -291,6 +292,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
             alone = await list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
             verdicts, released = await find_left(connection, account, alone, now)
         posted_count = await post_unowned(context, account, verdicts)
+        await post_kept(context, account, now)
         touched_on = min((spoken_of, *(item.day for item in (*alone, *released))))
         open_since = await day_usecases.find_open_since(context, account, touched_on)
         # Still under the lock, so that no item of the account becomes a movement meanwhile.

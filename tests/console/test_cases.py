@@ -8,10 +8,9 @@ from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.institutions import statement as statement_usecases
-from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.proposal import confirm_proposal
-from support.account_shop import make_owner, open_shop
+from support.account_shop import begin_in_july, make_owner, open_shop
 from support.case_orders import open_case_of_order
 from support.console import open_console, sign_in, sign_in_client
 from support.fake_institution import FakeInstitution
@@ -115,12 +114,7 @@ async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else
 
 
 async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service) -> None:
-    there = FakeInstitution(live.clock)
-    there.balance_cents = 10_000
-    live.clock.advance(days=-1)
-    shop = await open_shop(live, there)
-    await post_opening(live.context, shop.account)
-    live.clock.advance(days=2)
+    shop = await begin_in_july(live, FakeInstitution(live.clock))
     lines = [make_ofx_line(item_id=name, at="20260701", amount="50.00", memo=f"SALDO {name}") for name in ("S1", "S2")]
     content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="150.00")
     await statement_usecases.record_file(as_operator(live.context), "loja", content, file_name="july.ofx")
@@ -149,6 +143,28 @@ async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service
         rows = await live.fetch("select item_id, joined_kind, waits from institution_item order by 1")
         assert [tuple(row) for row in rows] == [("S1", "movement", None), ("S2", None, "no_money")]
         assert f"{path}/answer" not in (await ana.get(path)).content.decode()
+
+
+async def test_in_a_page_a_changed_line_takes_the_place_of_the_first_one(live: Service) -> None:
+    shop = await begin_in_july(live, FakeInstitution(live.clock))
+    for amount, closing in (("-1.00", "99.00"), ("-30.00", "70.00")):
+        line = make_ofx_line(item_id="F1", at="20260701", amount=amount, memo="TARIFA")
+        content = make_ofx(line, first="20260701", last="20260701", opening="100.00", closing=closing)
+        await statement_usecases.record_file(as_operator(live.context), "loja", content)
+        await statement_usecases.settle_items(live.context, shop.account)
+    await case_usecases.look_for_cases(live.context)
+    (case,) = [one.case for one in await case_usecases.list_cases(live.context, kind="day")]
+    path = f"{PATH}/{case.id}"
+    async with open_console(live) as console:
+        ana = console.nobody.of(await sign_in(console, "operator", "ana"))
+        page = (await ana.get(path)).content.decode()
+        for words in ('value="replace F1~20260701.2"', "reserved: R$ 30,00"):
+            assert words in page
+        assert (await ana.post(f"{path}/answer", {"line": "replace F1~20260701.2"})).status == 303
+        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
+        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
+    rows = await live.fetch("select direction, amount_cents from movement where kind <> 'opening_balance'")
+    assert sorted((row["direction"], row["amount_cents"]) for row in rows) == [("IN", 100), ("OUT", 100), ("OUT", 3000)]
 
 
 async def test_operators_say_how_an_order_ended_and_pages_end_none(live: Service) -> None:

@@ -85,12 +85,14 @@ async def propose_answer(visit: Visit) -> Response:
     operator = visit.begin_act(_OPERATORS)
     said = [str(value).partition(" ") for value in visit.sent.getlist("line")]
     named = {answer: [line for one, _, line in said if one == answer] for answer in ANSWERS}
+    replacing = [line for one, _, line in said if one == "replace"]
     wished = WantedAnswer(
         case_id=visit.path_id(),
-        counts=named["counts"],
+        counts=[*named["counts"], *replacing],
         ours=dict(map(answer_usecases.read_own, named["ours"])),
         aside=named["aside"],
-        out=named["out"],
+        # A line that is told again has the first one's id, with a mark of its own behind it.
+        out=[*named["out"], *(line.rpartition("~")[0] for line in replacing)],
         with_alike="with_alike" in visit.sent,
     )
     await answer_usecases.propose_answer(operator, wished)

@@ -80,7 +80,7 @@ app = App(
     # A wrong word gets one line, like every other failure.
     print_error=False,
     exit_on_error=False,
-    # How a verb ends is for `main` to say.
+    # `main` decides how a verb ends.
     result_action="return_value",
 )
 _GROUPS = {
@@ -122,7 +122,7 @@ def launch(
         terminal.complain(line)
     if words[:1] == ("help",):
         words = (*words[1:], "--help")
-    # Without a verb we say what there is, and so would with one that there is not.
+    # Without a verb we print the introduction, and would also with an unknown one.
     if words and not words[0].startswith("-") and words[0] not in app:
         raise failures.CommandError(usage.explain_unknown(words[0], usage.list_verbs(app)))
     try:
@@ -135,7 +135,7 @@ def launch(
 
 @app.default
 def introduce() -> None:
-    """Say what this is, and what people need first."""
+    """Print an introduction and the first steps."""
     for line in _INTRODUCTION:
         terminal.say(line)
 
@@ -149,7 +149,7 @@ def _write_help_plainly(words: Sequence[str]) -> None:
 
 
 def _refuse_unstorable(words: Sequence[str]) -> None:
-    """Refuse what the database cannot store: a NUL, and octets that are not UTF-8, which the system passes as surrogates."""
+    """Refuse words that the database cannot store: a NUL, and octets other than UTF-8, which the system passes as surrogates."""
     for number, word in enumerate(words, 1):
         if "\0" in word or (not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)):
             raise failures.CommandError(f"word {number} of the command is not UTF-8, or has a NUL in it")

@@ -1,1 +1,1 @@
-"""What all verbs share: settings, output, failures and exit statuses."""
+"""The common parts of all verbs: settings, output, failures and exit statuses."""

@@ -1,4 +1,4 @@
-"""One line for each failure that the operator can mend: what went wrong, and what to do about it.
+"""One line for each failure that the operator can mend: the fault, and the remedy.
 
 Exceptions are recognised by the name of their class, because importing the libraries that raise them takes longer than most
 verbs.
@@ -20,7 +20,7 @@ from pixconnect.local.supervisor import PartKeepsFailingError
 
 
 class ExitStatus(IntEnum):
-    """The status of the process; what it complains of is one line on standard error."""
+    """The exit status; its complaint is one line on standard error."""
 
     DONE = 0
     """It is done."""
@@ -51,7 +51,7 @@ class CommandError(Exception):
 
 
 class RefusedByService(CommandError):  # noqa: N818  as the client's errors
-    """The service says no to one of the words that were typed."""
+    """The service refuses one of the typed words."""
 
 
 # Their messages are complete: they were written for operators.

@@ -41,7 +41,7 @@ def complain_of_risks(settings: Settings) -> None:
 
 
 def list_refusals(settings: Settings) -> Iterator[str]:
-    """Why live mode is refused: each names the setting and, behind a semicolon, what to do."""
+    """Why live mode is refused: each names the setting and, behind a semicolon, the remedy."""
     if settings.mode != "live":
         return
     yield from _list_unsafe_urls(settings)
@@ -91,7 +91,7 @@ def _list_unsafe_urls(settings: Settings) -> Iterator[str]:
         ("PIXCONNECT_AUTH_URL", settings.public_auth_url, True),
         ("PIXCONNECT_CONSOLE_BASE_URL", settings.public_console_url, False),
     ):
-        # We write this text with a path behind it. What we refuse here may be a password, so we do not show it.
+        # We write this text with a path behind it. A refused one may be a password, so we do not show it.
         if any(mark in url for mark in "@?#"):
             yield f"{variable}: must have no user info, query or fragment in live mode; give scheme, host and path alone"
         elif must_be_https and not url.startswith("https://"):
@@ -127,7 +127,7 @@ def _list_unsafe_databases(settings: Settings) -> Iterator[str]:
             )
 
 
-# asyncpg reads these where an address does not say it.
+# asyncpg reads these if an address lacks them.
 def _find_far_host(url: str, environment: Mapping[str, str] = os.environ) -> str | None:  # noqa: TID251  libpq's, not ours
     """The first host beyond this machine to which a connection would not be verified; ``None`` if all is well."""
     if not url:

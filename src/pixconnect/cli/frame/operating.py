@@ -1,4 +1,4 @@
-"""What operators' verbs share: they run a use case on the database and return its result."""
+"""The common parts of operators' verbs: they run a use case on the database and return its result."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _run(use_case: Callable[[Operator], Awaitable[Result]], *, compares_key: boo
 
 
 def run_with_settings(do: Callable[[Settings], Coroutine[object, object, Result]]) -> Result:
-    """Run what opens a database by itself; raises as ``run``."""
+    """Run a coroutine that opens a database by itself; raises as ``run``."""
     settings = read_database_settings()
     # Beside a result only complaints are worth a line.
     set_up_logging(settings.log_format, "warning")
@@ -120,7 +120,7 @@ def run_with_opener(
 
 
 def make_opener(note: Callable[[TakenExchange], None] | None = None) -> OpenInstitution:
-    """What opens accounts; ``note`` is shown each exchange, with all that is secret in it."""
+    """The opener of accounts; ``note`` receives each exchange, with all its secrets."""
     from pixconnect.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
     from pixconnect.assembly import outside  # noqa: PLC0415
 

@@ -23,13 +23,13 @@ from pixconnect.foundation import outgoing_text
 Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print one JSON object.")]
 """``--json``, without a ``--no-json`` beside it."""
 Shown = dict[str, Any]
-"""What a verb prints of one thing: texts, numbers, instants, and objects and lists of them; it leaves out ``None``."""
+"""A verb's output for one resource: texts, numbers, instants, and objects and lists of them; it omits ``None``."""
 
 _GAP: Final = "  "
 
 
 def pick(record: object, columns: str) -> Shown:
-    """What to print of a record: its attributes, separated by blanks; ``name=attribute`` prints one under another name.
+    """The printed attributes of a record, separated by blanks; ``name=attribute`` prints one under another name.
 
     Example:
         >>> pick(timedelta(hours=1), "days length_s=seconds")
@@ -102,7 +102,7 @@ def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collectio
     if not columns and not terminal.is_terminal():
         return None
     flat = [_flatten(item) for item in items]
-    # What none of them has needs no column.
+    # A member that none of them has needs no column.
     names = [name for name in columns if any(name in item for item in flat)] or [*dict.fromkeys(chain(*flat))]
     cells = [[_text(name, item.get(name), money) for name in names] for item in flat]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]

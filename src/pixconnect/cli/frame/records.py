@@ -1,4 +1,4 @@
-"""What one holder's verbs have in common: printing records, and waiting for an end."""
+"""The common parts of one holder's verbs: printing records, and waiting for an end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Named = TypeVar("Named", Charge, Transfer, Refund)
 MONEY: Final = frozenset({"amount", "held", "taken", "available_funds", "current_funds"})
 """Amounts, which people are shown as reais."""
 _NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")
-"""What end-to-end ids and return identifications look like."""
+"""The form of end-to-end ids and return identifications."""
 _ASKED_AGAIN_AFTER_S: Final = 0.3
 
 Amount = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1))]
@@ -70,7 +70,7 @@ def show_items(name: str, items: Sequence[Record], columns: Sequence[str], *, as
 
 
 def read_each(lists: Iterable[Iterable[Named]], limit: int) -> list[Named]:
-    """The first of each status's list; what went from one to the next meanwhile counts once, as it was read last."""
+    """The first of each status's list; an item that moved between two lists counts once, in its latest state."""
     found = dict[int, Named]()
     for listed in lists:
         for record in islice(listed, limit):

@@ -1,8 +1,8 @@
 """The settings of a verb: those of the environment, then those of a ``pixconnect run`` on the same home.
 
-So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. The
-service's secrets are not written into the home, which is copied into backups and stays when the service is killed. A file
-there only says where each secret can be read: a secret from the environment is in the memory of the running process.
+So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. The service's
+secrets are not written into the home, which is copied into backups and stays when the service is killed. A file there only
+contains where each secret can be read: a secret from the environment is in the memory of the running process.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ operator: ContextVar[str | None] = ContextVar("operator", default=None)
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """What verbs need beside a running service; in a file of the home that only its owner can read."""
+    """Settings that verbs need beside a running service; in a file of the home that only its owner can read."""
 
     mode: str
     base_url: str
@@ -44,7 +44,7 @@ class Running(Struct, frozen=True, kw_only=True):
     """The embedded server's address; empty if the settings name a database."""
     owner_database_url: str
     console_database_url: str = ""
-    """As the others: verbs that make tables on another server let the console use them."""
+    """As the others: verbs that make tables on another server give the console access to them."""
     rail_url: str
     faces: str = ""
     """The faces that listen, with their ports."""

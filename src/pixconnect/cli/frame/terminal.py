@@ -1,4 +1,4 @@
-"""What a terminal shows: lines on standard output, complaints of one line on standard error, and colours for people."""
+"""A terminal's output: lines on standard output, complaints of one line on standard error, and colours for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPLAINT_MAX: Final = 2_000
 _UNDER_WAY: Final = frozenset({"PENDING", "PROCESSING", "inactive", "pending"})
 
 
-class ReaderGone(Exception):  # noqa: N818  it is what happened
+class ReaderGone(Exception):  # noqa: N818  named by the event
     """The program that reads standard output has ended."""
 
 
@@ -32,13 +32,13 @@ def on_one_line(text: str) -> str:
 
 
 def complain(text: str) -> None:
-    # A complaint repeats what was typed, which may be a whole file.
+    # A complaint repeats the typed words, which may be a whole file.
     line = cut_text(" ".join(text.split()), _COMPLAINT_MAX)
     _write(sys.stderr, f"pixconnect: {outgoing_text.on_terminal(line)}")
 
 
 def notice(text: str) -> None:
-    """What a person may want to know beside a result."""
+    """A useful remark beside a result."""
     _write(sys.stderr, text)
 
 
@@ -94,5 +94,5 @@ def _silence(stream: TextIO) -> None:
 
 
 def silence_output() -> None:
-    """Let go of standard output, whose reader went away: Python would complain of it on exit."""
+    """Release standard output, whose reader went away: Python would complain of it on exit."""
     _silence(sys.stdout)

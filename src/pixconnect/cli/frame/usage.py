@@ -20,7 +20,7 @@ from cyclopts.exceptions import (
 # For an item of a list, such as a rule, the field without its index.
 _FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+)((?:\.[a-z_]+)*)(?:\[\d+\])?: ")
 _REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
-# What a verb calls otherwise than the API: of a transfer, a key and a code are one word, and an account is one option.
+# Differences from the API: for a transfer, a key and a code are one word, and an account is one option.
 _TYPED_AS: Final = dict(
     key="to", emv="to", credit_party_tax_id="tax_id", credit_party_name="name", credit_party="account"
 )
@@ -70,7 +70,7 @@ _REMOVED: Final = {
     "pixconnect operator endpoint redeliver": "for the events of an interval use `pixconnect operator endpoint replay ID "
     "--since TIME`",
 }
-"""Verbs of earlier versions, and what to do instead."""
+"""Verbs of earlier versions, and their replacements."""
 
 
 def _find_near(word: str, words: Sequence[str]) -> list[str]:
@@ -82,7 +82,7 @@ def _find_near(word: str, words: Sequence[str]) -> list[str]:
 
 
 def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
-    """Say that a word is no verb of this group, and which verb was probably meant."""
+    """Report that a word is no verb of this group, and the probable verb."""
     if (advice := _REMOVED.get(f"{group} {word}")) is not None:
         return f"{word}: this verb was removed: {advice}"
     near = difflib.get_close_matches(word, verbs, n=1)
@@ -106,12 +106,12 @@ def spell(argument: Argument) -> str:
 
 
 def name_option(message: str, app: App, words: Sequence[str]) -> str:
-    """A refusal with the option that was typed in place of the field that it speaks of, where the verb has such an option."""
+    """A refusal with the typed option in place of its field, if the verb has such an option."""
     field = _FIELD.match(message)
     if field is None:
         return message
     options = _find_options(app, words)
-    # One option may say a whole member, as --rebate does; and amounts have their unit in the field's name, not in the option's.
+    # One option may be a whole member, as --rebate is; and amounts have their unit in the field's name, not in the option's.
     names = (field[1] + field[2].replace(".", "_"), field[1])
     typed = (*names, *(_TYPED_AS[name] for name in names if name in _TYPED_AS))
     spelled = ["--" + name.removesuffix("_cents").replace("_", "-") for name in typed]
@@ -124,11 +124,11 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
 
 
 def _guess(argument: Argument, unused: Sequence[str]) -> str:
-    """What a person who left this option out probably meant."""
+    """The probable meaning if this option is missing."""
     options = [token.partition("=")[0] for token in unused if token.startswith("--")]
     if near := difflib.get_close_matches(argument.name, options, n=1):
         return f"you wrote {near[0]}"
-    # A person who leaves out only the option's name has given its value, and nothing else.
+    # A person who omits only the option's name has given its value, and nothing else.
     words = list_words(argument)
     is_its_value = len(unused) == 1 and not options and (not words or unused[0] in words)
     return f"write {argument.name} {unused[0]}" if is_its_value else ""

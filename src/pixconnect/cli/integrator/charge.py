@@ -1,8 +1,8 @@
 """``pixconnect charge``: be paid.
 
-What a charge with a due date adds and takes off, as people write it on the command line.
+Additions and deductions of a charge with a due date, as people write them on the command line.
 
-A value is cents, ``500``, or a percentage with at most two decimals, ``2.5%``. What it is of follows a slash: ``1%/month``.
+A value is cents, ``500``, or a percentage with at most two decimals, ``2.5%``. Its basis follows a slash: ``1%/month``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read_terms(
     rebate: str | None,
     discounts: Sequence[str],
 ) -> ReadTerms | None:
-    """What the options of one charge say; ``None`` of one without a due date."""
+    """The terms in the options of one charge; ``None`` for one without a due date."""
     if due_on is None:
         if discounts or any(option is not None for option in (days_valid, fine, interest, rebate)):
             raise CommandError("--days-valid, --fine, --interest, --rebate, --discount: only with --due-on")
@@ -233,7 +233,7 @@ def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, 
     Args:
         status: Only charges with this status.
     """
-    # A charge does not say when it was made, and ids of two processes are not in order of time: statuses are not mixed.
+    # A charge does not show when it was made, and ids of two processes are not in order of time: statuses are not mixed.
     with open_session() as session:
         lists = [
             session.client.charges.list(status=one, page_size=min(limit, 100))
@@ -245,7 +245,7 @@ def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, 
 
 @app.command(name="payment")
 def paid_by(charge: TheCharge, *, external_id: ByExternalId = False, json: Json = False) -> None:
-    """Print which payment paid a charge, and who paid it."""
+    """Print a charge's payment, and its payer."""
     with open_session() as session:
         found = find(session.client, charge, is_external_id=external_id)
         records.show(session.client.charges.payment(found.id), as_json=json)
@@ -270,7 +270,7 @@ def find(client: Client, any_id: str, *, is_external_id: bool) -> Charge:
 
 def _show(charge: Charge, *, as_json: bool, with_picture: bool) -> None:
     shown = records.shown(charge)
-    # Asked for without a picture, that field is always empty.
+    # Requested without a picture, that field is always empty.
     del shown["base64image"]
     output.show(shown, as_json=as_json, money=records.MONEY)
     if with_picture and not as_json and terminal.is_terminal():

@@ -1,4 +1,4 @@
-"""Whose account a verb works on: a named profile, the environment, or the demonstration of the home, in this order.
+"""The account of a verb: a named profile, the environment, or the demonstration of the home, in this order.
 
 A profile is one private file in the user's configuration folder, so that two verbs at once lose nothing.
 """
@@ -61,7 +61,7 @@ def _of_environment(settings: Settings) -> Credentials | None:
     return Credentials(
         **given,
         auth_url=settings.auth_url or settings.api_url,
-        # The default says nothing about a service elsewhere.
+        # The default reveals nothing about a service elsewhere.
         mode="live" if settings.mode == "live" else None,
         source="the environment",
     )

@@ -58,7 +58,7 @@ def list_endpoints(*, json: Json = False) -> None:
 
 @app.command
 def show(endpoint_id: EndpointId, *, json: Json = False) -> None:
-    """Print an endpoint, and what became of the newest deliveries to it."""
+    """Print an endpoint, and the results of its newest deliveries."""
     with open_session() as session:
         found = session.client.endpoints.get(endpoint_id)
         newest = session.client.deliveries.list(endpoint_id, page_size=_LOOKED_AT)
@@ -82,7 +82,7 @@ def rotate(endpoint_id: EndpointId, *, json: Json = False) -> None:
 
 @app.command
 def remove(endpoint_id: EndpointId, *, json: Json = False) -> None:
-    """Post nothing more to an endpoint, and forget it; prints it as it was."""
+    """Remove an endpoint, so that it receives nothing more; prints its last state."""
     with open_session() as session:
         records.show(session.client.endpoints.delete(endpoint_id), as_json=json)
 
@@ -92,7 +92,7 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
     """Cause an event in the sandbox that the endpoint subscribes to, and print the receiver's answer.
 
     Args:
-        key: The Pix key of yours that is paid; by default one of the profile's or the demonstration's.
+        key: Your Pix key that is paid; by default one of the profile's or the demonstration's.
         timeout_s: Give up after so many seconds.
     """
     with open_sandbox() as session:

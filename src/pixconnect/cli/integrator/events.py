@@ -1,4 +1,4 @@
-"""``pixconnect events``: what happened, as the service keeps it: the newest first, each as its webhook would be posted."""
+"""``pixconnect events``: the stored events, the newest first, each as its webhook would be posted."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def list_(
 
 @app.command
 def show(event_id: EventId, *, json: Json = False) -> None:
-    """Print one event, as its webhook says it."""
+    """Print one event, in the form of its webhook."""
     with open_session() as session:
         output.show(find_recent_event(session.client, event_id), as_json=json, money=_MONEY)
 

@@ -1,4 +1,4 @@
-"""``pixconnect infraction``: what payers contest, and what the holder answers."""
+"""``pixconnect infraction``: payers' contests, and the holder's answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def defend(infraction: TheInfraction, text: str, *, json: Json = False) -> None:
     """Answer an infraction, once and until its `respond_by`.
 
     Args:
-        text: Why the Pix is rightly yours: `infraction show` says how long it may be.
+        text: Why the Pix is rightly yours: `infraction show` prints the maximum length.
     """
     with open_session() as session:
         found = _find(session.client, infraction)

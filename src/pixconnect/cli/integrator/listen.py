@@ -249,7 +249,7 @@ class _Listener:
             terminal.stream(_describe(event) + (f"  → {terminal.on_one_line(attempt.said)}" if attempt else ""))
 
     async def _open_door(self, opened: AsyncExitStack) -> None:
-        """Let `events resend` in."""
+        """Open the port for `events resend`."""
         token = make_token()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -143,7 +143,7 @@ def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[Listener
 
 
 def make_token() -> str:
-    """A token that only a user who may read our files can know."""
+    """A token that only users with access to our files can read."""
     return secrets.token_urlsafe(16)
 
 

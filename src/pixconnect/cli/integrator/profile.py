@@ -62,7 +62,7 @@ def list_profiles(*, json: Json = False) -> None:
 
 @app.command
 def remove(name: Name) -> None:
-    """Forget a profile. Its client stays what it is: an operator disables it."""
+    """Delete a profile. Its client stays valid: an operator disables it."""
     credentials.remove_profile(name)
     terminal.notice(f"the profile {name} is forgotten")
 

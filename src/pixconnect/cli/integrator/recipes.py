@@ -1,6 +1,6 @@
-"""What leads to each event in a sandbox: real charges, transfers, refunds and rules, and never a made-up event.
+"""The way to each event in a sandbox: real charges, transfers, refunds and rules, and never an invented event.
 
-A recipe walks there and answers the field of the payload, and its value, by which the event is known.
+A recipe causes it and returns the identifying field of the payload, with its value.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
     payer: OutsidePayer = OutsidePayer()
     code: str = "AC03"
-    """By which the network rejects what ends in an error."""
+    """The network's rejection code for an error."""
 
 
 Ended = TypeVar("Ended", Transfer, Refund, Infraction)
@@ -225,7 +225,7 @@ def _refund(chosen: Chosen) -> Refund:
 
 
 def _refuse_taken(chosen: Chosen, kind: str, read: Callable[[str], object]) -> None:
-    # A replay would answer what there is, and nothing would happen.
+    # A replay would return the existing resource, and nothing would happen.
     if chosen.external_id is None:
         return
     try:

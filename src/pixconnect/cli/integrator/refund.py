@@ -32,11 +32,11 @@ def create(
     description: str | None = None,
     json: Json = False,
 ) -> None:
-    """Give a received Pix back, wholly or in part.
+    """Return a received Pix, wholly or in part.
 
     Args:
         amount: In cents; all of it if left out.
-        reason: Why; MD06, the payer asked for it, if left out.
+        reason: Why; MD06, requested by the payer, if left out.
         description: For the payer to read.
     """
     with open_session() as session:

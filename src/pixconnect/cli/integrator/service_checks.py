@@ -58,7 +58,7 @@ def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Sympto
 
 
 def _look_as_far_as_allowed(client: Client, credentials: Credentials) -> Iterator[Symptom]:
-    """What the client may see of the holder: a client with few scopes may be intended."""
+    """The client's view of the holder: a client with few scopes may be intended."""
     for look_at in (_look_at_holder, _look_at_sandbox, _look_at_endpoints):
         try:
             yield from look_at(client)

@@ -85,7 +85,7 @@ def is_sandbox(client: Client) -> bool:
 
 
 def advise_scope(error: Forbidden, credentials: Credentials) -> str:
-    """How the client gets what it lacks."""
+    """How the client gets the missing scope."""
     _, lacks, scope = error.message.rpartition("lacks the scope ")
     if not lacks:
         return "ask an operator"
@@ -103,7 +103,7 @@ def explaining(credentials: Credentials) -> Generator[None]:
 
 def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
     if isinstance(error, NoAnswer) and not error.may_have_happened:
-        # What a home's file names is only there while something runs on it.
+        # The paths in a home's file exist only while something runs on it.
         start = credentials.start
         hint = f"start `{start}` (or the same with `pixconnect run`)" if start else "is it the right address?"
         # The system's words, without our address before them.

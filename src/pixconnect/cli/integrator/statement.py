@@ -66,7 +66,7 @@ def statement(
 
 
 def _warn_of_later(session: Session, now: datetime) -> None:
-    """Say that entries are dated after now, which only a sandbox has: its clock was moved, and a holder's go forward only."""
+    """Report entries dated after now, which only a sandbox has: its clock was moved, and a holder's go forward only."""
     later = session.client.statement(now, now + _AHEAD_MAX).lines if session.credentials.mode != "live" else []
     if later:
         terminal.notice(

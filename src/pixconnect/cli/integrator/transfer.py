@@ -56,7 +56,7 @@ app = App(name="transfer", help="Send money, and list transfers sent and receive
 
 TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end_id.")]
 QR_CODE_BEGINNING = "000201"
-"""What every BR Code begins with, and no key does."""
+"""The beginning of every BR Code, and of no key."""
 _COLUMNS = ("id", "status", "impact_type", "amount", "end_to_end_id", "external_id")
 
 
@@ -79,7 +79,7 @@ def create(
     Args:
         amount: In cents: 1000 is R$ 10,00.
         to: A Pix key, or the text of a QR code.
-        key_type: The key's type; by default what it looks like.
+        key_type: The key's type; by default derived from its form.
         account: In place of a key, an account: ISPB/BRANCH/NUMBER, such as 99999004/0001/1001; its kind may follow
             (99999004/0001/1001/SAVINGS), by default CHECKING.
         name: The account's owner.
@@ -206,7 +206,7 @@ def _read_account(account: str, name: str | None, tax_id: str | None) -> Transfe
     if name is None or tax_id is None:
         raise CommandError("--name, --tax-id: missing; an account needs its owner's")
     ispb, branch, number, *kind = parts
-    # What else stands there the service judges.
+    # The service checks any other text here.
     account_type = AccountType(kind[0]) if kind else AccountType.CHECKING
     return TransferParty(
         ispb=ispb, branch=branch, account_number=number, account_type=account_type, name=name, tax_id=tax_id

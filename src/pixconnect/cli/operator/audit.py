@@ -1,4 +1,4 @@
-"""``pixconnect audit``: what operators did."""
+"""``pixconnect audit``: operators' acts."""
 
 from typing import Annotated
 

@@ -46,8 +46,8 @@ def create(
     In live mode its scopes must be named.
 
     Args:
-        holder_id: Whose account it works on.
-        name: A name by which you know the client.
+        holder_id: The holder that it acts for.
+        name: Your name for the client.
         scope: The client's permissions; repeat the option for each scope. In the sandbox the default is all scopes.
     """
     issued = operating.run(access_usecases.create_client, holder_id, name, scope)
@@ -95,16 +95,16 @@ def disable(*, client_id: ClientId, json: Json = False) -> None:
 
 @app.command
 def enable(*, client_id: ClientId, json: Json = False) -> None:
-    """Let a client in again."""
+    """Enable a disabled client again."""
     client = operating.run(access_usecases.enable_client, client_id)
     output.show(_shown(client), as_json=json)
 
 
 @app.command
 def delete(*, client_id: ClientId, json: Json = False) -> None:
-    """Forget a client for good, tokens already issued included; prints what it was. What it did stays in the audit.
+    """Delete a client for good, with its issued tokens; prints its last state. Its acts stay in the audit.
 
-    When it returns, its tokens are refused on every process. To shut it out for a while, `disable` it.
+    When it returns, its tokens are refused on every process. To block it for a while, `disable` it.
     """
     _show_changed(operating.run(access_usecases.delete_client, client_id), as_json=json)
 
@@ -200,9 +200,9 @@ def activity(
     holder_id: HolderId | None = None,
     json: Json = False,
 ) -> None:
-    """Print what a client asked for: charges, transfers, refunds and changes of endpoints, the newest first, at most 10000.
+    """Print a client's requests: charges, transfers, refunds and changes of endpoints, the newest first, at most 10000.
 
-    It is known for 400 days. A line without a token id is of the client's session in the console.
+    They are kept for 400 days. A line without a token id is of the client's session in the console.
 
     Args:
         since: From this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
@@ -210,7 +210,7 @@ def activity(
         kind: Only this kind; a charge_change concerns a charge that existed already.
         token_id: By this token only: its claim `jti`.
         peer: From this address only.
-        holder_id: The holder whose client it was, if the client has been deleted.
+        holder_id: The holder that had the client, if it has been deleted.
     """
     initial_at = parse_instant("--since", since)
     final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)

@@ -48,7 +48,7 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
 
 @app.command
 def allow(host: str, *, json: Json = False) -> None:
-    """Let several holders have webhooks at a host that already gets one holder's key webhooks; this is permanent.
+    """Permit several holders to have webhooks at a host that already gets one holder's key webhooks; this is permanent.
 
     In live mode that is refused otherwise: a receiver that does not compare keys would take others' payments for its own.
 

@@ -1,4 +1,4 @@
-"""``pixconnect face``: what a program needs to speak to the sandbox as to its institution."""
+"""``pixconnect face``: credentials and addresses for using the sandbox as an institution."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def change(  # noqa: PLR0913  as above
         postal_code=UNSET if postal_code is None else postal_code,
     )
     _change(holder_id, changes, as_json=json)
-    if {institution, street, city, state, postal_code} != {None}:  # which every process remembers, as it does no limit
+    if {institution, street, city, state, postal_code} != {None}:  # which every process caches, unlike limits
         operating.wait_until_in_force()
 
 
@@ -234,7 +234,7 @@ def disable(*, holder_id: TheHolder, json: Json = False) -> None:
 
 @app.command
 def enable(*, holder_id: TheHolder, json: Json = False) -> None:
-    """Let a holder and its clients in again."""
+    """Enable a disabled holder and its clients again."""
     _change(holder_id, HolderChanges(is_disabled=False), as_json=json)
 
 
@@ -254,7 +254,7 @@ def _limit(limit: Limit | None) -> int | UnsetType | None:
 
 
 def _shown_funds(funds: Funds) -> output.Shown:
-    # As in the balance that callers read, and what the institution has blocked, or took and is owed for.
+    # As in the balance that callers read, with blocked money and deficits.
     current_cents = funds.available_cents + funds.reserved_cents + funds.blocked_cents
     return {
         **output.pick(

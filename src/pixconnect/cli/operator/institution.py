@@ -317,7 +317,7 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
 
 @app.command
 def remove(name: AccountName) -> None:
-    """Forget an account on which no holder is and nothing has happened for 90 days, with its credentials."""
+    """Remove an account without holders and without activity for 90 days, with its credentials."""
     left = run_with_opener(webhook_usecases.withdraw_webhooks, name)
     operating.run(account_usecases.remove_account, name)
     if left is not None:

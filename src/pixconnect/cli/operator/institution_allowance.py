@@ -1,4 +1,4 @@
-"""``pixconnect institution allow`` and ``unmatched``: what may leave over an account, and what came in and pays no charge."""
+"""``pixconnect institution allow`` and ``unmatched``: permitted outgoing money, and credits without a charge."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def unmatched(
     days: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=400))] = 7,
     json: Json = False,
 ) -> None:
-    """List what came in on an account and pays no charge, and whether it goes back by itself.
+    """List credits on an account that pay no charge, and whether they go back by themselves.
 
     Args:
         days: Of how many days.

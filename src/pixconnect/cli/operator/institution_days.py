@@ -1,4 +1,4 @@
-"""``pixconnect institution statement`` and ``days``: what an institution's statement says, and how its days close."""
+"""``pixconnect institution statement`` and ``days``: an institution's statement, and how its days close."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def register(
     """Register our address there for each key: PIXCONNECT_CALLBACK_BASE_URL, the account's name and a secret.
 
     Args:
-        replace: Also where another address stands, which is kept for restore.
-        new_secret: Make another secret; the address before it rings no more.
+        replace: Also where another address is registered, which is saved for restore.
+        new_secret: Make another secret; calls to the earlier address are refused.
     """
     there = run_with_opener(webhook_usecases.set_webhooks, name, replaces=replace, has_new_secret=new_secret)
     _show(there, json=json)

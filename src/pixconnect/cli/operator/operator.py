@@ -52,23 +52,23 @@ def reset(*, name: Name, json: Json = False) -> None:
 
 @app.command
 def unlock(*, name: Name, json: Json = False) -> None:
-    """Let an operator sign in again after ten wrong codes within a day; `operator list` shows which accounts are locked.
+    """Unlock an operator after ten wrong codes within a day; `operator list` shows locked accounts.
 
-    Each of those codes came with the right password: unless it was the operator who mistyped them, use `operator reset`.
+    Each of those codes came with the right password: unless the operator mistyped them, use `operator reset`.
     """
     output.show(_shown(operating.run(console_session.unlock_operator, name)), as_json=json)
 
 
 @app.command
 def remove(*, name: Name, json: Json = False) -> None:
-    """Remove an operator's account and end its sessions at once. What the operator did stays in the audit."""
+    """Remove an operator's account and end its sessions at once. The operator's acts stay in the audit."""
     removed = operating.run(console_session.remove_operator, name)
     output.show(_shown(removed), as_json=json)
 
 
 @app.command(name="list")
 def list_operators(*, json: Json = False) -> None:
-    """Print who may sign in to the console."""
+    """Print the operators of the console."""
     found = operating.run(console_session.list_operators)
     output.show_list("operators", [_shown(operator) for operator in found], as_json=json)
 
@@ -131,7 +131,7 @@ def list_to_approve(*, holder_id: HolderId | None = None, json: Json = False) ->
 
 @transfer_app.command
 def approve(transfer_id: TransferId, /, *, json: Json = False) -> None:
-    """Let a transfer leave that waits for it; it is not undone. Repeating it changes nothing."""
+    """Approve a waiting transfer; it is not undone. Repeating it changes nothing."""
     _decide(transfer_id, is_approved=True, as_json=json)
 
 

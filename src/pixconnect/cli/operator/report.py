@@ -33,7 +33,7 @@ def list_(
 
 @app.command
 def show(report_id: ReportId, *, json: Json = False) -> None:
-    """Print one report, with all that the rail said.
+    """Print one report, with all of the rail's data.
 
     Args:
         report_id: Its id, as `list` prints it.
@@ -44,11 +44,11 @@ def show(report_id: ReportId, *, json: Json = False) -> None:
 
 @app.command
 def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
-    """Close a report that was dealt with. This moves no money; your name and reason are recorded.
+    """Close a settled report. This moves no money; your name and reason are recorded.
 
     Args:
         report_id: Its id, as `list` prints it.
-        reason: What you found, and what you did about it.
+        reason: Your finding, and your action.
     """
     kept = operating.run(kept_usecases.close_kept, report_id, reason)
     output.show(_shown(kept), as_json=json)

@@ -26,9 +26,9 @@ Kid = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 @app.command
 def revoke(kid: Kid, *, json: Json = False) -> None:
-    """Revoke a key; prints the key that signs now. When it returns, no process takes the old one any more.
+    """Revoke a key; prints the present signing key. When it returns, no process accepts the old one any more.
 
-    Tokens that it signed are refused, and it is published no more. If it was the one that signs, a new key does at once.
+    Its tokens are refused, and it is no longer published. If it was the signing key, a new key replaces it at once.
 
     Args:
         kid: The key's name, as in `signing-key list` and in the header of its signatures.

@@ -126,7 +126,7 @@ async def _answer(
 
 def _safe_headers(*, is_secure: bool) -> list[tuple[str, str]]:
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "same-origin")]
-    # Said over http, no browser would believe it.
+    # Over http, browsers would ignore it.
     return [*headers, browser.STRICT_TRANSPORT] if is_secure else headers
 
 
@@ -154,7 +154,7 @@ class _IdleWatch:
 
 def _take_given() -> list[socket.socket]:
     """The sockets that systemd has handed over (sd_listen_fds(3)); none if it has not."""
-    # Not settings: systemd says by these what it has put where, and only to the process that it has started.
+    # Not settings: systemd passes its sockets by these, and only to the process that it has started.
     pid, count = os.environ.get("LISTEN_PID", ""), os.environ.get("LISTEN_FDS", "")  # noqa: TID251
     if pid != str(os.getpid()) or not count.isdecimal():
         return []

@@ -1,4 +1,4 @@
-"""``pixconnect doctor``: what could be wrong here, and what to do about it."""
+"""``pixconnect doctor``: possible faults here, and their remedies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _look_at_live(settings: Settings) -> Iterator[Symptom]:
 
 
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
-    """Where parts are started one by one, on this machine or others: what they say of themselves at the service's address."""
+    """Where parts are started one by one, on this machine or others: their own reports at the service's address."""
     address = settings.public_base_url
     try:
         with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
@@ -158,7 +158,7 @@ def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False
     `+` is well, `~` may be intended, `!` must be mended: then the exit status is 6.
 
     Args:
-        upgrade: Say which settings and rows this version will refuse, and what `migrate` would do. Run the new
+        upgrade: Print the settings and rows that this version will refuse, and the steps of `migrate`. Run the new
             version's program with this option before you migrate, beside the old one.
     """
     found: list[Symptom] = []

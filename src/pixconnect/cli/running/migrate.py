@@ -1,4 +1,4 @@
-"""``migrate`` brings the tables up to date; ``doctor --upgrade`` says before which migrations it will run.
+"""``migrate`` brings the tables up to date; ``doctor --upgrade`` prints before which migrations it will run.
 
 That runs the new program against the old tables, beside the old program, and cannot write: its session is read only.
 """
@@ -146,7 +146,7 @@ async def connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection]
 
 
 async def refuse_old_server(connection: asyncpg.Connection, version_min: int = POSTGRES_VERSION_MIN) -> None:
-    """Refuse a PostgreSQL that lacks what our SQL uses."""
+    """Refuse a PostgreSQL too old for our SQL."""
     if int(await connection.fetchval("show server_version_num")) < version_min:
         version = await connection.fetchval("show server_version")
         raise failures.CommandError(f"the database is PostgreSQL {version}: pixconnect needs 16 or later")
@@ -184,7 +184,7 @@ def _explain_failure(error: Exception) -> list[Symptom]:
 
 
 async def _look_at_upgrade(settings: Settings) -> list[Symptom]:
-    # Only who owns the tables may read all of their history.
+    # Only the tables' owner may read all of their history.
     url = settings.owner_database_url or settings.operators_url
     connection = await pool.connect(url, role=None, schema="pixconnect", name="pixconnect doctor")
     try:

@@ -53,7 +53,7 @@ def main(words: Sequence[str]) -> None:
 
 @contextmanager
 def lean_imports() -> Generator[None]:
-    """Import what a part needs, and nothing that it does not."""
+    """Import only the modules that a part needs."""
     # Modules never become garbage, so the collector need not look at them: not while they are imported, where it takes a
     # quarter of the time, and not afterwards, which freeze() sees to.
     gc.disable()

@@ -1,7 +1,7 @@
 """``serve``, ``work`` and ``sandbox``: one process each, started by hand or by an init system; ``run`` starts them as parts.
 
-``assembly`` defines what each does: it gets the settings, the sockets to answer on (``serve``), an event that is set
-when it must stop, and a function to call once it is ready.
+``assembly`` defines each part's work: it gets the settings, the sockets to answer on (``serve``), an event that is set when it
+must stop, and a function to call once it is ready.
 """
 
 import asyncio

@@ -110,7 +110,7 @@ async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Ev
     finally:
         for task in (starting, stopping):
             task.cancel()
-        # A start that is cancelled has processes to end; it was interrupted, so what it raises then matters no more.
+        # A cancelled start has processes to end; it was interrupted, so its error no longer matters.
         with suppress(asyncio.CancelledError, Exception):
             await starting
 

@@ -169,7 +169,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
 
 def _find_templates() -> Path:
     package = Path(__file__).parents[2]
-    # First what a wheel brought, then the repository that it was installed from as it is.
+    # First the files of a wheel, then the repository that it was installed from as it is.
     for above in (package / "pages", package.parents[1]):
         if (above / "deploy" / "systemd").is_dir():
             return above / "deploy" / "systemd"

@@ -13,7 +13,7 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  recognised, not bound
 
 
 def with_files(settings: Settings) -> Settings:
-    """The settings, with the files that the sandbox has for itself where none are named, as far as anything speaks TLS."""
+    """The settings, with the sandbox's own TLS files where none are named, as far as any part uses TLS."""
     if not (settings.tls_port or settings.faces):
         return settings
     if not any(settings.tls_files) and settings.mode == "sandbox":

@@ -1,4 +1,4 @@
-"""``pixconnect case``: what an institution or the rail says and we do not know, or the other way round, until it ended."""
+"""``pixconnect case``: facts of an institution or the rail that the books lack, or the other way round, until they ended."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
 
 @app.command
 def note(case_id: CaseId, text: str, *, json: Json = False) -> None:
-    """Write down what you found about a case; your name is recorded.
+    """Record a finding about a case, with your name.
 
     Args:
         case_id: Its id, as `list` prints it.
-        text: What you found.
+        text: Your finding.
     """
     noted = operating.run(case_usecases.note_case, case_id, text)
     output.show(dict(case_id=case_id, note=noted), as_json=json)

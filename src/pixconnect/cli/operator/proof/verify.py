@@ -48,7 +48,7 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     try:
         with file.open("xb") as opened:
             opened.write(format_heads(heads))
-            # Who deletes the database's own copy next relies on this one.
+            # The database's own copy may be deleted next, so this one must be durable.
             opened.flush()
             os.fsync(opened.fileno())
     except FileExistsError:

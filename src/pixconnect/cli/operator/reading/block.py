@@ -22,7 +22,7 @@ OfHolder = Annotated[int | None, WHOLE_NUMBER, Parameter(validator=Number(gte=1,
 
 @app.command(name="list")
 def list_(*, kind: BlockKind | None = None, holder_id: OfHolder = None, json: Json = False) -> None:
-    """Print the blocks that have not ended, holder by holder. Of a court's order you see no more than how much.
+    """Print open blocks, holder by holder. Of a court's order only the amount is shown.
 
     Args:
         kind: Only blocks of this kind: `med` is a contested Pix, `precautionary` a suspect credit,

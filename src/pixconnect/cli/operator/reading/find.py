@@ -127,7 +127,7 @@ Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transf
 
 
 def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, *, as_json: bool) -> None:
-    """Print what the rail has not ended, the longest silent first.
+    """Print orders that the rail has not ended, the longest silent first.
 
     Args:
         name: This end-to-end id, return id or txid only.
@@ -157,7 +157,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
 
 
 def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown:
-    # The row can be missing, which only an operator can find out about: then there is what the order says.
+    # The row can be missing, which only an operator can find out about: then the order's own facts are shown.
     return {
         "id": order.resource_id,
         "holder_id": order.holder_id,

@@ -149,7 +149,7 @@ def _write_help_plainly(words: Sequence[str]) -> None:
 
 
 def _refuse_unstorable(words: Sequence[str]) -> None:
-    """Refuse words that the database cannot store: a NUL, and octets other than UTF-8, which the system passes as surrogates."""
+    """Refuse words that the database cannot store: a NUL, and non-UTF-8 octets, which the system passes as surrogates."""
     for number, word in enumerate(words, 1):
         if "\0" in word or (not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)):
             raise failures.CommandError(f"word {number} of the command is not UTF-8, or has a NUL in it")

@@ -128,7 +128,7 @@ async def find_accounts(visit: Visit) -> AccountsNow | None:
 
 
 async def count_waiting_there(visit: Visit) -> int:
-    """Transfers that somebody must approve at their institution, for operators."""
+    """Transfers waiting for approval at their institution, for operators."""
     return 0 if visit.who.kind == "holder" else await count_waiting_transfers(visit.context)
 
 

@@ -51,6 +51,7 @@ def visit(
 ) -> Visit:
     parts: Any = SimpleNamespace(
         assets=Assets(),
+        menu=(),
         is_sandbox=False,
         version="0.1.0",
         draw_qr=lambda text: text.encode(),

@@ -1,15 +1,15 @@
-"""Judges a history: whether what callers were told can have happened, given what stands in the tables in the end. Pure.
+"""Judge whether the answers to callers are possible, given the tables at the end. Pure.
 
-The entries of a holder that change current funds are numbered without gaps, so they are the order in which things happened.
-Each amount of a deposit or payment is used once, so an entry tells whose it is. Then:
+The entries of a holder that change current funds are numbered without gaps, so they give the order of events. Each
+amount of a deposit or payment is used once, so an entry identifies its request. Then:
 
-- what was acknowledged is there once, under one id, and as asked; what was refused is not;
-- nothing is there that nobody asked for, and whoever looks at what was acknowledged finds it;
-- a read fits between two entries: after all that was known when it began, before all that began when it had ended, and no
-  read shows less than one that had ended before it; what is reserved is what was on its way then;
+- everything acknowledged exists once, under one id, and as requested; nothing refused exists;
+- nothing exists that was not requested, and a later look at an acknowledged resource finds it;
+- a read fits between two entries: after everything known when it began, and before everything that began after its end;
+  no read shows less than an earlier one; the reserved balance is what was under way;
 - no state goes back.
 
-Whoever got no answer knows nothing: what was asked then may have been done, once, and that is no contradiction.
+Without an answer a caller knows nothing: the request may have taken effect once, and that is no contradiction.
 """
 
 from __future__ import annotations

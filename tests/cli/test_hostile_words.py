@@ -1,4 +1,4 @@
-"""No argument of a verb brings a traceback or reads without end, before anything is asked of a database or the service."""
+"""No argument of a verb causes a traceback or endless reading, before any request to a database or the service."""
 
 import io
 import os
@@ -20,10 +20,10 @@ HOSTILE: Final = (
     "9999-12-31", "9999-12-31T23:59:59Z", "a\0b", "\udce9", "x" * 50_000,
 )  # fmt: skip
 EXAMPLES: Final = (("Path", "file"), ("int", "1"), ("datetime", "2026-07-01T00:00:00Z"), ("date", "2026-07-01"))
-"""Values by what the name of an argument's type has in it."""
+"""Values by a word in the name of an argument's type."""
 MEMORY_MAX: Final = 4 * 1024**3
 STARTS: Final = {"listen"}
-"""Verbs that go on until they are interrupted."""
+"""Verbs that run until they are interrupted."""
 
 
 def list_verbs() -> Iterator[tuple[tuple[str, ...], App]]:
@@ -50,7 +50,7 @@ def spell(argument: Argument, value: str) -> str:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder of its own, a database that nothing answers at, and a bound on what reading without end may take."""
+    """A separate folder, a database that does not answer, and a limit on endless reading."""
     for name in os.environ:
         if name.startswith("PIXCONNECT_"):
             monkeypatch.delenv(name)

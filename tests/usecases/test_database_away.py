@@ -1,4 +1,4 @@
-"""A database that is away, seen by who asks: 503 says that nothing was done, and 504 that nobody knows."""
+"""Answers while the database is away: 503 if nothing was done, and 504 if the outcome is unknown."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

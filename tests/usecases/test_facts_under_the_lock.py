@@ -1,4 +1,4 @@
-"""What a group is judged by is what holds when it has its locks: flags, limits, the clock, and the order of events."""
+"""A batch is judged by the facts when it holds its locks: flags, limits, the clock, and the order of events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def beside(database: Addresses) -> "AsyncIterator[Connection]":
-    """A connection of somebody else."""
+    """Another connection."""
     connection = await connect(database.owner_url, role=None, schema="pixconnect", name="beside")
     yield connection
     connection.terminate()
@@ -62,8 +62,8 @@ async def holding_statement(beside: "Connection", caller: Caller) -> AsyncIterat
 
 
 async def wait_for_lock(beside: "Connection") -> None:
-    """Until somebody waits for what this connection holds."""
-    # Not by the view of activity, which stays as it is until the transaction ends: a connection may be newer.
+    """Wait until another process waits for a lock of this connection."""
+    # Not from pg_stat_activity, which is a snapshot for the whole transaction and lacks newer connections.
     blocked = (
         "select exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))"
     )
@@ -153,7 +153,7 @@ async def test_nothing_is_dated_before_a_told_clock(service: Service, caller: Ca
 async def test_who_comes_when_a_move_was_heard_of_is_not_admitted_to_a_group_of_before(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock is moved, and somebody asks, between the group's look at the clock and its latecomers."""
+    """The clock is moved, and a request comes, between the batch's reading of the clock and its latecomers."""
     late: list[asyncio.Task[Transfer]] = []
     take: Callable[..., object] = type(service.clock).take
 
@@ -182,7 +182,7 @@ async def test_an_older_reading_moves_no_clock_back(service: Service) -> None:
 async def test_a_charge_is_announced_as_made_before_it_is_announced_as_paid(
     service: Service, caller: Caller, database: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The group that pays it began before the charge was made by another process."""
+    """The batch that pays it began before the charge was made by another process."""
     txid = "T" * 32
     monkeypatch.setattr(identifiers, "make_txid", lambda *_: txid)
     find_received = transfer_store.find_received

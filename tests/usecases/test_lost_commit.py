@@ -1,4 +1,4 @@
-"""A COMMIT whose answer is lost: whatever was written has one effect, and whoever asked for it gets the right answer."""
+"""A COMMIT whose answer is lost: every write has its effect once, and its caller gets the right answer."""
 
 import asyncio
 import re
@@ -71,7 +71,7 @@ class Shop(Struct, frozen=True, kw_only=True):
         return self.service.context
 
     def name(self) -> str:
-        """A txid or an external id that nothing has yet."""
+        """A new txid or external id."""
         return f"n{next(self.numbers):025}"
 
     async def put(self, txid: str, **changes: Any) -> StandardCharge:
@@ -101,7 +101,8 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
         yield Shop(service=service, caller=caller, wire=wire, numbers=count(1))
 
 
-# Each prepares what it needs and answers what is then done under a lost COMMIT, which answers what everybody must be told.
+# Each prepares what it needs and returns the act to do under a lost COMMIT; the act returns the answer that is
+# required.
 
 
 async def _create_charge(shop: Shop) -> Act:
@@ -126,7 +127,7 @@ async def _create_due_charge(shop: Shop) -> Act:
 
 
 def _work_at_item(key: str) -> Callable[[Shop], Awaitable[Act]]:
-    """A worker's part: what it has written of an item stands, and nothing more is to be done."""
+    """A worker's part: its write of an item stands, and nothing more is to be done."""
 
     async def prepare(shop: Shop) -> Act:
         contents = ChargeContents(
@@ -401,9 +402,9 @@ ACTS = {
 ELSEWHERE = {
     *("record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting", "reserve_lines"),
 }
-"""An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. Returns made
-at an institution, payers who become known later, movements that are taken back, orders that wait for people and debits that
-wait are of live mode: ``tests/usecases/institutions``."""
+"""An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. The others are of live
+mode: ``tests/usecases/institutions``.
+"""
 
 
 def test_every_write_operation_is_in_the_table() -> None:
@@ -443,11 +444,11 @@ async def test_a_lost_commit_has_one_effect_and_the_right_answer(shop: Shop, ope
     await check_books(shop.service)
 
 
-# What others do between a COMMIT that was carried out and the try that looks for it.
+# What others do between the COMMIT that was carried out and the retry that looks for it.
 
 
 async def _lose(shop: Shop, act: Act, meanwhile: Act, monkeypatch: pytest.MonkeyPatch) -> object:
-    """Do something under a lost COMMIT; before it is tried again, something else is done beside it."""
+    """Do something under a lost COMMIT, and something else beside it before the retry."""
     real_sleep, done = asyncio.sleep, False
 
     async def sleep(delay_s: float) -> None:

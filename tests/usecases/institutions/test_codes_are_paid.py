@@ -134,7 +134,7 @@ async def test_a_code_goes_to_whom_is_allowed_by_the_key_that_it_leads_to(shop: 
         await pay(shop, static(OTHER))
     await pay(shop, static(OWNER_TAX_ID))
     await shop.allow_sending(payees="known")
-    # Whoever was paid by a code makes nobody else known who is.
+    # The payee of a code does not become known by other names.
     with pytest.raises(errors.LimitExceeded, match="already paid over it"):
         await pay(shop, static(KEY))
     await pay(shop, static(OTHER))

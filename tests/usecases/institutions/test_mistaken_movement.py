@@ -166,7 +166,7 @@ async def test_a_refund_that_was_forgotten_and_is_asked_for_again_takes_its_item
     pix = await receive(shop)
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
     name = name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, "r1")
-    # The database was put back to before it: only the institution knows of it, and its statement is read first.
+    # The database was restored to before it: only the institution has it, and its statement is read first.
     await shop.there.refund(pix.end_to_end_id, name, 300)
     listed = shop.there.refunds[pix.end_to_end_id, name]
     await tell_line(shop, kind="refund", return_id=listed.return_id)

@@ -43,7 +43,7 @@ async def test_nothing_is_sent_before_the_yes_and_the_payee_is_known_once_it_set
     first = await begin(shop)
     await shop.move_orders(minutes=30)
     assert shop.there.sent == {}
-    # What waits for people does not count among what waits to be sent.
+    # Orders that wait for people do not count as waiting to be sent.
     assert await order_store.count_unsent_of_account(shop.live.context.pool, shop.account.id, 10) == 0
     await decide_transfer(as_operator(shop.live.context), first.id, is_approved=True)
     await shop.move_orders()

@@ -20,7 +20,6 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     owner_url: str
     service_url: str
     now: datetime
-    account: str
     code: str
     operator: str
     points: str
@@ -39,7 +38,7 @@ async def _confirm(wanted: Confirmation) -> None:
     database = postgres.Addresses(owner_url=wanted.owner_url, service_url=wanted.service_url)
     async with open_service(database, clock=FakeClock(wanted.now), is_sandbox=False, has_rail=False) as live:
         operator = as_operator(live.context, wanted.operator)
-        await confirm_proposal(operator, live.context, wanted.account, "answer", wanted.code)
+        await confirm_proposal(operator, live.context, wanted.code)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.webhooks.endpoint import endpoint_seal
 from support.identity import SECRET_KEY
-from support.postgres import LOGIN_ROLE, SECOND_LOGIN_ROLE, Addresses
+from support.operators import has_second_login
+from support.postgres import Addresses, log_in_second
 from support.verbs import run_forked
 
 _SECRET = AesSecretBox(SECRET_KEY, SystemEntropy()).seal(b"a secret of an endpoint", endpoint_seal(5))
@@ -43,14 +44,13 @@ LIVE = dict(
     PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
 )
 """The environment variables that live mode needs."""
-_WHO_CONFIRM = ("bia", "rui")
 
 
 class CommandLine:
     """``pixconnect`` beside a database; ``environment`` has all settings."""
 
     def __init__(self, database: Addresses, home: Path, **environment: str) -> None:
-        self._second_url = database.service_url.replace(LOGIN_ROLE, SECOND_LOGIN_ROLE, 1)
+        self._second_url = log_in_second(database.service_url)
         self._environment = {
             "PATH": os.environ["PATH"],
             "PIXCONNECT_HOME": str(home),
@@ -63,7 +63,7 @@ class CommandLine:
     def run(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a verb with any result. Verbs that confirm use another database login than those that propose."""
         named = arguments[arguments.index("--operator") + 1] if "--operator" in arguments else ""
-        if environment.get("PIXCONNECT_OPERATOR", named) in _WHO_CONFIRM:
+        if has_second_login(environment.get("PIXCONNECT_OPERATOR", named)):
             environment["PIXCONNECT_OPERATOR_DATABASE_URL"] = self._second_url
         return run_forked(arguments, self._environment | environment)
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -27,6 +28,8 @@ class KeptPools:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._urls = set[str]()
         self._free: defaultdict[_Kind, list[Pool]] = defaultdict(list)
+        self.urls = WeakKeyDictionary[Pool, str]()
+        """By which address each pool was opened."""
 
     def keep(self, *urls: str) -> None:
         """Keep the pools for these addresses on the running loop."""
@@ -44,6 +47,7 @@ class KeptPools:
             pool = await open_pool(
                 url, role=role, schema="pixconnect", connections_max=connections_max, name=NAME if is_kept else name
             )
+            self.urls[pool] = url
         try:
             yield pool
         finally:

@@ -135,7 +135,7 @@ POINTS_OF_A_DAY: Final = tuple(f"work {moment} {name}" for name in _STEPS_OF_A_D
 """Points of ``support.day_worker``."""
 # Points of an operator's process that confirms an answer about lines.
 _STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
-    "answer noted": "pixconnect.store.institutions.proposal:confirm",
+    "answer noted": "pixconnect.store.frame.proposal:confirm",
     "lines locked": "pixconnect.store.institutions.item:lock_alone",
     "no money noted": "pixconnect.store.institutions.item:note_waiting",
     "lines struck": "pixconnect.store.institutions.item:strike",

@@ -1,13 +1,21 @@
-"""An operator at work beside a test service."""
+"""Operators at work beside a test service; those who confirm use another database login than those who propose."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+from pixconnect.domain.frame.confirmation import name_person
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.usecases.frame.context import Context, Operator
+from support.kept_pools import kept_pools
+from support.postgres import log_in_second
 
 OPERATOR = "tests"
+_WHO_CONFIRM = ("bia", "eva", "joana", "rui")
+
+
+def has_second_login(operator: str) -> bool:
+    return name_person(operator) in _WHO_CONFIRM
 
 
 class _OperatorsPool:
@@ -30,10 +38,21 @@ class _OperatorsPool:
             return await connection.fetch(statement, *arguments)
 
 
+class _SecondPool(_OperatorsPool):
+    """Connections by the second login, which end with their use."""
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        url = log_in_second(kept_pools.urls[self._pool])
+        taken = kept_pools.take(url, role="pixconnect_operator", connections_max=4, name="test operator")
+        async with taken as pool, pool.acquire() as connection:
+            yield connection
+
+
 def as_operator(context: Context, operator: str = OPERATOR) -> Operator:
     """An operator on the database of a context, with its clock."""
     return Operator(
-        pool=cast(Any, _OperatorsPool(context.pool)),
+        pool=cast(Any, (_SecondPool if has_second_login(operator) else _OperatorsPool)(context.pool)),
         clock=context.clock,
         entropy=context.entropy,
         policy=context.policy,

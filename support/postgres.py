@@ -87,6 +87,11 @@ async def make_template(owner_url: str) -> None:
         await connection.close()
 
 
+def log_in_second(url: str) -> str:
+    """A service's address, for the second operator's login."""
+    return url.replace(LOGIN_ROLE, SECOND_LOGIN_ROLE, 1)
+
+
 async def make_copy(server: Addresses, name: str) -> Addresses:
     # Copied file by file; the default copy through the write-ahead log takes three times as long.
     await _execute(server.owner_url, f"create database {name} template {TEMPLATE} strategy file_copy")
@@ -174,7 +179,7 @@ class Copy:
 
     async def drop(self, server: Addresses) -> None:
         Copy._connections.pop(self.addresses.owner_url, None)
-        for url in (self.addresses.owner_url, self.addresses.service_url):
+        for url in (self.addresses.owner_url, self.addresses.service_url, log_in_second(self.addresses.service_url)):
             await kept_pools.forget(url)
         await self._elsewhere(self._close(self._connection))
         await drop_copy(server, self.name)

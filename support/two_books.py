@@ -21,7 +21,6 @@ from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.sweep import Pace
 from pixconnect.domain.money.block_report import InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge, ChargeRequest
@@ -317,8 +316,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
             said[f"ended by people: {end}"] += 1
             wanted = WantedEnding(case_id=shown.case.id, said=end, evidence=_LETTER)
             proposal = await propose_ending(as_operator(context, "ana"), wanted)
-            code = name_proposal(proposal)
-            await confirm_proposal(as_operator(context, "bia"), context, self.here.account.name, code=code)
+            await confirm_proposal(as_operator(context, "bia"), context, proposal.code)
         return said
 
     async def _is_there(self, order_name: str) -> bool:

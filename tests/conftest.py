@@ -164,7 +164,8 @@ def _copies(postgres_server: postgres.Addresses, worker_id: str) -> Iterator[_Co
 async def database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
     """A database with all tables and no rows."""
     copy = await _copies.take(is_new=False)
-    kept_pools.keep(copy.addresses.owner_url, copy.addresses.service_url)
+    service_url = copy.addresses.service_url
+    kept_pools.keep(copy.addresses.owner_url, service_url, postgres.log_in_second(service_url))
     yield copy.addresses
     await _copies.give_back(copy)
 

@@ -23,14 +23,14 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         ),
         *(
             "signing_key", "audit", "audit_facts", "audit_chain", "audit_chain_state", "console_operator",
-            "console_session", "console_link", "origin_batch", "origin",
+            "console_session", "proposal", "console_link", "origin_batch", "origin",
         ),
     ),
     "money": (
         *(
             "balance", "statement_head", "whole_balance", "deposit", "movement", "repayment", "charge", "transfer",
             "payer_completion", "paid_amount", "settled_payee", "lookup_budget", "waiting_order", "pending_approval",
-            "approval_answer", "waiting_limits", "initiated_transfer", "prepared_transfer",
+            "approval_answer", "initiated_transfer", "prepared_transfer",
         ),
         *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
         *("refused_credit", "tally", "tally_change"),
@@ -40,7 +40,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         *("block", "block_step", "infraction", "infraction_return"),
     ),
     "institutions": (
-        "institution_account", "institution_proposal", "institution_certificate", "charge_opening", "charge_change",
+        "institution_account", "institution_certificate", "charge_opening", "charge_change",
         "institution_allowance", "refund_day", "transfer_day", "account_alarm", "return_name", "rail_step",
         "give_back", "institution_sweep", "institution_source", "institution_file", "institution_item",
         "own_investment", "institution_item_part", "institution_day", "institution_callback", "institution_webhook_before",

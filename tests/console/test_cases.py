@@ -5,16 +5,14 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.institutions.proposal import name_proposal
-from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.proof import case as case_usecases
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import begin_in_july, make_owner, open_shop
 from support.case_orders import open_case_of_order
 from support.console import open_console, sign_in, sign_in_client
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
+from support.proposals import confirm_waiting
 from support.service import Service
 from support.statement_files import make_ofx, make_ofx_line
 
@@ -64,13 +62,12 @@ async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None
             assert (refused.status, words in refused.content.decode()) == (400, True), refused
         assert (await ana.post(f"{path}/adjust", {"kind": "found", "amount": "1,00"})).status == 303
         page = (await ana.get(path)).content.decode()
-        for words in ("asked the bank", "console ana wants", "R$ 1,00", "pixconnect institution confirm loja"):
+        for words in ("asked the bank", "console ana wants", "R$ 1,00", "pixconnect proposal confirm"):
             assert words in page
         # She is the same person on the command line.
         with pytest.raises(errors.Forbidden, match="another operator confirms"):
-            await confirm_proposal(as_operator(live.context, "ana"), live.context, "loja")
-        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
-        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
+            await confirm_waiting(as_operator(live.context, "ana"), live.context, "loja")
+        await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
         assert "console ana, bia" in (await ana.get(path)).content.decode()
         assert (await ana.post(f"{path}/close", {"reason": "the rest is the bank's"})).status == 303
         page = (await ana.get(path)).content.decode()
@@ -79,7 +76,7 @@ async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None
         assert [verb for verb, _ in await console.audited()][-4:] == [
             "case note",
             "case adjust",
-            "institution confirm",
+            "proposal confirm",
             "case close",
         ]
 
@@ -106,15 +103,15 @@ async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else
         for act in ("close", "allow"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await console.operator.pool.execute(
-                    "insert into institution_proposal (institution_id, act, proposal, proposed_by, proposed_at,"
+                    "insert into proposal (institution_id, act, contents, proposed_by, proposed_at,"
                     f" confirmable_at) values ({shop.account.id}, '{act}', '{{}}', 'ana', now(), now())"
                 )
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await console.operator.pool.execute("update institution_proposal set confirmed_by = 'bia'")
+            await console.operator.pool.execute("update proposal set confirmed_by = 'bia'")
 
 
 async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service) -> None:
-    shop = await begin_in_july(live, FakeInstitution(live.clock))
+    await begin_in_july(live, FakeInstitution(live.clock))
     lines = [make_ofx_line(item_id=name, at="20260701", amount="50.00", memo=f"SALDO {name}") for name in ("S1", "S2")]
     content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="150.00")
     await statement_usecases.record_file(as_operator(live.context), "loja", content, file_name="july.ofx")
@@ -138,8 +135,7 @@ async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service
         answers = {"line": ["counts S1", "aside S2", ""], "with_alike": "on"}
         assert (await ana.post(f"{path}/answer", answers)).status == 303
         assert "console ana has answered about lines" in (await ana.get(path)).content.decode()
-        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
-        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
+        await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
         rows = await live.fetch("select item_id, joined_kind, waits from institution_item order by 1")
         assert [tuple(row) for row in rows] == [("S1", "movement", None), ("S2", None, "no_money")]
         assert f"{path}/answer" not in (await ana.get(path)).content.decode()
@@ -161,8 +157,7 @@ async def test_in_a_page_a_changed_line_takes_the_place_of_the_first_one(live: S
         for words in ('value="replace F1~20260701.2"', "reserved: R$ 30,00"):
             assert words in page
         assert (await ana.post(f"{path}/answer", {"line": "replace F1~20260701.2"})).status == 303
-        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
-        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
+        await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
     rows = await live.fetch("select direction, amount_cents from movement where kind <> 'opening_balance'")
     assert sorted((row["direction"], row["amount_cents"]) for row in rows) == [("IN", 100), ("OUT", 100), ("OUT", 3000)]
 
@@ -189,9 +184,8 @@ async def test_operators_say_how_an_order_ended_and_pages_end_none(live: Service
         assert (await ana.post(f"{path}/end", letter)).status == 303
         assert "console ana says of the order: It never left" in (await ana.get(path)).content.decode()
         with pytest.raises(errors.Forbidden, match="another operator confirms"):
-            await confirm_proposal(as_operator(live.context, "ana"), live.context, "loja")
-        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
-        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
+            await confirm_waiting(as_operator(live.context, "ana"), live.context, "loja")
+        await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
         page = (await ana.get(path)).content.decode()
         for words in ("Two operators have said how its order ended", "console ana, bia", "letter.pdf", "ab" * 32):
             assert words in page

@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.proposal import name_proposal
-from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.frame import proposal as proposal_store
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support import answering, postgres
 from support.account_shop import Shop, open_shop
 from support.answering import Confirmation
@@ -25,6 +23,7 @@ from support.fake_institution import FakeInstitution
 from support.killed_process import POINTS_OF_AN_ANSWER, KillPoints
 from support.operators import as_operator
 from support.postgres import make_live
+from support.proposals import confirm_waiting
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 
@@ -61,7 +60,7 @@ async def ask(shop: Shop, number: int) -> str:
     wanted = WantedAnswer(
         case_id=case.id, out=[f"F{number}"], counts=[f"F{number}{other}"], aside=[f"G{number}{other}"]
     )
-    return name_proposal(await propose_answer(as_operator(shop.live.context, "ana"), wanted))
+    return (await propose_answer(as_operator(shop.live.context, "ana"), wanted)).code
 
 
 async def test_an_answer_moves_money_once_whoever_dies_at_whatever_step(shop: Shop, tmp_path: Path) -> None:
@@ -71,12 +70,12 @@ async def test_an_answer_moves_money_once_whoever_dies_at_whatever_step(shop: Sh
         code = await ask(shop, number)
         points.arm(point)
         confirmation = Confirmation(
-            owner_url=database.owner_url, service_url=database.service_url, now=shop.live.clock.real, account="loja",
+            owner_url=database.owner_url, service_url=database.service_url, now=shop.live.clock.real,
             code=code, operator="bia", points=str(tmp_path / "kill_points"),
         )  # fmt: skip
         assert await answering.confirm(confirmation, tmp_path) == -signal.SIGKILL, point
-        if await proposal_store.list_waiting(shop.live.context.pool, shop.account.id):
-            await confirm_proposal(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "answer", code)
+        if await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id):
+            await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja")
         await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=True)
         rows = await shop.live.fetch(
             "select direction, amount_cents, count(*) from movement group by 1, 2 order by 1, 2"

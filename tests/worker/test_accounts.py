@@ -15,19 +15,18 @@ from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.adapters.system import SystemClock
 from pixconnect.assembly.base import running_beside
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.foundation.pool import connect
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from pixconnect.worker.accounts import AccountReaders
 from pixconnect.worker.leases import SlotLeases
 from support.account_shop import Shop, open_in_july
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
+from support.proposals import confirm_waiting
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 
@@ -86,7 +85,7 @@ async def test_an_answer_about_an_old_line_is_settled_after_a_death(
     with monkeypatch.context() as dying:
         dying.setattr(answer_usecases, "settle_items", die)
         other = as_operator(shop.live.context, "bia")
-        await confirm_proposal(other, shop.live.context, "loja", "answer", name_proposal(proposed))
+        await confirm_waiting(other, shop.live.context, "loja", "answer", proposed.code)
     assert await moved_by_the_worker(shop) == [5000]
 
 

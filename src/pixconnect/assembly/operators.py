@@ -99,7 +99,6 @@ async def open_operator(
             policy=policy,
             secret_box=secret_box,
             operator=settings.operator or name_system_user(),
-            needs_second_login=settings.mode == "live" and role == OPERATOR_ROLE,
             # The console's lesser role acts for people, and needs no credential that sends.
             sending_box=open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, entropy)
             if role == OPERATOR_ROLE

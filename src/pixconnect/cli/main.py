@@ -50,6 +50,7 @@ _FOR_OPERATORS = (
     ("client", "client:app", "Manage holders' OAuth clients."),
     ("key", "holder:key_app", "Manage holders' Pix keys."),
     ("face", "face:app", "Sandbox: the interfaces of institutions, for their own libraries."),
+    ("proposal", "proposal:app", "Read and confirm what waits for a second operator."),
     ("report", "report:app", "List and resolve reports of the rail that wait for an operator."),
     ("person", "reading.person:app", "Personal data, for answering people's requests."),
     ("find", "reading.find:find", "Search all holders for an id, or for orders that the rail has not ended."),

@@ -31,8 +31,6 @@ case_ending,evidence_name proposed_by confirmed_by,operator
 case_ending,order_name kind said evidence_digest contrary_item_id,none
 case_note,operator note,operator
 entry_chain,digests person_digests head,none
-institution_proposal,act,none
-institution_proposal,proposal proposed_by proposed_login confirmed_by,operator
 kept_case,kind name ended_as,none
 kept_case,said ended_by end_reason,operator
 proof_finding,rule ids expected found state,report

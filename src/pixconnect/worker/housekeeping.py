@@ -85,7 +85,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
                 ("fold", fold, FOLD_EVERY_S),
                 ("resume", resume, RESUME_EVERY_S),
                 ("clock", partial(_agree, context), AGREE_EVERY_S),
-                ("limits", partial(holder_usecases.act_on_waiting_limits, context), LIMITS_EVERY_S),
+                ("limits", partial(holder_usecases.act_on_due_limits, context), LIMITS_EVERY_S),
                 ("texts", partial(_sweep, context), SWEEP_EVERY_S),
                 ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
                 *((chore.name, partial(chore.run, context), chore.every_s) for chore in _CHORES),

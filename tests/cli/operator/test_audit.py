@@ -21,6 +21,7 @@ from support.verifier import chain_deposit
 _PARTS = {"run", "serve", "work", "sandbox", "console", "migrate", "completion", "doctor", "systemd install"}
 _LOOKS = {
     "audit list": (),
+    "proposal list": (),
     "database show": (),
     "client list": ("--holder-id", "1"),
     "client activity": ("{client}", "--since", "2026-07-01", "--holder-id", "1"),
@@ -88,9 +89,9 @@ _LIVE = {
     f"institution {verb}"
     for verb in (
         "add", "list", "show", "check", "pause", "resume", "rotate", "remove", "statement", "days", "close", "allow",
-        "unmatched", "confirm", "release", "ask", "rehearse", "webhook show", "webhook set", "webhook restore",
+        "unmatched", "release", "ask", "rehearse", "webhook show", "webhook set", "webhook restore",
     )
-} | {"case adjust", "case answer", "holder confirm-limits", "holder succeed"}  # fmt: skip
+} | {"case adjust", "case answer", "proposal confirm", "holder succeed"}  # fmt: skip
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """

@@ -58,6 +58,10 @@ def read_account(live: CommandLine) -> dict[str, Any]:
     return account
 
 
+def read_waiting(live: CommandLine) -> list[dict[str, Any]]:
+    return live.json("proposal", "list")["proposals"]
+
+
 def read_newest_verb(live: CommandLine) -> tuple[str, str, str]:
     entry = live.json("audit", "list")["entries"][0]
     return entry["operator"], entry["verb"], entry["subject"]
@@ -70,7 +74,7 @@ def test_at_a_counterpart_a_sum_is_allowed_at_once(live: CommandLine) -> None:
     assert done.stdout == '{"name":"loja","refunds_day_cents":500,"acts_now":true}\n'
     assert read_account(live)["allowed"] == dict(NOTHING, refunds_day_cents=500, by="ana")
     assert read_newest_verb(live) == ("ana", "institution allow", "institution loja")
-    assert "nothing waits for a second operator on loja" in live.refusal("institution", "confirm", "loja")
+    assert read_waiting(live) == []
 
 
 def test_transfers_are_allowed_with_small_sums_where_none_are_said(live: CommandLine) -> None:
@@ -89,7 +93,7 @@ def test_a_raise_waits_an_hour_and_is_lowered_at_once(live: CommandLine, databas
     assert (made["refunds_day_cents"], made["acts_now"]) == (600, False)
     assert datetime.fromisoformat(made["confirmable_at"]) > SystemClock().now()
     assert len(read_account(live)["waiting"]) == 1, "what was proposed before is forgotten"
-    refused = live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
+    refused = live.refusal("proposal", "confirm", made["code"], PIXCONNECT_OPERATOR="rui")
     assert "may be confirmed from" in refused
     assert read_account(live)["allowed"]["refunds_day_cents"] == 0
     assert live.json("institution", "allow", "loja", "--refunds", "0")["acts_now"]
@@ -101,19 +105,22 @@ def test_another_operator_confirms_what_was_proposed(live: CommandLine, database
     proposed = "allow (payees own, refunds_day_cents 500, transfer_cents 0, transfers_day_cents 0)"
     (waiting,) = read_account(live)["waiting"]
     assert waiting.startswith(f"{proposed}, proposed by ana, code ")
-    assert "another operator" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="ana")
+    (listed,) = read_waiting(live)
+    assert (listed["subject"], listed["act"], listed["proposed_by"]) == ("institution loja", "allow", "ana")
+    confirm = ("proposal", "confirm", listed["code"])
+    assert "another operator" in live.refusal(*confirm, PIXCONNECT_OPERATOR="ana")
     # Another name alone is no other person.
-    refused = live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="leo")
-    assert "proposed by pixconnect_login, the database login of this command too" in refused
+    refused = live.refusal(*confirm, PIXCONNECT_OPERATOR="leo")
+    assert "it was proposed by the database login pixconnect_login, which confirms" in refused
     assert read_account(live)["allowed"]["refunds_day_cents"] == 0
-    done = live.run("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
+    done = live.run(*confirm, PIXCONNECT_OPERATOR="rui")
     assert done.returncode == 0, done.stderr
-    assert f"loja: confirmed: {proposed}" in done.stdout
+    assert f"confirmed: {proposed}" in done.stdout
     assert read_account(live)["allowed"] == dict(NOTHING, refunds_day_cents=500, by="rui")
-    assert read_newest_verb(live) == ("rui", "institution confirm", "institution loja")
+    assert read_newest_verb(live) == ("rui", "proposal confirm", "institution loja")
     (newest,) = live.json("audit", "list", "--limit", "1")["entries"]
     assert (newest["login"], newest["door"]) == (SECOND_LOGIN_ROLE, "pixconnect_operator")
-    assert "nothing waits" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
+    assert "no proposal with the code" in live.refusal(*confirm, PIXCONNECT_OPERATOR="rui")
 
 
 def test_what_pays_no_charge_is_listed(live: CommandLine, alone: str) -> None:

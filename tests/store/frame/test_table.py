@@ -24,20 +24,20 @@ def find_tables() -> Iterator[tuple[str, Table[Any]]]:
 
 TABLES: Final = dict(find_tables())
 NOT_IN_RECORDS: Final = {
-    "waiting_limits": {"wanted_login"},
     "case_note": {"id"},
     "client": {"secret_hash", "secret_key_id"},
     "holder": {"key_webhooks_count"},
-    "console_session": {"token_hash"},
+    "console_operator": {"given_login", "given_at"},
+    "console_session": {"token_hash", "login"},
     "whole_balance": {"settlement_cents", "funding_cents", "difference_cents", "funds_cents"},
     "charge_change": {"wanted_digest"},
     "charge_opening": {"wanted_digest", "code_digest"},
     "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
     "proof_run": {"seen_at"},
+    "proposal": {"id", "confirmed_by", "done_at", "proposed_login", "proposed_door"},
     "institution_account": {"receiving_sealed", "sending_sealed", "removed_at"},
     "institution_allowance": {"naming_key"},
-    "institution_proposal": {"id", "confirmed_by", "confirmed_at", "proposed_login"},
     "kept_report": {"fingerprint"},
     "movement": {"id", "institution_id"},
     "refused_credit": {"refused_at"},

@@ -9,7 +9,6 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
 from pixconnect.usecases.institutions import account as account_usecases
@@ -18,11 +17,11 @@ from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.institutions.statement import record_file
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
+from support.proposals import confirm_waiting
 from support.service import Service
 
 
@@ -53,9 +52,9 @@ async def open_filled(live: Service, there: FakeInstitution) -> tuple[Shop, Oper
     there.balance_cents = 100_00
     shop = await open_shop(live, there)
     await post_opening(shop.at, shop.account)
-    maria = as_operator(live.context)
+    maria, joana = (as_operator(live.context, name) for name in ("maria", "joana"))
     await record_file(maria, "loja", final_file("100.00", "20260630"))
-    return shop, maria.acting_as("maria"), maria.acting_as("joana")
+    return shop, maria, joana
 
 
 async def funds_of(shop: Shop) -> Any:
@@ -70,19 +69,19 @@ async def test_two_operators_close_an_account_and_its_balance_leaves(live: Servi
     await shop.receive(50_00)
     charge = await shop.charge("order-1")
     proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
-    assert (proposed.proposal["closing_cents"], proposed.proposal["balance_here_cents"]) == (150_00, 150_00)
+    assert (proposed.contents["closing_cents"], proposed.contents["balance_here_cents"]) == (150_00, 150_00)
     shown = await account_usecases.read_account(maria, "loja")
     assert (shown.account.state, [one.act for one in shown.waiting]) == ("active", ["close"])
     with pytest.raises(errors.Forbidden, match="another operator"):
-        await confirm_proposal(maria, shop.context, "loja")
-    await confirm_proposal(joana, shop.context, "loja")
+        await confirm_waiting(maria, shop.context, "loja")
+    await confirm_waiting(joana, shop.context, "loja")
     shown = await account_usecases.read_account(maria, "loja")
     assert (shown.account.state, shown.balance_here_cents, shown.waiting) == ("closed", 0, [])
     assert await funds_of(shop) == (0, 0, 0)
     rows = await live.fetch(f"select status from charge where id = {charge.id}")
     assert rows[0]["status"] == "REMOVED_BY_PSP"
-    with pytest.raises(errors.NotFound, match="nothing waits"):
-        await confirm_proposal(joana, shop.context, "loja")
+    with pytest.raises(errors.NotFound, match="no proposal with the code"):
+        await confirm_waiting(joana, shop.context, "loja")
     await check_books(live)
 
 
@@ -93,10 +92,10 @@ async def test_nothing_is_adjusted_on_a_closed_account(live: Service, there: Fak
         f" values ('day', {shop.account.id}, {shop.account.house_id}, '2026-06-30', 300, 'a difference', now()) returning id"
     )
     wanted = WantedAdjustment(case_id=case["id"], kind="bank_error")
-    code = name_proposal(await propose_adjustment(maria, wanted))
+    code = (await propose_adjustment(maria, wanted)).code
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
-    await confirm_proposal(joana, shop.context, "loja", "close")
-    for refused in (confirm_proposal(joana, shop.context, "loja", code=code), propose_adjustment(maria, wanted)):
+    await confirm_waiting(joana, shop.context, "loja", "close")
+    for refused in (confirm_waiting(joana, shop.context, "loja", code=code), propose_adjustment(maria, wanted)):
         with pytest.raises(errors.BadRequest, match="the account loja is closed"):
             await refused
     assert await funds_of(shop) == (0, 0, 0)
@@ -106,7 +105,7 @@ async def test_nothing_is_adjusted_on_a_closed_account(live: Service, there: Fak
 async def test_a_closed_account_stays_closed_and_its_holders_stay_on_it(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
-    await confirm_proposal(joana, shop.context, "loja")
+    await confirm_waiting(joana, shop.context, "loja")
     for refused in (
         account_usecases.set_state(maria, "loja", "active"),
         closing_usecases.propose_closing(maria, shop.context, "loja", final_file()),
@@ -148,10 +147,10 @@ async def test_what_a_loss_has_paused_is_that_until_it_is_closed(live: Service, 
     )
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     with pytest.raises(KilledError):
-        await confirm_proposal(joana, dying_of(shop), "loja")
+        await confirm_waiting(joana, dying_of(shop), "loja")
     account = (await account_usecases.read_account(maria, "loja")).account
     assert (account.state, account.lost_at is None) == ("paused", False)
-    await confirm_proposal(joana, shop.context, "loja")
+    await confirm_waiting(joana, shop.context, "loja")
     account = (await account_usecases.read_account(maria, "loja")).account
     assert (account.state, account.lost_at) == ("closed", None)
     assert await funds_of(shop) == (0, 0, 0)
@@ -162,10 +161,10 @@ async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInsti
     shop, maria, joana = await open_filled(live, there)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     with pytest.raises(KilledError):
-        await confirm_proposal(joana, dying_of(shop), "loja")
+        await confirm_waiting(joana, dying_of(shop), "loja")
     shown = await account_usecases.read_account(maria, "loja")
     assert (shown.account.state, shown.balance_here_cents) == ("paused", 100_00)
-    await confirm_proposal(joana, shop.context, "loja")
+    await confirm_waiting(joana, shop.context, "loja")
     assert (await account_usecases.read_account(maria, "loja")).account.state == "closed"
     assert await funds_of(shop) == (0, 0, 0)
     await check_books(live)
@@ -184,15 +183,15 @@ async def test_what_was_confirmed_is_what_leaves(live: Service, there: FakeInsti
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     if is_cut_off:
         with pytest.raises(errors.BadRequest, match="the account is paused, and the books have moved"):
-            await confirm_proposal(joana, paid_meanwhile(shop), "loja")
+            await confirm_waiting(joana, paid_meanwhile(shop), "loja")
         assert await funds_of(shop) == (7_00, -7_00, 0)
     else:
         await shop.receive(7_00)
     with pytest.raises(errors.BadRequest, match="the books have moved since it was proposed"):
-        await confirm_proposal(joana, shop.context, "loja")
+        await confirm_waiting(joana, shop.context, "loja")
     proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("107.00"))
-    assert proposed.proposal["balance_here_cents"] == 107_00
-    await confirm_proposal(joana, shop.context, "loja")
+    assert proposed.contents["balance_here_cents"] == 107_00
+    await confirm_waiting(joana, shop.context, "loja")
     assert await funds_of(shop) == (0, 0, 0)
     rows = await live.fetch("select sum(amount_cents) as cents from movement where item_id like 'closing-balance:%'")
     assert rows[0]["cents"] == 107_00
@@ -227,7 +226,7 @@ async def test_a_reading_under_way_credits_nothing_once_closed(live: Service, th
             paid_cents = sum(pix.amount_cents for pix in there.received)
             file = final_file(f"{100 + paid_cents // 100}.00")
             await closing_usecases.propose_closing(maria, shop.context, "loja", file)
-            await confirm_proposal(joana, shop.context, "loja")
+            await confirm_waiting(joana, shop.context, "loja")
         state = (await account_usecases.read_account(maria, "loja")).account.state
     await shop.receive(1_00)
     await reading
@@ -255,7 +254,7 @@ async def test_what_90_days_do_not_name_is_removed(live: Service, there: FakeIns
     with pytest.raises(errors.BadRequest, match="a holder is on it"):
         await account_usecases.remove_account(maria, "loja")
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
-    await confirm_proposal(joana, shop.context, "loja")
+    await confirm_waiting(joana, shop.context, "loja")
     with pytest.raises(errors.BadRequest, match="money has moved on it in the last 90 days"):
         await account_usecases.remove_account(maria, "loja")
     live.clock.advance(days=91)
@@ -275,7 +274,7 @@ async def test_a_process_that_missed_the_closing_opens_no_charge(live: Service, 
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     # It has just read the accounts, and uses that for a second.
     assert await shop.context.institutions.find(shop.account.id) is not None
-    await confirm_proposal(joana, shop.context, "loja")
+    await confirm_waiting(joana, shop.context, "loja")
     with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
         await shop.charge("too-late")
     assert there.calls == []
@@ -301,8 +300,8 @@ async def test_a_charge_that_opens_while_the_account_closes_ends_too(live: Servi
 
     opening = structs.replace(shop.context, directory=Opening(live.context.pool, "", "", live.clock.monotonic_s))
     with pytest.raises(errors.BadRequest, match="confirm again"):
-        await confirm_proposal(joana, opening, "loja")
-    await confirm_proposal(joana, shop.context, "loja")
+        await confirm_waiting(joana, opening, "loja")
+    await confirm_waiting(joana, shop.context, "loja")
     assert [row["status"] for row in await live.fetch("select status from charge")] == ["REMOVED_BY_PSP"]
     await check_books(live)
 
@@ -312,7 +311,7 @@ async def test_a_caller_that_waits_for_a_charge_is_told(live: Service, there: Fa
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
 
     async def close() -> None:
-        await confirm_proposal(joana, shop.context, "loja")
+        await confirm_waiting(joana, shop.context, "loja")
 
     there.before_answer = close
     with pytest.raises(errors.ServiceUnavailable, match="the account is closed"):

@@ -12,7 +12,6 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits, ListedRefund, ReceivedPix
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.rail_memory import name_refund_at_institution
 from pixconnect.domain.institutions.sent_return import SentReturn
 from pixconnect.domain.money.rail import MovementReport
@@ -33,13 +32,13 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.usecases.proof.case import ShownCase
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.cut_connections import Cut, open_wire
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.proposals import confirm_waiting
 from support.records import OUTSIDE_ISPB, own_key
 from support.service import Service, open_service, read_funds
 
@@ -449,9 +448,8 @@ async def record(shop: Shop, case_id: int, returns: str | None = None) -> None:
     wanted = WantedAdjustment(case_id=case_id, kind="found", returns=returns, line="L1")
     proposal = await propose_adjustment(as_operator(shop.live.context, "ana"), wanted)
     with pytest.raises(errors.Forbidden):
-        await confirm_proposal(as_operator(shop.live.context, "ana"), shop.live.context, "loja", "adjust", None)
-    code = name_proposal(proposal)
-    await confirm_proposal(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "adjust", code)
+        await confirm_waiting(as_operator(shop.live.context, "ana"), shop.live.context, "loja", "adjust")
+    await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "adjust", proposal.code)
 
 
 @pytest.mark.parametrize("is_named", [True, False])

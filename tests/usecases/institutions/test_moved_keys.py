@@ -4,17 +4,16 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.sweep import Pace
 from pixconnect.usecases.institutions import sweep as sweep_usecases
 from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.institutions.key_release import propose_release
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.holder import add_pix_key, remove_pix_key
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, make_owner
 from support.books import check_books
 from support.operators import as_operator
+from support.proposals import confirm_waiting
 
 KEY = "moved@test.example"
 
@@ -125,8 +124,7 @@ async def test_late_news_go_by_the_keys_owner_and_in_doubt_to_the_house(shop: Sh
 
 async def test_two_operators_release_a_key_of_an_unread_account(shop: Shop, tenants: tuple[int, int]) -> None:
     first, second = tenants
-    maria = as_operator(shop.live.context).acting_as("maria")
-    joana = maria.acting_as("joana")
+    maria, joana = (as_operator(shop.live.context, name) for name in ("maria", "joana"))
     with pytest.raises(errors.BadRequest, match="does not wait for a reading"):
         await propose_release(maria, "loja", KEY)
     await remove(shop, first)
@@ -137,12 +135,10 @@ async def test_two_operators_release_a_key_of_an_unread_account(shop: Shop, tena
     shop.live.clock.advance(hours=2)
     proposed = await propose_release(maria, "loja", KEY)
     with pytest.raises(errors.Forbidden):
-        await confirm_proposal(maria, shop.context, "loja", "release", name_proposal(proposed))
-    with pytest.raises(errors.BadRequest, match="say which you have read"):
-        await confirm_proposal(joana, shop.context, "loja", "release")
+        await confirm_waiting(maria, shop.context, "loja", "release", proposed.code)
     with pytest.raises(errors.InvalidPixKey):
         await give(shop, second)
-    await confirm_proposal(joana, shop.context, "loja", "release", name_proposal(proposed))
+    await confirm_waiting(joana, shop.context, "loja", "release", proposed.code)
     await give(shop, second)
     # A release is of one removal.
     shop.live.clock.advance(hours=1)

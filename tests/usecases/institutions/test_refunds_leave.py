@@ -17,11 +17,11 @@ from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money.handover import give_up_unsent
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
 from support.operators import as_operator
+from support.proposals import confirm_waiting
 from support.service import Service, read_funds
 
 TURNED_AWAY = NotSent(reason="429")
@@ -264,22 +264,22 @@ async def test_at_a_paused_account_nothing_is_accepted_and_what_never_left_is_gi
 
 async def test_a_raise_waits_for_an_hour_and_for_another_operator(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui"))
+    ana, rui = (as_operator(shop.live.context, name) for name in ("ana", "rui"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(refunds_day_cents=500))
     assert proposed is not None
     assert await read_allowed(shop) == 0
     with pytest.raises(errors.BadRequest, match="may be confirmed from"):
-        await confirm_proposal(rui, shop.context, "loja")
+        await confirm_waiting(rui, shop.context, "loja")
     shop.live.clock.advance(hours=1)
     with pytest.raises(errors.Forbidden, match="another operator"):
-        await confirm_proposal(ana, shop.context, "loja")
+        await confirm_waiting(ana, shop.context, "loja")
     raised = "update institution_allowance set refunds_day_cents = 500, allowed_by = 'rui'"
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="raised by one person"):
         await shop.live.execute_as_owner(raised)
-    await confirm_proposal(rui, shop.context, "loja")
+    await confirm_waiting(rui, shop.context, "loja")
     assert await read_allowed(shop) == 500
-    with pytest.raises(errors.NotFound, match="nothing waits"):
-        await confirm_proposal(rui, shop.context, "loja")
+    with pytest.raises(errors.NotFound, match="no proposal with the code"):
+        await confirm_waiting(rui, shop.context, "loja")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="raised by one person"):
         await shop.live.execute_as_owner("update institution_allowance set refunds_day_cents = 501")
     assert await allowance_usecases.allow(ana, "loja", WantedAllowance(refunds_day_cents=100)) is None, (
@@ -287,7 +287,7 @@ async def test_a_raise_waits_for_an_hour_and_for_another_operator(shop: Shop) ->
     )
     assert await read_allowed(shop) == 100
     verbs = [entry.verb for entry in await audit.list_newest(ana, 3)]
-    assert verbs == ["institution allow", "institution confirm", "institution allow"]
+    assert verbs == ["institution allow", "proposal confirm", "institution allow"]
 
 
 async def read_allowed(shop: Shop) -> int:

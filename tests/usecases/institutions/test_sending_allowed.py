@@ -23,11 +23,11 @@ from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.handover import process_due_orders
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, OWNER_TAX_ID, FakeInstitution
 from support.operators import as_operator
+from support.proposals import confirm_waiting
 from support.records import outside_party, own_key
 from support.service import Service, no_fence, read_funds
 
@@ -167,33 +167,33 @@ async def test_more_than_can_leave_in_time_is_not_accepted(shop: Shop) -> None:
 
 async def test_a_raise_waits_for_another_operator_and_a_cut_beside_it_acts_at_once(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui"))
+    ana, rui = (as_operator(shop.live.context, name) for name in ("ana", "rui"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(payees="own"))
     assert proposed is not None
-    assert proposed.proposal == dict(
+    assert proposed.contents == dict(
         refunds_day_cents=0, transfer_cents=10_000, transfers_day_cents=100_000, payees="own"
     )
     for raised in ("transfer_cents = 1", "transfers_day_cents = 1", "payees = 'known'"):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="raised by one person"):
             await shop.live.execute_as_owner(f"update institution_allowance set {raised}")
     shop.live.clock.advance(hours=1)
-    await confirm_proposal(rui, shop.context, "loja")
+    await confirm_waiting(rui, shop.context, "loja")
     mixed = WantedAllowance(transfer_cents=5_000, payees="all")
     assert await allowance_usecases.allow(ana, "loja", mixed) is not None
     allowed = (await account_usecases.read_account(ana, "loja")).allowance
     assert (allowed.transfer_cents, allowed.payees, allowed.allowed_by) == (5_000, "own", "ana")
     shop.live.clock.advance(hours=1)
-    await confirm_proposal(rui, shop.context, "loja")
+    await confirm_waiting(rui, shop.context, "loja")
     allowed = (await account_usecases.read_account(ana, "loja")).allowance
     assert (allowed.transfer_cents, allowed.transfers_day_cents, allowed.payees) == (5_000, 100_000, "all")
     verbs = [entry.verb for entry in await audit.list_newest(ana, 5)]
-    assert verbs == ["institution confirm", *["institution allow"] * 2, "institution confirm", "institution allow"]
+    assert verbs == ["proposal confirm", *["institution allow"] * 2, "proposal confirm", "institution allow"]
     await check_books(shop.live)
 
 
 async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui"))
+    ana, rui = (as_operator(shop.live.context, name) for name in ("ana", "rui"))
     clock = shop.live.clock
     clock.skew = timedelta(hours=-1)
     with pytest.raises(errors.ServiceUnavailable, match="clock of this machine"):
@@ -204,7 +204,7 @@ async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> 
     clock.skew = timedelta(hours=1)
     clock.advance(hours=1)
     with pytest.raises(errors.ServiceUnavailable, match="clock of this machine"):
-        await confirm_proposal(rui, shop.context, "loja")
+        await confirm_waiting(rui, shop.context, "loja")
     assert (await account_usecases.read_account(ana, "loja")).allowance.payees == "own"
 
 
@@ -214,18 +214,18 @@ async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> 
 )
 async def test_confirming_a_replaced_proposal_is_told_so(shop: Shop, replaced_by: WantedAllowance | None) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui, eva = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui", "eva"))
+    ana, rui, eva = (as_operator(shop.live.context, name) for name in ("ana", "rui", "eva"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(transfer_cents=5_000, payees="own"))
     assert proposed is not None
     shop.live.clock.advance(hours=1)
     # Between rui's reading and rui's act.
     if replaced_by is None:
-        await confirm_proposal(eva, shop.context, "loja")
+        await confirm_waiting(eva, shop.context, "loja")
     else:
         await allowance_usecases.allow(ana, "loja", replaced_by)
     before = (await account_usecases.read_account(ana, "loja")).allowance
-    with pytest.raises(errors.NotFound, match="does not wait any more on loja"):
-        await allowance_usecases.allow_more(rui, shop.context, shop.account, proposed)
+    with pytest.raises(errors.NotFound, match=f"{proposed.code} does not wait any more"):
+        await allowance_usecases.allow_more(rui, shop.context, proposed)
     assert (await account_usecases.read_account(ana, "loja")).allowance == before
 
 

@@ -15,7 +15,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import RecordedItem
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.usecases.institutions import account as account_usecases
@@ -27,12 +26,12 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import SUM, WantedAnswer, propose_answer
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import note_read
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
+from support.proposals import confirm_waiting
 from support.records import a_new_holder, own_key
 from support.service import Service, credit_report, open_service
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
@@ -160,7 +159,7 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
         with pytest.raises(errors.BadRequest, match=match):
             await propose_answer(operator, WantedAnswer(case_id=case.id, ours={line: SUM}))
     proposed = await propose_answer(operator, WantedAnswer(case_id=case.id, ours={"S1": SUM}))
-    await confirm_proposal(other, books.context, books.account.name, "answer", name_proposal(proposed))
+    await confirm_waiting(other, books.context, books.account.name, "answer", proposed.code)
     await books.read(*lines[1], first="20260702", last="20260702", opening="110.00", closing="120.00")
     for name in ("S1", "S2"):
         assert ((await books.item(name)).joined_kind, (await books.item(name)).joined_by) == ("sum", "sum")

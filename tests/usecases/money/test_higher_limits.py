@@ -8,22 +8,25 @@ import pytest
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.holder import Holder
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.money.limit import Limits
+from pixconnect.domain.money.limit import read_limits as read_contents
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges
+from pixconnect.usecases.proof.proposal import confirm_proposal
 from support import identity
 from support.identity import make_holder
 from support.operators import as_operator, execute
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner, make_live
 
 ANA, BIA = "ana@desk", "bia@desk"
 
 
 @pytest.fixture
 async def live(database: Addresses) -> AsyncIterator[Context]:
+    await make_live(database)
     async with identity.open_context(database, SystemClock(), is_sandbox=False) as opened:
         yield opened
 
@@ -38,37 +41,34 @@ async def change(context: Context, holder_id: int, operator: str = ANA, **change
     return changed.limits
 
 
-async def let_wait(context: Context, holder_id: int) -> None:
-    """Let pending raises wait for a day and a second."""
-    await execute(
-        context,
-        f"""
-        with gone as (delete from waiting_limits where holder_id = {holder_id} returning *)
-        insert into waiting_limits select holder_id, transfer_limit_cents, day_limit_cents, night_limit_cents,
-            night_begins_late, wanted_by, wanted_at - interval '86401 s', acts_at - interval '86401 s' from gone
-        """,
-    )
+async def let_wait(database: Addresses) -> None:
+    """Let what waits have waited for a day and a second."""
+    waited = (f"{name} = {name} - interval '86401 s'" for name in ("proposed_at", "confirmable_at", "acts_at"))
+    await execute_as_owner(database, f"update proposal set {', '.join(waited)}")
 
 
 async def read_limits(context: Context, holder_id: int) -> Limits:
     return (await holder_usecases.read_holder(as_operator(context), holder_id)).limits
 
 
-async def test_what_is_lower_acts_at_once_and_what_is_higher_waits_for_a_day(live: Context) -> None:
+async def test_what_is_lower_acts_at_once_and_what_is_higher_waits_for_a_day(
+    live: Context, database: Addresses
+) -> None:
     holder_id = await make_limited(live)
     limits = await change(live, holder_id, transfer_limit_cents=2000, day_limit_cents=4000, night_begins_h=22)
     assert limits == Limits(transfer_cents=1000, day_cents=4000, night_cents=2000) == await read_limits(live, holder_id)
     wanted = await holder_usecases.find_waiting_limits(live, holder_id)
     assert wanted is not None
     higher = Limits(transfer_cents=2000, day_cents=4000, night_cents=2000, night_begins_late=True)
-    assert (wanted.limits, wanted.wanted_by) == (higher, ANA)
-    assert (wanted.acts_at - wanted.wanted_at).total_seconds() == 86_400
+    assert (read_contents(wanted.contents), wanted.proposed_by) == (higher, ANA)
+    assert wanted.acts_at is not None
+    assert (wanted.acts_at - wanted.proposed_at).total_seconds() == 86_400
 
-    await holder_usecases.act_on_waiting_limits(live)
+    await holder_usecases.act_on_due_limits(live)
     assert await read_limits(live, holder_id) == limits
-    await let_wait(live, holder_id)
-    await holder_usecases.act_on_waiting_limits(live)
-    await holder_usecases.act_on_waiting_limits(live)
+    await let_wait(database)
+    await holder_usecases.act_on_due_limits(live)
+    await holder_usecases.act_on_due_limits(live)
     assert await read_limits(live, holder_id) == higher
     assert await holder_usecases.find_waiting_limits(live, holder_id) is None
     (entry,) = await audit.list_newest(as_operator(live), 1)
@@ -86,8 +86,8 @@ async def test_who_confirms_gets_what_they_have_read_and_nothing_that_took_its_p
     await change(live, holder_id, day_limit_cents=6000)
     read = await read_code(live, holder_id)
     await change(live, holder_id, day_limit_cents=9_000_000)
-    with pytest.raises(errors.BadRequest, match="code: what waits is another"):
-        await holder_usecases.confirm_limits(as_operator(live, BIA), holder_id, read)
+    with pytest.raises(errors.NotFound, match="no proposal with the code"):
+        await confirm_proposal(as_operator(live, BIA), live, read)
     assert (await read_limits(live, holder_id)).day_cents == 5000
 
 
@@ -98,13 +98,13 @@ async def test_of_two_operators_at_once_one_confirms_or_the_other_has_replaced_i
         await change(live, holder_id, day_limit_cents=6000 + tried)
         read = await read_code(live, holder_id)
         outcomes = await asyncio.gather(
-            holder_usecases.confirm_limits(as_operator(live, BIA), holder_id, read),
-            holder_usecases.confirm_limits(as_operator(live, "eva@desk"), holder_id, read),
+            confirm_proposal(as_operator(live, BIA), live, read),
+            confirm_proposal(as_operator(live, "eva@desk"), live, read),
             change(live, holder_id, day_limit_cents=9_000_000),
-            holder_usecases.act_on_waiting_limits(live),
+            holder_usecases.act_on_due_limits(live),
             return_exceptions=True,
         )
-        assert sum(isinstance(each, Holder) for each in outcomes) <= 1
+        assert sum(isinstance(each, Proposal) for each in outcomes) <= 1
         # Nine million were read by nobody, and act for nobody.
         assert (await read_limits(live, holder_id)).day_cents in (5000, 6000 + tried)
         assert not [each for each in outcomes if isinstance(each, asyncpg.PostgresError)]
@@ -115,17 +115,13 @@ async def test_another_operator_lets_it_act_at_once_and_whoever_wanted_it_does_n
     await change(live, holder_id, day_limit_cents=None)
     for operator in (ANA, "console Ana", "ana@elsewhere"):
         with pytest.raises(errors.Forbidden, match="another operator"):
-            await holder_usecases.confirm_limits(
-                as_operator(live, operator), holder_id, await read_code(live, holder_id)
-            )
-    confirmed = await holder_usecases.confirm_limits(
-        as_operator(live, BIA), holder_id, await read_code(live, holder_id)
-    )
-    assert confirmed.limits == await read_limits(live, holder_id)
-    assert confirmed.day_limit_cents is None
-    for unknown_id in (holder_id, 404):
-        with pytest.raises(errors.NotFound, match="no higher limits wait"):
-            await holder_usecases.confirm_limits(as_operator(live, BIA), unknown_id, "any")
+            await confirm_proposal(as_operator(live, operator), live, await read_code(live, holder_id))
+    await confirm_proposal(as_operator(live, BIA), live, await read_code(live, holder_id))
+    assert (await read_limits(live, holder_id)).day_cents is None
+    (entry,) = await audit.list_newest(as_operator(live), 1)
+    assert (entry.operator, entry.verb, entry.subject) == (BIA, "proposal confirm", f"holder {holder_id}")
+    with pytest.raises(errors.NotFound, match="no proposal with the code any waits"):
+        await confirm_proposal(as_operator(live, BIA), live, "any")
 
 
 async def test_a_change_of_limits_forgets_what_waited_and_another_change_does_not(live: Context) -> None:
@@ -157,9 +153,34 @@ async def test_the_service_itself_changes_no_limit(live: Context) -> None:
     await change(live, holder_id, day_limit_cents=None)
     for statement in (
         "update holder set day_limit_cents = null",
-        "insert into waiting_limits values (1, null, null, null, false, 'x', now(), now())",
-        "update waiting_limits set acts_at = now()",
-        "delete from waiting_limits",
+        "insert into proposal (holder_id, act) values (1, 'limits')",
+        "update proposal set done_at = now()",
+        "delete from proposal",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await live.pool.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update holder set day_limit_cents = null",
+        "update holder set transfer_limit_cents = 1001",
+        "update holder set night_begins_late = true",
+        "update proposal set done_at = acts_at",
+        """
+        insert into proposal (holder_id, act, contents, proposed_by, proposed_at, confirmable_at, acts_at)
+            select id, 'limits', '{}', 'ana', now() - interval '2 days', now() - interval '2 days', now() - interval '1 day'
+            from holder
+        """,
+    ],
+)
+async def test_one_operator_raises_no_limit_by_a_statement(live: Context, statement: str) -> None:
+    holder_id = await make_limited(live)
+    await change(live, holder_id, day_limit_cents=None)
+    await execute(live, "update holder set day_limit_cents = 10")
+    if "insert" in statement:
+        await execute(live, "delete from proposal")
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+        await execute(live, statement)
+    assert (await read_limits(live, holder_id)).day_cents == 10

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, name_proposal
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.domain.webhooks.feed import FeedQuery
-from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.frame import proposal as proposal_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions.holder import move_holder
@@ -20,7 +20,6 @@ from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.usecases.proof.case import ShownCase
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.webhooks.feed import give_positions, read_feed
 from support.account_shop import Shop, make_owner, open_shop
@@ -28,6 +27,7 @@ from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
+from support.proposals import confirm_waiting
 from support.service import open_service
 from support.statement import EVER
 from support.statement_files import make_ofx
@@ -60,10 +60,8 @@ async def want(shop: Shop, case_id: int, **changes: Any) -> None:
     await propose_adjustment(as_operator(shop.live.context, "ana"), wanted)
 
 
-async def confirm(shop: Shop, operator: str = "bia", act: ProposedAct | None = None) -> None:
-    waiting = await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)
-    code = next((name_proposal(one) for one in waiting if act in (None, one.act)), None)
-    await confirm_proposal(as_operator(shop.live.context, operator), shop.live.context, "loja", act, code)
+async def confirm(shop: Shop, operator: str = "bia", act: str | None = None) -> None:
+    await confirm_waiting(as_operator(shop.live.context, operator), shop.live.context, "loja", act)
 
 
 async def adjust(shop: Shop, case_id: int, **changes: Any) -> None:
@@ -92,7 +90,7 @@ async def test_two_operators_adjust_a_case_and_undo_it_by_its_opposite(shop: Sho
     with pytest.raises(errors.Forbidden, match="another operator confirms"):
         await confirm(shop, "ana")
     await confirm(shop)
-    with pytest.raises(errors.NotFound, match="nothing waits"):
+    with pytest.raises(errors.NotFound, match="no proposal with the code"):
         await confirm(shop)
     assert await balance(shop) == (9_700, 0, -10_000, 300)
     case, (made,) = await shown(shop, case_id)
@@ -155,7 +153,7 @@ async def test_only_what_has_no_id_is_adjusted_and_never_beyond_its_case(shop: S
     await case_usecases.close_cases(as_operator(shop.live.context, "caio"), [case_id], "it was the bank's")
     with pytest.raises(errors.BadRequest, match="it has ended"):
         await confirm(shop)
-    assert len(await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)) == 1
+    assert len(await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id)) == 1
     assert await balance(shop) == (10_000, 0, -10_000, 0)
 
 
@@ -164,17 +162,19 @@ async def test_what_waits_keeps_nobody_from_confirming_what_waits_behind_it(shop
     await want(shop, case_id)
     await case_usecases.close_cases(as_operator(shop.live.context, "caio"), [case_id], "it was the bank's")
     allowed = Proposal(
-        institution_id=shop.account.id, act="allow", proposal=dict(refunds_day_cents=500), proposed_by="ana",
+        institution_id=shop.account.id, act="allow", contents=dict(refunds_day_cents=500), proposed_by="ana",
         proposed_at=now, confirmable_at=now,
     )  # fmt: skip
     async with as_operator(shop.live.context).pool.acquire() as connection:
-        await proposal_store.propose(connection, allowed)
+        await proposal_store.replace(connection, allowed)
     with pytest.raises(errors.BadRequest, match="it has ended"):
         await confirm(shop)
-    with pytest.raises(errors.NotFound, match="nothing waits"):
+    with pytest.raises(errors.NotFound, match="no proposal with the code"):
         await confirm(shop, act="close")
     await confirm(shop, act="allow")
-    assert [one.act for one in await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)] == ["adjust"]
+    assert [
+        one.act for one in await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id)
+    ] == ["adjust"]
 
 
 async def test_nobody_confirms_another_adjustment_than_the_one_that_they_have_read(shop: Shop) -> None:
@@ -182,12 +182,11 @@ async def test_nobody_confirms_another_adjustment_than_the_one_that_they_have_re
     await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {tenant}")
     case_id, bia = await open_case(shop, 300), as_operator(shop.live.context, "bia")
     await want(shop, case_id)
-    (read,) = await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)
+    (read,) = await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id)
     # Between her look and her word it is another holder's.
     await want(shop, case_id, holder_id=tenant)
-    for code in (name_proposal(read), None, ""):
-        with pytest.raises(errors.BadRequest, match=f"code: .*holder_id {tenant}.* code [0-9a-f]{{8}}"):
-            await confirm_proposal(bia, shop.live.context, "loja", code=code)
+    with pytest.raises(errors.NotFound, match=f"no proposal with the code {read.code} waits"):
+        await confirm_waiting(bia, shop.live.context, "loja", code=read.code)
     assert (await balance(shop, tenant), await balance(shop)) == ((0, 0, 0, 0), (10_000, 0, -10_000, 0))
     await confirm(shop)
     assert await balance(shop, tenant) == (300, 0, 0, -300)

@@ -12,7 +12,6 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.joining import BookLine
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.proof.case import Case
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -21,11 +20,11 @@ from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
 from pixconnect.usecases.proof.answer_preview import PossibleAnswer
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_in_july
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.proposals import confirm_waiting
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
@@ -57,13 +56,10 @@ async def look(shop: Shop) -> list[Case]:
 
 async def answer(shop: Shop, case_id: int, **lines: Any) -> dict[str, Any]:
     proposed = await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case_id, **lines))
-    code = name_proposal(proposed)
     with pytest.raises(errors.Forbidden):
-        await confirm_proposal(as_operator(shop.live.context, "ana"), shop.live.context, "loja", "answer", code)
-    with pytest.raises(errors.BadRequest, match="code: "):
-        await confirm_proposal(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "answer")
-    await confirm_proposal(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "answer", code)
-    return dict(proposed.proposal)
+        await confirm_waiting(as_operator(shop.live.context, "ana"), shop.live.context, "loja", "answer", proposed.code)
+    await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "answer", proposed.code)
+    return dict(proposed.contents)
 
 
 async def moved(shop: Shop) -> list[int]:
@@ -91,14 +87,12 @@ async def test_nothing_is_answered_while_lines_are_settled(shop: Shop) -> None:
     await read(shop, ("S1", "300.00", "SALDO"), closing="399.00")
     (case,) = await look(shop)
     bia = as_operator(shop.live.context, "bia")
-    code = name_proposal(
-        await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case.id, counts=["S1"]))
-    )
+    await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case.id, counts=["S1"]))
     async with shop.live.context.pool.keep() as locking, day_store.working_on(locking, shop.account.id):
         with pytest.raises(errors.ServiceUnavailable, match="loja is being worked on"):
-            await confirm_proposal(bia, shop.live.context, "loja", "answer", code)
+            await confirm_waiting(bia, shop.live.context, "loja")
         assert await moved(shop) == []
-    await confirm_proposal(bia, shop.live.context, "loja", "answer", code)
+    await confirm_waiting(bia, shop.live.context, "loja")
     assert await moved(shop) == [300_00]
 
 
@@ -131,7 +125,7 @@ async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop
     )
     assert tuple(opposite) == ("reversal", "The bank has taken out F1 of 2026-07-01", "F1", True)
     rows = await as_operator(shop.live.context).pool.fetch("select verb from audit order by id desc limit 2")
-    assert [row["verb"] for row in rows] == ["institution confirm", "case answer"]
+    assert [row["verb"] for row in rows] == ["proposal confirm", "case answer"]
     # A later file that lists it again brings it back as a question alone, however often it comes.
     for _ in range(2):
         await read(shop, FEE, TED, closing="399.00")
@@ -364,8 +358,8 @@ async def test_no_line_is_settled_while_an_answer_about_it_is_confirmed(
         return await lock(*arguments)
 
     monkeypatch.setattr(item_store, "lock_alone", settle_first)
-    other, code = as_operator(shop.live.context, "bia"), name_proposal(proposed)
-    await confirm_proposal(other, shop.live.context, "loja", "answer", code)
+    other, code = as_operator(shop.live.context, "bia"), proposed.code
+    await confirm_waiting(other, shop.live.context, "loja", "answer", code)
     assert (await moved(shop), await waiting(shop)) == ([50_00], {})
 
 

@@ -9,14 +9,10 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
-from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
-from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.money.rail import Rejected, RejectedReport, Settled, SettledReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.proof.case import Case, Evidence
-from pixconnect.store.institutions import proposal as proposal_store
-from pixconnect.usecases.institutions.allowance import allow
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import record_listed
 from pixconnect.usecases.money import refund as refund_usecases
@@ -24,12 +20,12 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.case_ending import WantedEnding, propose_ending
-from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop
 from support.books import check_books
 from support.case_orders import TWO_WEEKS, lose_order, read_days
 from support.fake_institution import LOST_BEFORE, FakeInstitution
 from support.operators import as_operator
+from support.proposals import confirm_waiting
 from support.service import Service, read_funds
 
 LETTER = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
@@ -66,9 +62,7 @@ async def want(shop: Shop, case_id: int, said: Any = "never", operator: str = "a
 
 
 async def confirm(shop: Shop, operator: str = "bia") -> None:
-    (waiting,) = await proposal_store.list_waiting(shop.live.context.pool, shop.account.id)
-    context = shop.live.context
-    await confirm_proposal(as_operator(context, operator), context, "loja", code=name_proposal(waiting))
+    await confirm_waiting(as_operator(shop.live.context, operator), shop.live.context, "loja")
 
 
 async def read_status(shop: Shop, sent: Transfer) -> str:
@@ -104,24 +98,6 @@ async def test_the_case_of_one_that_waited_for_a_person_there_says_so(shop: Shop
         "where since 2026-07-01 it waited for approval: have it ended there first; the institution never said"
         in case.said
     )
-
-
-async def test_where_several_proposals_wait_the_operator_says_which_is_meant(shop: Shop) -> None:
-    sent = await lose_order(shop)
-    await read_days(shop)
-    (case,) = await look(shop)
-    await want(shop, case.id)
-    await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    assert (
-        await allow(as_operator(shop.live.context, "ana"), "loja", WantedAllowance(refunds_day_cents=500)) is not None
-    )
-    context = shop.live.context
-    with pytest.raises(errors.BadRequest, match=r"several proposals wait on loja: .*\(decide, allow\)"):
-        await confirm_proposal(as_operator(context, "bia"), context, "loja")
-    waiting = await proposal_store.list_waiting(context.pool, shop.account.id)
-    code = next(name_proposal(one) for one in waiting if one.act == "decide")
-    await confirm_proposal(as_operator(context, "bia"), context, "loja", code=code)
-    assert await read_status(shop, sent) == "ERROR"
 
 
 async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> None:

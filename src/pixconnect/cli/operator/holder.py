@@ -11,9 +11,10 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType, PixKey
 from pixconnect.domain.money.ledger import Funds
-from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
+from pixconnect.domain.money.limit import find_night_begin, read_limits
 from pixconnect.usecases.institutions.holder import create_holder_on_account, move_holder
 from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import holder as holder_usecases
@@ -140,7 +141,7 @@ def change(  # noqa: PLR0913  as above
 ) -> None:
     """Change flags, limits, required approvals, the address, or the account; the rest stays unchanged.
 
-    A lower limit acts at once; in live mode a higher one waits for 24 hours, or for `confirm-limits` by another operator.
+    A lower limit acts at once; in live mode a higher one waits for 24 hours, or for `proposal confirm` by another operator.
 
     Args:
         holder_id: The holder.
@@ -214,17 +215,6 @@ def succeed(
     terminal.notice(f"set the bank's webhooks of the new account: `pixconnect institution webhook set {institution}`")
 
 
-@app.command(name="confirm-limits")
-def confirm_limits(*, holder_id: TheHolder, code: str, json: Json = False) -> None:
-    """Confirm the higher limits that another operator wants for a holder; they act at once.
-
-    Args:
-        code: The code that `holder show` printed with the limits you read: they may have been replaced since.
-    """
-    holder = operating.run(holder_usecases.confirm_limits, holder_id, code)
-    output.show(_shown(holder), as_json=json)
-
-
 @app.command
 def disable(*, holder_id: TheHolder, json: Json = False) -> None:
     """Shut out a holder and all its clients, issued tokens included. When it returns, this holds on every process."""
@@ -265,15 +255,16 @@ def _shown_funds(funds: Funds) -> output.Shown:
     }
 
 
-def _shown_waiting(wanted: WaitingLimits | None) -> output.Shown:
+def _shown_waiting(wanted: Proposal | None) -> output.Shown:
     if wanted is None:
         return {}
+    limits = read_limits(wanted.contents)
     return {
-        "wanted_transfer_limit": wanted.limits.transfer_cents,
-        "wanted_day_limit": wanted.limits.day_cents,
-        "wanted_night_limit": wanted.limits.night_cents,
-        "wanted_night_begins": find_night_begin(is_late=wanted.limits.night_begins_late, now=wanted.acts_at),
-        **output.pick(wanted, "wanted_by wanted_limits_act_at=acts_at wanted_limits_code=code"),
+        "wanted_transfer_limit": limits.transfer_cents,
+        "wanted_day_limit": limits.day_cents,
+        "wanted_night_limit": limits.night_cents,
+        "wanted_night_begins": find_night_begin(is_late=limits.night_begins_late, now=wanted.proposed_at),
+        **output.pick(wanted, "wanted_by=proposed_by wanted_limits_act_at=acts_at wanted_limits_code=code"),
     }
 
 

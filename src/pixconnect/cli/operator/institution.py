@@ -18,12 +18,12 @@ from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_penny import rehearse, send_penny
+from pixconnect.cli.operator.proposal import show_proposed
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import AccountState, InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.domain.institutions.institution import PermissionTried, ReceivedPix
-from pixconnect.domain.institutions.proposal import ProposedAct, name_proposal, say_proposal
 from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Operator, Writer
@@ -38,7 +38,6 @@ from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.day import ReadDays
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.sweep import post_opening
-from pixconnect.usecases.proof import proposal as proposal_usecases
 from pixconnect.usecases.proof.comparison import BalanceThere, read_balance_at_institution
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 
@@ -118,10 +117,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
         statement: Its final statement file, which is read as any other, and has the closing balance.
     """
     content = operating.load_file(statement, BYTES_MAX)
-    proposed = operating.run_writing(closing_usecases.propose_closing, name, content)
-    output.show(
-        dict(name=name, act=proposed.act, **proposed.proposal, confirmable_at=proposed.confirmable_at), as_json=json
-    )
+    show_proposed(operating.run_writing(closing_usecases.propose_closing, name, content), as_json=json)
 
 
 def release(name: AccountName, *, key: str, json: Json = False) -> None:
@@ -130,21 +126,7 @@ def release(name: AccountName, *, key: str, json: Json = False) -> None:
     Args:
         key: The key, with its mask or without.
     """
-    proposed = operating.run(release_usecases.propose_release, name, key)
-    shown = dict(name=name, act=proposed.act, code=name_proposal(proposed), **proposed.proposal)
-    output.show(shown, as_json=json)
-
-
-def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | None = None) -> None:
-    """Execute another operator's proposal for an account; `institution show` prints it, and its code.
-
-    Args:
-        act: Selects among several proposals without codes.
-        code: The code of the proposal that you have read: required for an adjustment, an order's end, or the release of a key,
-            since another may have replaced it.
-    """
-    account, proposal = operating.run_writing(proposal_usecases.confirm_proposal, name, act, code)
-    terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))
+    show_proposed(operating.run(release_usecases.propose_release, name, key), as_json=json)
 
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
@@ -156,7 +138,6 @@ app.command(allow)
 app.command(unmatched)
 app.command(close)
 app.command(release)
-app.command(confirm)
 app.command(institution_webhook.app)
 app.command(ask)
 app.command(rehearse)
@@ -347,7 +328,7 @@ def _shown(shown: ShownAccount, there: BalanceThere | None = None, webhook: str 
         balance_here_cents=shown.balance_here_cents,
         opened_at=account.opened_at,
         last_reading_at=shown.last_reading_at,
-        waiting=[say_proposal(one) for one in shown.waiting] or None,
+        waiting=[one.text for one in shown.waiting] or None,
         allowed=output.pick(shown.allowance, allowed),
     )
 

@@ -12,8 +12,8 @@ from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.operating import AccountName, run_with_opener
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.allowance import Payees, WantedAllowance
-from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions import give_back as give_back_usecases
@@ -58,8 +58,8 @@ def allow(
     if proposed is None:
         output.show(dict(name=name) | said | dict(acts_now=True), as_json=json)
     else:
-        waits: Shown = dict(acts_now=False, confirmable_at=proposed.confirmable_at)
-        output.show(dict(name=name) | dict(proposed.proposal) | waits, as_json=json)
+        waits: Shown = dict(acts_now=False, code=proposed.code, confirmable_at=proposed.confirmable_at)
+        output.show(dict(name=name) | dict(proposed.contents) | waits, as_json=json)
 
 
 def unmatched(

@@ -11,8 +11,8 @@ def name_person(operator: str) -> str:
     """The person behind an operator's name: ``console ana`` is ana, and ``ana@host`` has given no name.
 
     Each run of a container may be another host; so one name at two places counts as one person. Names on the command line are
-    free, so this prevents accidental self-confirmation only. In live mode a confirmation on the command line also needs another
-    database login than the proposal (``check_second_login``).
+    free, so this prevents accidental self-confirmation only. In live mode the schema also demands another database login
+    (``find_login_conflict``).
     """
     words = _fold(operator)
     while words[:1] == ["console"]:
@@ -22,8 +22,12 @@ def name_person(operator: str) -> str:
 
 
 def names_another_door(operator: str) -> bool:
-    """Whether a name of the command line would read as one of the console's, or as a client's, in the audit."""
-    return _fold(operator)[:1] in (["console"], ["client"])
+    """Whether a name of the command line would read as one of the console's, or as a client's, in the audit.
+
+    Accents, case, blanks and punctuation do not count: ``console-ana`` reads as ``console ana``.
+    """
+    letters = filter(str.isalnum, unicodedata.normalize("NFKD", operator).casefold())
+    return "".join(letters).startswith(("console", "client"))
 
 
 def _fold(operator: str) -> list[str]:
@@ -35,12 +39,3 @@ def check_second_operator(verb: str, operator: str, proposed_by: str) -> None:
     """Raise ``Forbidden``, which names the verb, for the person who proposed it."""
     if name_person(operator) == name_person(proposed_by):
         raise errors.Forbidden(f"{verb}: {operator} has proposed it: another operator confirms")
-
-
-def check_second_login(verb: str, login: str, proposed_login: str) -> None:
-    """Raise ``Forbidden`` if one database login wrote both, regardless of the names in them."""
-    if login == proposed_login:
-        raise errors.Forbidden(
-            f"{verb}: it was proposed by {login}, the database login of this command too: another operator confirms, by a "
-            "login of their own (PIXCONNECT_OPERATOR_DATABASE_URL)"
-        )

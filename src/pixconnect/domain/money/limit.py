@@ -7,7 +7,7 @@ were cancelled do not count; returned ones do.
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -17,8 +17,6 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO, begin_of_day, end_of_day
 from pixconnect.domain.rules.register import ARRANGEMENT
-
-_CODE_LENGTH: Final = 8
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -60,27 +58,25 @@ def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_paye
     return ApprovalReason(is_above=is_above, is_new_payee=is_new_payee) if is_above or is_new_payee else None
 
 
-class WaitingLimits(Struct, frozen=True, kw_only=True):
-    """The limits that an operator wants for a holder, some of them higher than the present ones."""
-
-    holder_id: int
-    limits: Limits
-    wanted_by: str
-    wanted_at: datetime
-    acts_at: datetime
-    """From when on it acts without a second operator."""
-
-    @property
-    def code(self) -> str:
-        """A short code of all of it, which the confirming operator repeats: they may have been replaced since."""
-        read = msgspec.json.encode((self.holder_id, self.limits, self.wanted_by, self.wanted_at))
-        return hashlib.sha256(read).hexdigest()[:_CODE_LENGTH]
+def write_limits(limits: Limits) -> Mapping[str, str | int]:
+    """Limits as the contents of a proposal; a limit that is missing is none."""
+    cents = (
+        ("transfer_cents", limits.transfer_cents),
+        ("day_cents", limits.day_cents),
+        ("night_cents", limits.night_cents),
+    )
+    return {name: value for name, value in cents if value is not None} | {
+        "night_begins_late": int(limits.night_begins_late)
+    }
 
 
-def want_higher(holder_id: int, limits: Limits, operator: str, now: datetime) -> WaitingLimits:
-    """An operator's wanted limits, which wait for the arrangement's time."""
-    waits = ARRANGEMENT.find("limit_raise_earliest", now).duration
-    return WaitingLimits(holder_id=holder_id, limits=limits, wanted_by=operator, wanted_at=now, acts_at=now + waits)
+def read_limits(contents: Mapping[str, str | int]) -> Limits:
+    return msgspec.convert(contents, Limits, strict=False)
+
+
+def find_raise_wait(now: datetime) -> timedelta:
+    """How long the arrangement lets higher limits wait."""
+    return ARRANGEMENT.find("limit_raise_earliest", now).duration
 
 
 class Spent(Struct, frozen=True, kw_only=True):

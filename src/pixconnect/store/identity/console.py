@@ -139,7 +139,8 @@ _FROM_GOOD: Final[LiteralString] = """
     left join console_operator on console_operator.name = operator_name
     left join client on client.client_id = console_session.client_id
     left join holder on holder.id = client.holder_id
-    where expires_at > $1 and (kind <> 'operator' or console_operator.name is not null) and (
+    where expires_at > $1 and console_session.login = session_user
+        and (kind <> 'operator' or console_operator.name is not null) and (
         kind <> 'holder' or (
             client.disabled_at is null and holder.disabled_at is null
             and console_session.created_at >= coalesce(client.tokens_from, '-infinity') and client.client_id is not null

@@ -67,6 +67,11 @@ async def find(connection: Connection | Pool, account_id: int) -> InstitutionAcc
     return await ACCOUNT.find(connection, "where id = $1", account_id)
 
 
+async def lock(connection: Connection, account_id: int) -> InstitutionAccount | None:
+    """An account that was not removed, and its row's lock."""
+    return await ACCOUNT.find(connection, "where id = $1 and removed_at is null for no key update", account_id)
+
+
 async def find_named(connection: Connection | Pool, name: str) -> InstitutionAccount | None:
     return ACCOUNT.read_found(await connection.fetchrow(_FIND_NAMED, name))
 

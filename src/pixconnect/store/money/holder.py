@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 from pixconnect.domain.money.holder import Holder, KeyHolding, PixKey, Quarantine
 from pixconnect.domain.money.ledger import Funds
-from pixconnect.domain.money.limit import Limits, WaitingLimits
+from pixconnect.domain.money.limit import Limits
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 
@@ -312,44 +312,3 @@ async def read_quarantine(connection: Connection, key: str, holder_id: int | Non
     """The quarantine of a key removed from a given holder, or any; ``None`` if that holder had it last, or it never had one."""
     row = await connection.fetchrow("select * from read_quarantine($1, $2)", key, holder_id)
     return None if row is None else Quarantine(**row)
-
-
-WAITING_LIMITS: Final = Table(
-    "waiting_limits",
-    WaitingLimits,
-    """
-    holder_id bigint, transfer_limit_cents bigint, day_limit_cents bigint, night_limit_cents bigint,
-    night_begins_late boolean, wanted_by text, wanted_at timestamptz, acts_at timestamptz
-    """,
-    key=("holder_id",),
-    read={"limits": READ_LIMITS},
-    write={
-        "transfer_limit_cents": lambda wanted: wanted.limits.transfer_cents,
-        "day_limit_cents": lambda wanted: wanted.limits.day_cents,
-        "night_limit_cents": lambda wanted: wanted.limits.night_cents,
-        "night_begins_late": lambda wanted: wanted.limits.night_begins_late,
-    },
-)
-
-
-async def find_waiting_limits(connection: Connection | Pool, holder_id: int) -> WaitingLimits | None:
-    """What waits for a holder."""
-    return await WAITING_LIMITS.find(connection, "where holder_id = $1", holder_id)
-
-
-async def read_logins(connection: Connection, holder_id: int) -> tuple[str, str] | None:
-    """This login of the database, and that by which the limits that wait were written."""
-    row = await connection.fetchrow(
-        "select session_user::text as own, wanted_login from waiting_limits where holder_id = $1", holder_id
-    )
-    return None if row is None else (row["own"], row["wanted_login"])
-
-
-async def forget_waiting_limits(connection: Connection, holder_id: int) -> None:
-    """Let them not act any more; the caller has locked the holder."""
-    await connection.execute("delete from waiting_limits where holder_id = $1", holder_id)
-
-
-async def act_on_waiting_limits(connection: Connection) -> int:
-    """Give holders the limits that have waited for long enough, and say how many there were."""
-    return await connection.fetchval("select act_on_waiting_limits()")

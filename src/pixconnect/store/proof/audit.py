@@ -27,7 +27,7 @@ _AS_AUDITED: Final[LiteralString] = (
     """
     with said as (
         select id, at, subject, before, after from audit
-        where verb like '{kind} %' and subject like '{kind} %' and {only}
+        where (verb like '{kind} %' or verb = 'proposal confirm') and subject like '{kind} %' and {only}
     ),
     linked as (
         select subject, id, before, lag(after) over follows as told, lag(id) over follows as told_id,
@@ -109,25 +109,6 @@ AUDIT: Final = (
         ),
         meaning="a limit, a flag or an owner was written by hand, or a row of the audit was",
         todo=_ASK,
-    ),
-    _rule(
-        name="waiting_limits_are_as_audited",
-        says="higher limits that wait for a holder are what an operator wanted",
-        broken="""
-            select holder_id, array['limits of holder ' || holder_id] as ids, 'a row of the audit' as expected,
-                to_jsonb(wanted)::text as found, wanted_at as since
-            from waiting_limits as wanted
-            where not exists (
-                select from audit
-                where subject = 'limits of holder ' || wanted.holder_id and verb = 'holder set' and operator = wanted_by
-                    and (after ->> 'acts_at')::timestamptz = acts_at and after -> 'limits' = jsonb_build_object(
-                        'transfer_cents', transfer_limit_cents, 'day_cents', day_limit_cents,
-                        'night_cents', night_limit_cents, 'night_begins_late', night_begins_late
-                    )
-            )
-        """,
-        meaning="higher limits were written by hand, and would take effect by themselves",
-        todo="set the holder's limits again, which forgets them: `pixconnect holder set`",
     ),
     _rule(
         name="client_is_as_audited",
@@ -240,24 +221,27 @@ AUDIT: Final = (
         name="approval_is_audited",
         says="what two operators must agree to was proposed by one and confirmed by another, and what may leave is that",
         broken="""
-            select null::bigint as holder_id, array['institution ' || name, 'proposal ' || act] as ids,
+            select holder_id, array[subject, 'proposal ' || act] as ids,
                 case when is_proposed then 'confirmed by ' || confirmed_by else 'proposed by ' || proposed_by end
                     as expected,
                 null as found, proposed_at as since
             from (
-                select account.name, proposal.*, exists (
+                select subject, proposal.*, exists (
                     select from audit
-                    where (verb, subject) = (case act when 'adjust' then 'case adjust' when 'decide' then 'case close'
-                                when 'answer' then 'case answer' else 'institution ' || act end,
-                            case when act in ('adjust', 'decide', 'answer') then 'case ' || (proposal.proposal ->> 'case_id')
-                                else 'institution ' || account.name end)
-                        and operator = proposed_by and (after ->> 'proposed_at')::timestamptz = proposed_at
-                        and after -> 'proposal' = proposal.proposal
+                    where operator = proposed_by and after ->> 'act' = act
+                        and (after ->> 'proposed_at')::timestamptz = proposed_at and after -> 'contents' = contents
+                        and (after ->> 'acts_at')::timestamptz is not distinct from acts_at
+                        and (after ->> 'holder_id')::bigint is not distinct from proposal.holder_id
+                        and (after ->> 'institution_id')::bigint is not distinct from proposal.institution_id
                 ) as is_proposed, exists (
-                    select from audit where verb = 'institution confirm' and subject = 'institution ' || account.name
-                        and operator = confirmed_by
+                    select from audit
+                    where verb = 'proposal confirm' and audit.subject = named.subject and operator = confirmed_by
                 ) as is_confirmed
-                from institution_proposal as proposal join institution_account as account on account.id = institution_id
+                from proposal
+                left join institution_account as account on account.id = proposal.institution_id
+                cross join lateral (
+                    select coalesce('institution ' || account.name, 'holder ' || proposal.holder_id) as subject
+                ) as named
             ) as proposal
             where not is_proposed or confirmed_by is not null and not is_confirmed
             union all
@@ -274,14 +258,14 @@ AUDIT: Final = (
                 select concat_ws(' ', after ->> 'refunds_day_cents', coalesce(after ->> 'transfer_cents', '0'),
                     coalesce(after ->> 'transfers_day_cents', '0'), coalesce(after ->> 'payees', 'own'), 'by',
                     coalesce(after ->> 'allowed_by', 'nobody')) as said, at from audit
-                where subject = 'institution ' || name and verb in ('institution allow', 'institution confirm')
+                where subject = 'institution ' || name and verb in ('institution allow', 'proposal confirm')
                     and after ? 'allowed_by' and (after ->> 'institution_id')::int = institution_account.id
                 order by audit.id desc limit 1
             ) as allowed on true
             where standing.said is distinct from coalesce(allowed.said, '0 0 0 own by nobody')
         """,
-        meaning="one person has let more leave an account, or has closed it",
-        todo="pause the account, and ask both: `pixconnect institution pause NAME`",
+        meaning="one person has let more leave an account or a holder, or has closed an account",
+        todo="pause the account or set the holder's limits again, and ask both: `pixconnect institution pause NAME`",
     ),
     _rule(
         name="what_was_decided_is_audited",
@@ -299,14 +283,14 @@ AUDIT: Final = (
                 union all
                 select 'case adjust', 'case ' || case_id, proposed_by, created_at, null, null from adjustment
                 union all
-                select 'institution confirm', 'institution ' || institution_account.name, confirmed_by, adjustment.created_at,
+                select 'proposal confirm', 'institution ' || institution_account.name, confirmed_by, adjustment.created_at,
                     null, 'adjustment ' || adjustment.id
                 from adjustment join kept_case on kept_case.id = case_id
                 join institution_account on institution_account.id = institution_id
                 union all
                 select 'case close', 'case ' || case_id, proposed_by, ended_at, null, null from case_ending
                 union all
-                select 'institution confirm', 'institution ' || institution_account.name, confirmed_by, ended_at, null,
+                select 'proposal confirm', 'institution ' || institution_account.name, confirmed_by, ended_at, null,
                     'order ' || order_name
                 from case_ending join institution_account on institution_account.id = institution_id
                 union all

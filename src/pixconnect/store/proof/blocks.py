@@ -233,11 +233,11 @@ ADJUSTMENTS: Final = (
                         when ending.kind = 'order' then 'CONFIRMED' else 'RETURNED' end
                 or coalesce(transfer.amount_cents, refund.amount_cents) <> ending.amount_cents
                 or not exists (
-                    select from institution_proposal as proposal
+                    select from proposal
                     where proposal.institution_id = ending.institution_id and act = 'decide'
                         and proposal.proposed_by = ending.proposed_by and proposal.confirmed_by = ending.confirmed_by
-                        and proposal.proposal ->> 'order' = ending.order_name and proposal.proposal ->> 'said' = ending.said
-                        and proposal.proposal ->> 'evidence_sha256' = ending.evidence_digest
+                        and proposal.contents ->> 'order' = ending.order_name and proposal.contents ->> 'said' = ending.said
+                        and proposal.contents ->> 'evidence_sha256' = ending.evidence_digest
                 )
                 or not exists (
                     select from kept_case where id = ending.case_id and kept_case.kind = 'order' and name = ending.order_name

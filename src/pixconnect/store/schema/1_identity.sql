@@ -209,9 +209,9 @@ begin
                     where sweep.institution_id = account.id and pace in ('near', 'wide')
                         and began_at >= former.removed_at + interval '72 hours'
                 ) and not exists (
-                    select from institution_proposal as released
-                    where released.institution_id = account.id and act = 'release' and confirmed_at is not null
-                        and released.proposal ->> 'key' = wanted and proposed_at >= former.removed_at
+                    select from proposal as released
+                    where released.institution_id = account.id and act = 'release' and done_at is not null
+                        and released.contents ->> 'key' = wanted and proposed_at >= former.removed_at
                 )
             )
         from (
@@ -388,31 +388,6 @@ as $function$
         or length(one_tax_id) = 14 and length(other_tax_id) = 14 and left(one_tax_id, 8) = left(other_tax_id, 8)
 $function$;
 grant execute on function is_same_owner(one_tax_id text, other_tax_id text) to pixconnect_service;
-
-create function act_on_waiting_limits() returns integer language plpgsql security definer set search_path to 'pixconnect',
-    'pg_temp'
-as $function$
-declare
-    due waiting_limits;
-    was holder;
-    is_now holder;
-    acted_count integer := 0;
-begin
-    for due in select * from waiting_limits where acts_at <= clock_timestamp() order by holder_id limit 100 loop
-        -- First the holder, as an operator does: what waited may be gone once it is locked.
-        select * into was from holder where id = due.holder_id for no key update;
-        delete from waiting_limits where holder_id = due.holder_id and acts_at <= clock_timestamp() returning * into due;
-        continue when not found;
-        update holder set transfer_limit_cents = due.transfer_limit_cents, day_limit_cents = due.day_limit_cents,
-            night_limit_cents = due.night_limit_cents, night_begins_late = due.night_begins_late
-            where id = due.holder_id returning * into is_now;
-        insert into audit (operator, verb, subject, before, after)
-            values (due.wanted_by, 'holder set', 'holder ' || due.holder_id, to_jsonb(was), to_jsonb(is_now));
-        acted_count := acted_count + 1;
-    end loop;
-    return acted_count;
-end $function$;
-grant execute on function act_on_waiting_limits() to pixconnect_service;
 
 create function move_to_successor(former_id bigint, heir_id bigint, tokens_from timestamp with time zone, moved_at timestamp
     with time zone) returns void language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -879,6 +854,14 @@ begin
 end $function$;
 grant execute on function chain_audit(count_max integer) to pixconnect_service;
 
+create function note_giver() returns trigger language plpgsql
+as $function$
+begin
+    new.given_login := session_user;
+    new.given_at := clock_timestamp();
+    return new;
+end $function$;
+
 create table console_operator (
     name text collate "C" not null,
     role text not null,
@@ -889,6 +872,8 @@ create table console_operator (
     wrong_codes_at timestamp with time zone[] default '{}'::timestamp with time zone[] not null,
     created_at timestamp with time zone not null,
     reset_at timestamp with time zone,
+    given_login text default session_user not null,
+    given_at timestamp with time zone default clock_timestamp() not null,
     constraint console_operator_pkey primary key (name),
     constraint console_operator_name_check check (name ~ '^[a-z0-9][a-z0-9._@-]{0,62}$'),
     constraint console_operator_password_hash_check check (length(password_hash) >= 1 and length(password_hash) <= 255),
@@ -906,9 +891,16 @@ comment on column console_operator.wrong_codes_at is
     'When codes were wrong that came with the right password, within a day; ten lock the account until it is unlocked.';
 comment on column console_operator.created_at is 'When the operator was made, in real time.';
 comment on column console_operator.reset_at is 'When password and second factor were last reset, in real time.';
+comment on column console_operator.given_login is
+    'The login of the database that last gave the account its password, second factor or recovery codes.';
+comment on column console_operator.given_at is 'When it did, by the database''s clock.';
+create trigger note_giver before update on console_operator for each row when (old.password_hash <> new.password_hash or
+    old.totp_sealed <> new.totp_sealed or not new.recovery_hashes <@ old.recovery_hashes) execute function
+    note_giver();
 grant select, update (totp_step, recovery_hashes, wrong_codes_at) on table console_operator to pixconnect_console;
-grant delete, insert, select, update (password_hash, totp_sealed, totp_step, recovery_hashes, wrong_codes_at, reset_at) on
-    table console_operator to pixconnect_operator;
+grant delete, insert (name, role, password_hash, totp_sealed, totp_step, recovery_hashes, wrong_codes_at, created_at, reset_at),
+    select, update (password_hash, totp_sealed, totp_step, recovery_hashes, wrong_codes_at, reset_at) on table console_operator
+    to pixconnect_operator;
 
 create function refuse_in_live() returns trigger language plpgsql
 as $function$
@@ -929,6 +921,7 @@ create table console_session (
     created_at timestamp with time zone not null,
     seen_at timestamp with time zone not null,
     expires_at timestamp with time zone not null,
+    login text default session_user not null,
     constraint console_session_pkey primary key (id),
     constraint console_session_token_hash_key unique (token_hash),
     constraint console_session_check check (expires_at > created_at),
@@ -948,12 +941,195 @@ comment on column console_session.client_id is 'The client by which a holder sig
 comment on column console_session.created_at is 'When it began, in real time.';
 comment on column console_session.seen_at is 'When it was last used, in real time.';
 comment on column console_session.expires_at is 'When it ends unless it is used before, in real time.';
+comment on column console_session.login is
+    'The login of the database that began it; the console accepts only sessions that its own login began.';
 create index console_session_by_end on console_session (expires_at);
 create index console_session_of_operator on console_session (operator_name);
 create trigger links_are_of_sandboxes before insert on console_session for each row when (new.kind = 'sandbox') execute function
     refuse_in_live();
-grant delete, insert, select, update (seen_at, expires_at) on table console_session to pixconnect_console;
-grant delete, insert, select, update (seen_at, expires_at) on table console_session to pixconnect_operator;
+grant delete, insert (token_hash, kind, operator_name, client_id, created_at, seen_at, expires_at), select, update (seen_at,
+    expires_at) on table console_session to pixconnect_console;
+grant delete, insert (token_hash, kind, operator_name, client_id, created_at, seen_at, expires_at), select, update (seen_at,
+    expires_at) on table console_session to pixconnect_operator;
+
+create table proposal (
+    id bigint generated always as identity not null,
+    act text collate "C" not null,
+    institution_id smallint,
+    holder_id bigint,
+    contents jsonb not null,
+    proposed_by text not null,
+    proposed_at timestamp with time zone not null,
+    confirmable_at timestamp with time zone not null,
+    acts_at timestamp with time zone,
+    confirmed_by text,
+    done_at timestamp with time zone,
+    proposed_login text default session_user not null,
+    proposed_door text default current_setting('role') not null,
+    constraint proposal_pkey primary key (id),
+    constraint confirmed_by_another check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by,
+        '^console ', '')),
+    constraint done_by_somebody_or_by_itself check (case when done_at is null then confirmed_by is null
+        else confirmed_by is not null or coalesce(done_at >= acts_at, false) end),
+    constraint done_in_time check (done_at >= confirmable_at and done_at < proposed_at + interval '30 days'),
+    constraint only_limits_act_by_themselves check ((acts_at is not null) = (act = 'limits') and acts_at > proposed_at),
+    constraint proposal_act_check check (length(act) >= 1 and length(act) <= 40),
+    constraint proposal_confirmable_at_check check (isfinite(confirmable_at)),
+    constraint proposal_confirmed_by_check check (length(confirmed_by) >= 1 and length(confirmed_by) <= 255),
+    constraint proposal_done_at_check check (isfinite(done_at)),
+    constraint proposal_is_of_an_account_or_a_holder check (num_nonnulls(institution_id, holder_id) = 1),
+    constraint proposal_proposed_at_check check (isfinite(proposed_at)),
+    constraint proposal_proposed_by_check check (length(proposed_by) >= 1 and length(proposed_by) <= 255),
+    constraint proposal_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint proposal_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table proposal is 'What one operator wants done with an account or a holder, and another must confirm.';
+comment on column proposal.id is 'Counts up.';
+comment on column proposal.act is 'What is to be done; of each kind at most one waits on an account or a holder.';
+comment on column proposal.institution_id is 'The account at an institution; null where it is about a holder.';
+comment on column proposal.holder_id is 'The holder; null where it is about an account.';
+comment on column proposal.contents is 'What belongs to it, as JSON.';
+comment on column proposal.proposed_by is 'The operator who wants it.';
+comment on column proposal.proposed_at is 'When, in real time; it lapses 30 days later.';
+comment on column proposal.confirmable_at is 'From when on it may be confirmed, in real time.';
+comment on column proposal.acts_at is 'From when on it is done without a second operator, in real time; null is never.';
+comment on column proposal.confirmed_by is 'The other operator; null while it waits, and where it was done by itself.';
+comment on column proposal.done_at is 'When it was done, in real time; null while it waits, and once it has lapsed.';
+comment on column proposal.proposed_login is 'The login of the database by which it was written.';
+comment on column proposal.proposed_door is
+    'The role that this login had taken: pixconnect_operator for the command line, pixconnect_console.';
+create unique index proposal_waits on proposal (institution_id, holder_id, act) nulls not distinct where done_at is null;
+create trigger keep_done before delete on proposal for each row when (old.done_at is not null) execute function
+    refuse_row('a_proposal_is_done_once', 'proposal %s was done, and stays so', 'id');
+grant delete, insert (act, institution_id, holder_id, contents, proposed_by, proposed_at, confirmable_at, acts_at) on table
+    proposal to pixconnect_console;
+grant delete, insert (act, institution_id, holder_id, contents, proposed_by, proposed_at, confirmable_at, acts_at),
+    update (confirmed_by, done_at) on table proposal to pixconnect_operator;
+grant select on table proposal to pixconnect_service;
+
+create function refuse_console() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the console proposes adjustments, answers about lines and how orders ended, and nothing else'
+        using errcode = 'insufficient_privilege';
+end $function$;
+create trigger console_forgets_only_of_cases before delete on proposal for each row when (CURRENT_USER =
+    'pixconnect_console'::name and (old.act <> all (array['adjust', 'answer', 'decide']))) execute function refuse_console();
+create trigger console_proposes_only_for_cases before insert on proposal for each row when (CURRENT_USER =
+    'pixconnect_console'::name and (new.act <> all (array['adjust', 'answer', 'decide']))) execute function refuse_console();
+
+-- In live mode two logins of the database agree. An account of the console speaks for the login that gave it its password and
+-- second factor within 24 hours before: otherwise one login could make an account, propose there and confirm here.
+create function find_login_conflict(proposal_id bigint) returns text language sql stable security definer set search_path to
+    'pixconnect', 'pg_temp'
+as $function$
+    select case
+        when proposed_login = session_user then format('it was proposed by the database login %s, which confirms', session_user)
+        when proposed_door = 'pixconnect_console' and not exists (
+            select from console_operator
+            where 'console ' || name = proposed_by
+                and (given_login <> session_user or given_at <= proposed_at - interval '24 hours')
+        ) then format(
+            'the account of %s was removed, or had its password or second factor within 24 hours before from the database login '
+            '%s, which confirms',
+            proposed_by, session_user
+        )
+    end
+    from proposal
+    where id = proposal_id and exists (select from installation where mode = 'live')
+$function$;
+grant execute on function find_login_conflict(proposal_id bigint) to pixconnect_operator;
+
+create function check_done_proposal() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    conflict constant text := find_login_conflict(new.id);
+begin
+    if old.done_at is not null then
+        raise exception 'proposal % was done, and stays so', new.id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_proposal_is_done_once';
+    end if;
+    if new.confirmed_by is not null and conflict is not null then
+        raise exception '%', conflict
+            using errcode = 'integrity_constraint_violation', constraint = 'another_login_confirms';
+    end if;
+    if new.confirmed_by is null and new.done_at > clock_timestamp() then
+        raise exception 'proposal % acts by itself from % on', new.id, new.acts_at
+            using errcode = 'integrity_constraint_violation', constraint = 'a_proposal_waits';
+    end if;
+    return new;
+end $function$;
+create trigger check_done before update on proposal for each row execute function check_done_proposal();
+
+create function check_new_limits() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    -- An hour less than the rule: the operator's clock may differ a little from ours.
+    if new.acts_at < clock_timestamp() + interval '23 hours' and exists (select from installation where mode = 'live') then
+        raise exception 'higher limits of holder % wait for 24 hours', new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'higher_limits_wait';
+    end if;
+    return new;
+end $function$;
+create trigger check_new_limits before insert on proposal for each row when (new.act = 'limits') execute function
+    check_new_limits();
+
+create function act_on_due_limits() returns integer language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    due proposal;
+    was holder;
+    is_now holder;
+    acted_count integer := 0;
+begin
+    for due in
+        select * from proposal
+        where act = 'limits' and done_at is null and acts_at <= clock_timestamp()
+            and proposed_at > clock_timestamp() - interval '30 days'
+        order by holder_id limit 100
+    loop
+        -- First the holder, as an operator does: what waited may be gone once it is locked.
+        select * into was from holder where id = due.holder_id for no key update;
+        update proposal set done_at = clock_timestamp() where id = due.id and done_at is null;
+        continue when not found;
+        update holder set transfer_limit_cents = (due.contents ->> 'transfer_cents')::bigint,
+            day_limit_cents = (due.contents ->> 'day_cents')::bigint,
+            night_limit_cents = (due.contents ->> 'night_cents')::bigint,
+            night_begins_late = (due.contents ->> 'night_begins_late')::integer = 1
+            where id = due.holder_id returning * into is_now;
+        insert into audit (operator, verb, subject, before, after)
+            values (due.proposed_by, 'holder set', 'holder ' || due.holder_id, to_jsonb(was), to_jsonb(is_now));
+        acted_count := acted_count + 1;
+    end loop;
+    return acted_count;
+end $function$;
+grant execute on function act_on_due_limits() to pixconnect_service;
+
+create function check_higher_limits() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if (
+        coalesce(new.transfer_limit_cents > old.transfer_limit_cents, old.transfer_limit_cents is not null
+            and new.transfer_limit_cents is null)
+        or coalesce(new.day_limit_cents > old.day_limit_cents, old.day_limit_cents is not null and new.day_limit_cents is null)
+        or coalesce(new.night_limit_cents > old.night_limit_cents, old.night_limit_cents is not null
+            and new.night_limit_cents is null)
+        or new.night_begins_late and not old.night_begins_late
+    ) and exists (select from installation where mode = 'live') and not exists (
+        select from proposal as agreed
+        where holder_id = new.id and act = 'limits' and done_at is not null and agreed.xmin = pg_current_xact_id()::xid
+            and (contents ->> 'transfer_cents')::bigint is not distinct from new.transfer_limit_cents
+            and (contents ->> 'day_cents')::bigint is not distinct from new.day_limit_cents
+            and (contents ->> 'night_cents')::bigint is not distinct from new.night_limit_cents
+            and ((contents ->> 'night_begins_late')::integer = 1) = new.night_begins_late
+    ) then
+        raise exception 'higher limits of holder % wait, or another operator confirms them', new.id
+            using errcode = 'integrity_constraint_violation', constraint = 'higher_limits_wait';
+    end if;
+    return new;
+end $function$;
+create trigger higher_limits_wait before update of transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late on
+    holder for each row execute function check_higher_limits();
 
 create table console_link (
     token_hash bytea not null,

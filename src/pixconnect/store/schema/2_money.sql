@@ -1277,43 +1277,6 @@ create trigger check_new before insert on approval_answer for each row execute f
 grant insert on table approval_answer to pixconnect_console;
 grant select on table approval_answer to pixconnect_service;
 
-create table waiting_limits (
-    holder_id bigint not null,
-    transfer_limit_cents bigint,
-    day_limit_cents bigint,
-    night_limit_cents bigint,
-    night_begins_late boolean not null,
-    wanted_by text not null,
-    wanted_at timestamp with time zone not null,
-    acts_at timestamp with time zone not null,
-    wanted_login text default session_user not null,
-    constraint waiting_limits_pkey primary key (holder_id),
-    constraint higher_limits_wait check (acts_at > wanted_at),
-    constraint waiting_limits_acts_at_check check (isfinite(acts_at)),
-    constraint waiting_limits_day_limit_cents_check check (day_limit_cents >= 0),
-    constraint waiting_limits_night_limit_cents_check check (night_limit_cents >= 0),
-    constraint waiting_limits_transfer_limit_cents_check check (transfer_limit_cents >= 0),
-    constraint waiting_limits_wanted_at_check check (isfinite(wanted_at)),
-    constraint waiting_limits_wanted_by_check check (length(wanted_by) >= 1 and length(wanted_by) <= 255),
-    constraint waiting_limits_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-comment on table waiting_limits is
-    'Higher limits that operators want for holders: each acts once it has waited, or once a second operator confirms it, and is gone then.';
-comment on column waiting_limits.holder_id is 'Whose limits.';
-comment on column waiting_limits.transfer_limit_cents is 'What one outgoing transfer may then be at most; null is no limit.';
-comment on column waiting_limits.day_limit_cents is 'The sum of a day then; null is no limit.';
-comment on column waiting_limits.night_limit_cents is 'The sum of a night then; null is no limit.';
-comment on column waiting_limits.night_begins_late is 'Whether its night then begins at the later hour.';
-comment on column waiting_limits.wanted_by is 'The operator, as the audit names them.';
-comment on column waiting_limits.wanted_at is 'When they wanted it, in real time.';
-comment on column waiting_limits.acts_at is 'From when on it acts without a second operator.';
-comment on column waiting_limits.wanted_login is 'The login of the database by which they were written.';
-create trigger waiting_limits_are_replaced_whole before update on waiting_limits for each statement execute function
-    refuse_change();
-grant delete, insert (holder_id, transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late, wanted_by,
-    wanted_at, acts_at) on table waiting_limits to pixconnect_operator;
-grant select on table waiting_limits to pixconnect_service;
-
 create table initiated_transfer (
     end_to_end_id text collate "C" not null,
     holder_id bigint not null,
@@ -3118,11 +3081,11 @@ begin
         return new;
     end if;
     if not exists (
-        select from institution_proposal as confirmed
+        select from proposal as confirmed
         where confirmed.institution_id = new.institution_id and act = 'decide' and confirmed_by = new.confirmed_by
             and proposed_by = new.proposed_by and confirmed.xmin = pg_current_xact_id()::xid
-            and proposal ->> 'order' = new.order_name and (proposal ->> 'case_id')::bigint = new.case_id
-            and proposal ->> 'said' = new.said and proposal ->> 'evidence_sha256' = new.evidence_digest
+            and contents ->> 'order' = new.order_name and (contents ->> 'case_id')::bigint = new.case_id
+            and contents ->> 'said' = new.said and contents ->> 'evidence_sha256' = new.evidence_digest
     ) or not exists (
         select from kept_case
         where id = new.case_id and kept_case.kind = 'order' and name = new.order_name and ended_at is null

@@ -1,60 +1,5 @@
 -- Requests to accounts at institutions, and data read from them.
 
-create function refuse_console() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'the console proposes adjustments and how orders ended, and nothing else of an account'
-        using errcode = 'insufficient_privilege';
-end $function$;
-
-create table institution_proposal (
-    id bigint generated always as identity not null,
-    institution_id smallint not null,
-    act text collate "C" not null,
-    proposal jsonb not null,
-    proposed_by text not null,
-    proposed_at timestamp with time zone not null,
-    confirmable_at timestamp with time zone not null,
-    confirmed_by text,
-    confirmed_at timestamp with time zone,
-    proposed_login text default session_user not null,
-    constraint institution_proposal_pkey primary key (id),
-    constraint confirmed_by_another check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by,
-        '^console ', '')),
-    constraint confirmed_by_somebody check ((confirmed_by is null) = (confirmed_at is null)),
-    constraint confirmed_in_time check (confirmed_at >= confirmable_at),
-    constraint institution_proposal_act_check check (length(act) >= 1 and length(act) <= 40),
-    constraint institution_proposal_confirmable_at_check check (isfinite(confirmable_at)),
-    constraint institution_proposal_confirmed_at_check check (isfinite(confirmed_at)),
-    constraint institution_proposal_confirmed_by_check check (length(confirmed_by) >= 1 and length(confirmed_by) <= 255),
-    constraint institution_proposal_proposed_at_check check (isfinite(proposed_at)),
-    constraint institution_proposal_proposed_by_check check (length(proposed_by) >= 1 and length(proposed_by) <= 255),
-    constraint institution_proposal_institution_id_fkey foreign key (institution_id) references institution_account(id)
-);
-comment on table institution_proposal is 'What one operator wants done with an account, and another must confirm.';
-comment on column institution_proposal.id is 'Counts up.';
-comment on column institution_proposal.institution_id is 'The account.';
-comment on column institution_proposal.act is 'The proposed action; each account has at most one pending proposal of a kind.';
-comment on column institution_proposal.proposal is 'What belongs to it, as JSON.';
-comment on column institution_proposal.proposed_by is 'The operator who wants it.';
-comment on column institution_proposal.proposed_at is 'When, in real time.';
-comment on column institution_proposal.confirmable_at is 'From when on it may be confirmed, in real time.';
-comment on column institution_proposal.confirmed_by is 'The other operator; null while it waits.';
-comment on column institution_proposal.confirmed_at is 'When it was confirmed, in real time; null while it waits.';
-comment on column institution_proposal.proposed_login is 'The login of the database by which it was written.';
-create unique index institution_proposal_waits on institution_proposal (institution_id, act) where confirmed_at is null;
-create trigger console_forgets_only_adjustments before delete on institution_proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and ((old.act <> all (array['adjust', 'answer', 'decide'])) or old.confirmed_at is not null)) execute
-    function refuse_console();
-create trigger console_only_adjusts before insert on institution_proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and ((new.act <> all (array['adjust', 'answer', 'decide'])) or new.confirmed_at is not null)) execute
-    function refuse_console();
-grant delete, insert (institution_id, act, proposal, proposed_by, proposed_at, confirmable_at, confirmed_by, confirmed_at) on
-    table institution_proposal to pixconnect_console;
-grant delete, insert (institution_id, act, proposal, proposed_by, proposed_at, confirmable_at, confirmed_by, confirmed_at),
-    update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;
-grant select on table institution_proposal to pixconnect_service;
-
 create table institution_certificate (
     institution_id smallint not null,
     part text collate "C" not null,
@@ -275,17 +220,17 @@ begin
     if not exists (
             select from institution_account where id = new.institution_id and environment = 'counterpart'
         ) and not exists (
-            select from institution_proposal as confirmed
+            select from proposal as confirmed
             where confirmed.institution_id = new.institution_id and act = 'allow' and confirmed_by = new.allowed_by
                 and confirmed.xmin = pg_current_xact_id()::xid and confirmable_at >= proposed_at + interval '1 hour'
                 and (new.refunds_day_cents <= old.refunds_day_cents
-                    or (proposal ->> 'refunds_day_cents')::bigint >= new.refunds_day_cents)
+                    or (contents ->> 'refunds_day_cents')::bigint >= new.refunds_day_cents)
                 and (new.transfer_cents <= old.transfer_cents
-                    or (proposal ->> 'transfer_cents')::bigint >= new.transfer_cents)
+                    or (contents ->> 'transfer_cents')::bigint >= new.transfer_cents)
                 and (new.transfers_day_cents <= old.transfers_day_cents
-                    or (proposal ->> 'transfers_day_cents')::bigint >= new.transfers_day_cents)
+                    or (contents ->> 'transfers_day_cents')::bigint >= new.transfers_day_cents)
                 and (array_position(wider, new.payees) <= array_position(wider, old.payees)
-                    or array_position(wider, proposal ->> 'payees') >= array_position(wider, new.payees))
+                    or array_position(wider, contents ->> 'payees') >= array_position(wider, new.payees))
         )
     then
         raise exception 'what may leave over account % is not raised by one person, nor at once', new.institution_id
@@ -804,12 +749,12 @@ create function check_answer() returns trigger language plpgsql security definer
 as $function$
 begin
     if old.waits = 'struck' and new.waits is distinct from 'struck' or not exists (
-        select from institution_proposal as confirmed
+        select from proposal as confirmed
         where institution_id = new.institution_id and act = 'answer' and confirmed_by is not null
             and confirmed.xmin = pg_current_xact_id()::xid
             and case
                 when new.joined_by = 'answer' and new.joined_kind <> 'movement' then
-                    (proposal ->> 'ours')::jsonb ->> new.item_id = new.joined_kind || ':' || new.joined_id and exists (
+                    (contents ->> 'ours')::jsonb ->> new.item_id = new.joined_kind || ':' || new.joined_id and exists (
                         select from transfer
                         where new.joined_kind = 'transfer' and id = new.joined_id::bigint and direction = new.direction
                             and amount_cents = new.amount_cents and settled_at is not null
@@ -817,7 +762,7 @@ begin
                         where new.joined_kind = 'refund' and id = new.joined_id::bigint and flow = new.direction
                             and amount_cents = new.amount_cents and settled_at is not null
                     )
-                else (proposal ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
+                else (contents ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
                     ? new.item_id
             end
     ) then

@@ -268,8 +268,6 @@ class Operator(Core, frozen=True, kw_only=True):
     """The actor, as the audit names it."""
     sending_box: SecretBox | None = None
     """Of credentials that send money over accounts at institutions; ``None`` where there is no key of it."""
-    needs_second_login: bool = False
-    """Whether what this one confirms must have been proposed by another login of the database: live, on the command line."""
 
     def acting_as(self, operator: str) -> Operator:
         """The same for another person, as the audit names them: in the console one process acts for many."""

@@ -13,18 +13,18 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, show_reais
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.account import AccountState, Environment, InstitutionAccount, may_lie_on
 from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.certificate import EndingCertificate
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
-from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.frame import proposal as proposal_store
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import allowance as allowance_store
-from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.money import holder as holder_store
@@ -374,7 +374,7 @@ async def _show(
         last_reading_at=near and near.ended_at,
         holder_ids=await account_store.list_lying_on(connection, account.id),
         ending=[one for one in ending if one.institution == account.name],
-        waiting=await proposal_store.list_waiting(connection, account.id),
+        waiting=await proposal_store.list_waiting(connection, institution_id=account.id),
         allowance=await allowance_store.read(connection, account.id),
     )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.allowance import RAISED_AFTER, WantedAllowance, cut, want
-from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.store.frame import proposal as proposal_store
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import allowance as allowance_store
-from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
+from pixconnect.usecases.frame.proposal import make_proposal, propose
 from pixconnect.usecases.institutions.account import found, name_account
-from pixconnect.usecases.institutions.proposing import confirming, propose, record_confirmed
+from pixconnect.usecases.institutions.proposing import confirming, record_confirmed
 from pixconnect.writing.service_time import service_now_to_write
 
 
@@ -34,14 +34,14 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
         before = await allowance_store.lock(connection, account.id)
         asked = structs.replace(want(before, wanted), allowed_by=context.operator)
         now_allowed = asked if account.environment == "counterpart" else cut(before, asked)
-        await proposal_store.forget(connection, account.id, "allow")
+        await proposal_store.forget(connection, "allow", institution_id=account.id)
         proposal = None
         if now_allowed != asked:
             # Its hour would begin before it is visible. A reduction never waits for a clock.
             await service_now_to_write(context.clock, connection)
             said = {member: getattr(asked, member) for member in WantedAllowance.__struct_fields__}
-            subject = name_account(name)
-            proposal = await propose(context, connection, account.id, "allow", said, subject, rest=RAISED_AFTER)
+            proposal = make_proposal(context, "allow", said, institution_id=account.id, rest=RAISED_AFTER)
+            await propose(context, connection, "institution allow", name_account(name), proposal)
             if structs.replace(now_allowed, allowed_by=before.allowed_by) == before:
                 return proposal
         await allowance_store.write(connection, now_allowed)
@@ -51,15 +51,15 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
     return proposal
 
 
-async def allow_more(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+async def allow_more(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Let a raise act that another operator proposed an hour ago or earlier; on a machine whose clock is right alone.
 
     Raises:
         NotFound: It was taken back, replaced or confirmed meanwhile.
     """
-    async with confirming(context, account, proposal) as (connection, _):
+    async with confirming(context, proposal) as (connection, account):
         await service_now_to_write(context.clock, connection)
         before = await allowance_store.lock(connection, account.id)
-        after = structs.replace(before, **proposal.proposal, allowed_by=context.operator)
+        after = structs.replace(before, **proposal.contents, allowed_by=context.operator)
         await allowance_store.write(connection, after)
         await record_confirmed(context, connection, account, before, after)

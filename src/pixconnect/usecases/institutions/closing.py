@@ -19,14 +19,13 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
 from pixconnect.domain.money.charge import announce_charge, expire_charge, may_be_changed, may_expire
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import own_investment as investment_store
-from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions.charge_change import CHANGES
 from pixconnect.store.institutions.charge_opening import OPENINGS
 from pixconnect.store.money import charge as charge_store
@@ -34,8 +33,9 @@ from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
+from pixconnect.usecases.frame.proposal import check_waiting, confirm, make_proposal, propose
 from pixconnect.usecases.institutions.account import find_account, found, name_account
-from pixconnect.usecases.institutions.proposing import propose, record_confirmed
+from pixconnect.usecases.institutions.proposing import lock_account_of, record_confirmed
 from pixconnect.usecases.institutions.statement import preview_file, record_file, settle_items
 from pixconnect.usecases.money.charge_change import note_removal, remove_locked
 from pixconnect.usecases.money.movement import post_statement_item
@@ -79,19 +79,20 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
             closing_cents=recorded.closing_cents,
             balance_here_cents=here_cents,
         )
-        return await propose(context, connection, account.id, "close", said, name_account(name))
+        proposal = make_proposal(context, "close", said, institution_id=account.id)
+        return await propose(context, connection, "institution close", name_account(name), proposal)
 
 
-async def close_account(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+async def close_account(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Execute the proposal: everything there ends, the balance leaves, and no calls are made to it any more."""
-    check_confirmation(proposal, context.operator, context.clock.real_now())
-    last_on = date.fromisoformat(str(proposal.proposal["last_on"]))
+    last_on = date.fromisoformat(str(proposal.contents["last_on"]))
     last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
-    proposed_cents = int(proposal.proposal["balance_here_cents"])
+    proposed_cents = int(proposal.contents["balance_here_cents"])
     async with write_alone(context.pool) as connection:
-        locked = found(await account_store.lock_named(connection, account.name), account.name)
-        if locked.state == "closed":
+        account = await lock_account_of(connection, proposal)
+        if account.state == "closed":
             raise errors.BadRequest(f"name: the account {account.name} is closed for good")
+        await check_waiting(context, connection, proposal)
         if await account_store.has_difference(connection, account.id):
             raise errors.BadRequest("confirm: the account has an adjustment: reverse it or write it off, by its case")
         lying = await account_store.list_left(connection, account.id)
@@ -107,7 +108,7 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
     for holder_id, (left_cents, _) in lying.items():
         await _check_left_money(writes, account, holder_id, left_cents)
     async with write_alone(context.pool) as connection:
-        before = found(await account_store.lock_named(connection, account.name), account.name)
+        before = await lock_account_of(connection, proposal)
         # Nothing begins there while we hold the account's lock.
         await _give_up(connection, account)
         if await account_store.has_money(connection, account.id):
@@ -115,7 +116,7 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
         if await charge_store.list_pending_of_account(connection, account.id, 1):
             raise errors.BadRequest("confirm: a charge was opened meanwhile: the account is paused; confirm again")
         await account_store.set_state(connection, account.id, "closed")
-        await proposal_store.confirm(connection, account.id, "close", context.operator, context.clock.real_now())
+        await confirm(context, connection, proposal)
         await record_confirmed(context, connection, account, before, structs.replace(before, state="closed"))
 
 

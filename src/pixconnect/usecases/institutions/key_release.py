@@ -6,16 +6,16 @@ The confirmed proposal is the release: assigning the key to another holder looks
 from __future__ import annotations
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.money import holder
 from pixconnect.domain.money.holder import QUARANTINE
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
+from pixconnect.usecases.frame.proposal import make_proposal, propose
 from pixconnect.usecases.institutions.account import found, name_account
-from pixconnect.usecases.institutions.proposing import confirming, propose, record_confirmed
+from pixconnect.usecases.institutions.proposing import confirming, record_confirmed
 
 
 async def propose_release(context: Operator, name: str, text: str) -> Proposal:
@@ -37,10 +37,11 @@ async def propose_release(context: Operator, name: str, text: str) -> Proposal:
                 f"name: {name} is read, so the key is free once a whole reading has ended that began after "
                 f"{(quarantine.removed_at + QUARANTINE).isoformat()}"
             )
-        return await propose(context, connection, account.id, "release", dict(key=key), name_account(name))
+        proposal = make_proposal(context, "release", dict(key=key), institution_id=account.id)
+        return await propose(context, connection, "institution release", name_account(name), proposal)
 
 
-async def release_key(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+async def release_key(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Release the key, by the confirmation alone."""
-    async with confirming(context, account, proposal) as (connection, _):
+    async with confirming(context, proposal) as (connection, account):
         await record_confirmed(context, connection, account, proposal, proposal)

@@ -11,20 +11,22 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from pixconnect.domain.due.address import STREET_LENGTH_MAX, check_state, read_postal_code
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.confirmation import check_second_login, check_second_operator
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import holder as holder_rules
 from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType, PixKey, check_quarantine
 from pixconnect.domain.money.ledger import Funds
-from pixconnect.domain.money.limit import WaitingLimits, cut_limits, read_night_begin, want_higher
+from pixconnect.domain.money.limit import cut_limits, find_raise_wait, read_limits, read_night_begin, write_limits
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.frame import proposal as proposal_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Core, Operator, write_alone
+from pixconnect.usecases.frame.context import Context, Core, Operator, Writer, write_alone
+from pixconnect.usecases.frame.proposal import CONFIRM, confirm, make_proposal, propose
 from pixconnect.writing.service_time import service_now_to_write
 
 _TEXT_LENGTH_MAX = 255
@@ -145,7 +147,7 @@ async def list_holders(context: Operator, after_id: int, count_max: int) -> list
 async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) -> Holder:
     """Change a holder's flags and limits, disable it or enable it again.
 
-    A flag or a lower limit counts from the next request on, in live mode a higher one waits as a ``WaitingLimits``; disabling
+    A flag or a lower limit counts from the next request on, in live mode a higher one waits as a proposal; disabling
     takes effect on every process within a second.
 
     Raises:
@@ -178,47 +180,27 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
     return holder
 
 
-async def confirm_limits(context: Operator, holder_id: int, code: str) -> Holder:
-    """Put the higher limits that another operator wants into effect.
-
-    Args:
-        context: The confirming operator's.
-        holder_id: The holder.
-        code: The code of the limits that the operator has read, for others may have replaced them meanwhile.
-
-    Raises:
-        NotFound: There is no such holder, or no pending limits.
-        Forbidden: The same person proposed them.
-        BadRequest: The pending limits are others.
-    """
+async def raise_limits(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """Let the higher limits act now that another operator wants; any change of limits since would have forgotten them."""
+    holder_id = errors.require(proposal.holder_id, "it is about a holder")
     async with write_alone(context.pool) as connection:
-        before = await _lock_limits(connection, holder_id)
-        wanted = None if before is None else await holder_store.find_waiting_limits(connection, holder_id)
-        if before is None or wanted is None:
-            raise errors.NotFound(f"holder_id: no higher limits wait for holder {holder_id}")
-        check_second_operator("confirm-limits", context.operator, wanted.wanted_by)
-        if context.needs_second_login and (logins := await holder_store.read_logins(connection, holder_id)):
-            check_second_login("confirm-limits", *logins)
-        if code != wanted.code:
-            raise errors.BadRequest("code: what waits is another: read it again, by `pixconnect holder show`")
-        await holder_store.forget_waiting_limits(connection, holder_id)
-        holder = before.with_limits(wanted.limits)
+        before = _found(await _lock_limits(connection, holder_id), holder_id)
+        # First: a trigger refuses higher limits that only one operator wants.
+        await confirm(context, connection, proposal)
+        holder = before.with_limits(read_limits(proposal.contents))
         await holder_store.update(connection, holder)
-        await audit.record(
-            context, connection, "holder confirm-limits", f"holder {holder_id}", before=before, after=holder
-        )
-    return holder
+        await audit.record(context, connection, CONFIRM, _subject(holder_id), before=before, after=holder)
 
 
-async def find_waiting_limits(context: Core, holder_id: int) -> WaitingLimits | None:
-    """What waits for a holder."""
-    return await holder_store.find_waiting_limits(context.pool, holder_id)
+async def find_waiting_limits(context: Core, holder_id: int) -> Proposal | None:
+    """The higher limits that wait for a holder."""
+    return next(iter(await proposal_store.list_waiting(context.pool, holder_id=holder_id)), None)
 
 
-async def act_on_waiting_limits(context: Context) -> None:
+async def act_on_due_limits(context: Context) -> None:
     """Give holders the limits that have waited for long enough."""
     async with write_alone(context.pool) as connection:
-        await holder_store.act_on_waiting_limits(connection)
+        await proposal_store.act_on_due_limits(connection)
 
 
 async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
@@ -292,15 +274,15 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
         The holder with the changes that act at once: all of them if nothing is raised, and in the sandbox, where nothing can be
         lost.
     """
-    await holder_store.forget_waiting_limits(connection, before.id)
+    await proposal_store.forget(connection, "limits", holder_id=before.id)
     at_once = cut_limits(before.limits, asked.limits)
     if at_once == asked.limits or context.policy.is_sandbox:
         return asked
     # Its day would begin before it is visible. A reduction never waits for a clock.
     await service_now_to_write(context.clock, connection)
-    wanted = want_higher(before.id, asked.limits, context.operator, context.clock.real_now())
-    await holder_store.WAITING_LIMITS.insert(connection, wanted)
-    await audit.record(context, connection, "holder set", f"limits of holder {before.id}", after=wanted)
+    waits = find_raise_wait(context.clock.real_now())
+    raised = make_proposal(context, "limits", write_limits(asked.limits), holder_id=before.id, acts_after=waits)
+    await propose(context, connection, "holder set", f"limits of holder {before.id}", raised)
     return asked.with_limits(at_once)
 
 

@@ -5,15 +5,15 @@ All of a confirmation is one transaction, so that who dies in it has done nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import adjustment as rules
 from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind, Side, announce_adjustment
 from pixconnect.domain.money.ledger import Cause
@@ -24,13 +24,13 @@ from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money.ledger import ADJUSTMENTS
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
+from pixconnect.usecases.frame.proposal import make_proposal, propose
 from pixconnect.usecases.institutions.day import list_waiting
 from pixconnect.usecases.institutions.proposing import (
     confirming,
     find_account_of,
     lock_case,
     lock_to_propose,
-    propose,
     record_confirmed,
 )
 from pixconnect.usecases.money.available import lock_balances
@@ -82,7 +82,7 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
         if wanted.returns is not None or wanted.line is not None:
             returned = await returned_line.plan_return(connection, account, case, wanted.returns, wanted.line)
             said = dict[str, str | int](case_id=case.id, kind=wanted.kind, **returned)
-            return await propose(context, connection, account.id, "adjust", said, f"case {case.id}")
+            return await _propose(context, connection, account, said)
         await _refuse_waiting(connection, account, case, wanted)
         steps = _plan(case, account, await ledger_store.list_adjustments(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
@@ -90,20 +90,27 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
         said["direction"], said["holder_id"] = steps[0].direction, wanted.holder_id or steps[0].holder_id
         if wanted.undone_id is not None:
             said["undone_id"] = wanted.undone_id
-        return await propose(context, connection, account.id, "adjust", said, f"case {case.id}")
+        return await _propose(context, connection, account, said)
 
 
-async def adjust_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+async def _propose(
+    context: Operator, connection: Connection, account: InstitutionAccount, said: Mapping[str, str | int]
+) -> Proposal:
+    proposal = make_proposal(context, "adjust", said, institution_id=account.id)
+    return await propose(context, connection, "case adjust", f"case {said['case_id']}", proposal)
+
+
+async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Post the proposed adjustment, as far as it is still within its case, and end the case when nothing of it is left."""
-    if returned_line.RETURNS in proposal.proposal:
-        await returned_line.record_return(context, writes, account, proposal)
+    if returned_line.RETURNS in proposal.contents:
+        await returned_line.record_return(context, writes, proposal)
         return
-    wanted = msgspec.convert(proposal.proposal, WantedAdjustment)
-    async with confirming(context, account, proposal) as (connection, locked):
-        _refuse_closed(locked)
+    wanted = msgspec.convert(proposal.contents, WantedAdjustment)
+    async with confirming(context, proposal) as (connection, account):
+        _refuse_closed(account)
         case = await lock_case(connection, wanted.case_id)
         _check_kind(case)
-        await _refuse_waiting(connection, locked, case, wanted)
+        await _refuse_waiting(connection, account, case, wanted)
         made = await ledger_store.list_adjustments(connection, case.id)
         # Planned again: the case may have got smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)

@@ -22,11 +22,11 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import ItemJoin, RecordedItem
 from pixconnect.domain.institutions.outcome import ANSWERS, OUTCOMES, Answer
-from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.institutions.unmatched import count_as_movement
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
@@ -36,13 +36,13 @@ from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
+from pixconnect.usecases.frame.proposal import make_proposal, propose
 from pixconnect.usecases.institutions.day import list_waiting
 from pixconnect.usecases.institutions.proposing import (
     confirming,
     find_account_of,
     lock_case,
     lock_to_propose,
-    propose,
     record_confirmed,
 )
 from pixconnect.usecases.institutions.statement import settle_items
@@ -118,25 +118,26 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         said |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
         said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
         said["ours"] = _encode(wanted.ours).decode()
-        return await propose(context, connection, account.id, "answer", said, f"case {case.id}")
+        proposal = make_proposal(context, "answer", said, institution_id=account.id)
+        return await propose(context, connection, "case answer", f"case {case.id}", proposal)
 
 
-async def answer_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Apply the answer, as long as each line still waits for such an answer."""
-    said = proposal.proposal
+    said = proposal.contents
     named: dict[Answer, list[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS if answer != "ours"}
     ours = _decode_own(str(said["ours"]))
-    async with confirming(context, account, proposal) as (connection, locked):
+    async with confirming(context, proposal) as (connection, account):
         case = await lock_case(connection, int(said["case_id"]))
-        _check(case, locked)
+        _check(case, account)
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
-        plan = await _plan(connection, locked, named, ours, waiting)
+        plan = await _plan(connection, account, named, ours, waiting)
         to_join = [item.item_id for answer in ("counts", "ours") for item in plan.items[answer]]
         if not await item_store.lock_alone(connection, account.id, to_join):
             raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
         await item_store.join(connection, account.id, plan.joins)
-        await _count(writes, connection, locked, plan.items["counts"])
+        await _count(writes, connection, account, plan.items["counts"])
         await item_store.note_waiting(
             connection,
             account.id,

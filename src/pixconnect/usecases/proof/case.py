@@ -15,9 +15,9 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import RecordedItem
-from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.institutions.recorded_file import RecordedFile
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
@@ -25,11 +25,11 @@ from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, CaseEnding, Case
 from pixconnect.domain.proof.rule import Finding
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.frame import proposal as proposal_store
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import day_file as day_file_store
 from pixconnect.store.institutions import give_back as give_back_store
-from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.money import kept_report as kept_store
@@ -250,7 +250,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         case = errors.found(await case_store.find(connection, case_id), f"case: there is none with the id {case_id}")
         notes = await case_store.list_notes(connection, case_id)
         adjustments = await ledger_store.list_adjustments(connection, case_id)
-        proposals = await proposal_store.list_waiting(connection, case.institution_id) if case.institution_id else []
+        proposals = await proposal_store.list_waiting(connection, institution_id=case.institution_id)
         endings = await ending_store.find_of_cases(connection, [case_id])
         accounts = await account_store.list_all(connection)
         named = {account.id: account.name for account in accounts}
@@ -265,7 +265,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
             files = await file_store.list_files(connection, account.id, day)
     balances = run_balance(await day_usecases.read_day(context, account, day), lines) if account and lines else []
     # Of an account one waits at most, and it may be of another case.
-    waiting = next((one for one in proposals if one.proposal.get("case_id") == case_id), None)
+    waiting = next((one for one in proposals if one.contents.get("case_id") == case_id), None)
     return structs.replace(
         _show(context, case, named),
         notes=notes,

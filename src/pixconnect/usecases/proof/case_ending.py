@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.joining import ItemJoin
-from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money.ledger import Held
 from pixconnect.domain.money.rail import NeverTaken, Settled
 from pixconnect.domain.proof.case import (
@@ -39,12 +39,12 @@ from pixconnect.store.money import order as order_store
 from pixconnect.store.money.order import WaitingOrder
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Context, Operator, Writer, read_ordered, write_alone
+from pixconnect.usecases.frame.proposal import make_proposal, propose
 from pixconnect.usecases.institutions.proposing import (
     confirming,
     find_account_of,
     lock_case,
     lock_to_propose,
-    propose,
     record_confirmed,
 )
 from pixconnect.usecases.institutions.statement import list_span
@@ -143,14 +143,15 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
         )
         if item_id is not None:
             said["item_id"] = item_id
-        return await propose(context, connection, order.institution_id, "decide", said, f"case {wanted.case_id}")
+        proposal = make_proposal(context, "decide", said, institution_id=order.institution_id)
+        return await propose(context, connection, "case close", f"case {wanted.case_id}", proposal)
 
 
-async def end_by_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """End the order as proposed, if it still has no end."""
     del writes  # A separate transaction: the service's queues cannot do this.
     wanted = _read(proposal)
-    async with confirming(context, account, proposal) as (connection, _):
+    async with confirming(context, proposal) as (connection, account):
         # Judged once more, under the locks: since the proposal the institution may have spoken.
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
@@ -171,7 +172,7 @@ async def end_by_case(context: Operator, writes: Writer, account: InstitutionAcc
 
 
 def _read(proposal: Proposal) -> WantedEnding:
-    said = proposal.proposal
+    said = proposal.contents
     item_id = said.get("item_id")
     return WantedEnding(
         case_id=int(said["case_id"]),

@@ -13,9 +13,9 @@ from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.identifiers import is_return_id
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.institutions.account import UNNAMED_ISPB, InstitutionAccount
 from pixconnect.domain.institutions.joining import ItemJoin, RecordedItem
-from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money.rail import ReturnReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.proof.case import Case
@@ -61,13 +61,13 @@ async def plan_return(
     )
 
 
-async def record_return(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+async def record_return(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Record the return as it was proposed, and join its line."""
-    async with confirming(context, account, proposal) as (connection, locked):
-        case = await lock_case(connection, int(proposal.proposal["case_id"]))
+    async with confirming(context, proposal) as (connection, account):
+        case = await lock_case(connection, int(proposal.contents["case_id"]))
         # Judged once more: since the proposal a reading may have recorded it.
-        said = proposal.proposal
-        item, original = await _find(connection, locked, case, str(said[RETURNS]), str(said["line"]))
+        said = proposal.contents
+        item, original = await _find(connection, account, case, str(said[RETURNS]), str(said["line"]))
         report = _as_report(item, original, context)
         given_back = GivenBack(
             holder_id=original.holder_id,

@@ -16,11 +16,12 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import begin_of_day
+from pixconnect.domain.frame.proposal import Proposal
 from pixconnect.domain.identity.access import READING_SCOPES, Client, Viewer
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.holder import Holder, PixKey
 from pixconnect.domain.money.ledger import Funds
-from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
+from pixconnect.domain.money.limit import Limits, find_night_begin, read_limits
 from pixconnect.domain.reading.figures import Figures, HolderMoney, Series, SeriesKind, Step, spread
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.money import infraction as infraction_store
@@ -64,8 +65,9 @@ class HolderPage(Struct, frozen=True, kw_only=True):
     """The account at an institution on which its money lies; ``None`` is the installation's own rail."""
     night_begins_h: int
     """The hour in Sao Paulo."""
-    wanted: WaitingLimits | None
+    wanted: Proposal | None
     """Higher limits that wait."""
+    wanted_limits: Limits | None
     wanted_night_begins_h: int | None
     keys: Sequence[PixKey]
     clients: Sequence[Client]
@@ -86,6 +88,7 @@ async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
     there = None if holder.institution_id is None else await account_store.find(context.pool, holder.institution_id)
     now = context.clock.now()
     wanted = await holder_usecases.find_waiting_limits(context, holder_id)
+    limits = wanted and read_limits(wanted.contents)
     return HolderPage(
         holder=holder,
         funds=funds,
@@ -93,7 +96,8 @@ async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
         institution=None if there is None else there.name,
         night_begins_h=find_night_begin(is_late=holder.night_begins_late, now=now),
         wanted=wanted,
-        wanted_night_begins_h=wanted and find_night_begin(is_late=wanted.limits.night_begins_late, now=now),
+        wanted_limits=limits,
+        wanted_night_begins_h=limits and find_night_begin(is_late=limits.night_begins_late, now=now),
         keys=await holder_usecases.list_pix_keys(context, holder_id),
         clients=await access.list_clients(context, holder_id),
         endpoints=await browse.list_endpoint_lines(context, viewer),

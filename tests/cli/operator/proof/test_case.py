@@ -65,15 +65,14 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
     assert (proposed["act"], proposed["direction"], proposed["amount_cents"]) == ("adjust", "OUT", 300)
     waiting = _show(live)["waiting"]
     assert ("amount_cents 300" in waiting, "proposed by ana, code " in waiting) == (True, True)
-    assert "must not begin with console" in live.refusal("institution", "confirm", "loja", "--operator", "console ana")
+    assert "must not begin with console" in live.refusal("proposal", "confirm", "any", "--operator", "console-ana")
     for same in ("ana", "Ana @elsewhere"):
-        assert "another operator confirms" in live.refusal("institution", "confirm", "loja", "--operator", same)
+        assert "another operator confirms" in live.refusal("proposal", "confirm", _read_code(live), "--operator", same)
     assert "adjustments" not in _show(live) or _show(live)["adjustments"] == []
-    confirm = ("institution", "confirm", "loja", "--operator", "bia")
-    assert "code: say which you have read" in live.refusal(*confirm)
+    confirm = ("proposal", "confirm", "--operator", "bia")
     assert "out: no line F9 waits" in live.refusal("case", "answer", "1", "--out", "F9")
-    assert live.run(*confirm, "--code", _read_code(live)).returncode == 0
-    assert "nothing waits" in live.refusal(*confirm)
+    assert live.run(*confirm, code := _read_code(live)).returncode == 0
+    assert f"no proposal with the code {code} waits" in live.refusal(*confirm, code)
     shown = _show(live)
     (made,) = shown["adjustments"]
     assert (shown["ended_as"], shown["ended_by"], shown.get("waiting")) == ("adjusted", "bia", None)
@@ -83,7 +82,7 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
     told = live.run("verify", "--rule", "difference_is_nothing", "--again-after-s", "0", "--json")
     assert (told.returncode, '"found":"300"' in told.stdout) == (7, True), told.stderr
     _adjust(live, "--kind", "found", "--undo", str(made["id"]))
-    assert live.run(*confirm, "--code", _read_code(live)).returncode == 0
+    assert live.run(*confirm, _read_code(live)).returncode == 0
     assert [one.get("undoes") for one in _show(live)["adjustments"]] == [None, made["id"]]
     _prove(live)
 
@@ -143,7 +142,7 @@ def test_two_operators_answer_what_lines_of_a_file_are(live: CommandLine, tmp_pa
     told_to_people = live.run("case", "show", "1").stdout
     assert all(f"\n{name}:\n" in told_to_people for name in ("files", "balances", "lines", "answers"))
     live.json("case", "answer", "1", "--counts", "S1", "--aside", "S2", "--operator", "ana")
-    confirmed = live.run("institution", "confirm", "loja", "--operator", "bia", "--code", _read_code(live))
+    confirmed = live.run("proposal", "confirm", "--operator", "bia", _read_code(live))
     assert confirmed.returncode == 0, confirmed.stderr
     told = live.json("institution", "days", "loja", "--lines", "2026-07-01")["lines"]
     assert {one["item_id"]: one["status"] for one in told} == {"S1": "before_opening", "S2": "no_money"}
@@ -173,11 +172,10 @@ def test_an_order_ends_by_a_file_and_two_operators(live_with_order: CommandLine,
     assert "an order that is open" in live.refusal(*close, "--reason", "lost")
     proposed = live.json(*close, "--as", "never", "--evidence", str(letter))
     assert (proposed["act"], proposed["said"], proposed["evidence_name"]) == ("decide", "never", "letter.txt")
-    confirm = ("institution", "confirm", "loja", "--act", "decide")
+    confirm = ("proposal", "confirm", proposed["code"])
     assert "another operator confirms" in live.refusal(*confirm, "--operator", "ana")
-    assert "code: say which you have read" in live.refusal(*confirm, "--operator", "bia")
-    code = live.json("case", "show", str(listed["id"]))["waiting"].rpartition(" ")[2]
-    assert live.run(*confirm, "--operator", "bia", "--code", code).returncode == 0
+    assert live.json("case", "show", str(listed["id"]))["waiting"].endswith(f"code {proposed['code']}")
+    assert live.run(*confirm, "--operator", "bia").returncode == 0
     shown = live.json("case", "show", str(listed["id"]))
     assert (shown["ended_as"], shown["ending"].startswith("never, by ana and bia, on letter.txt of 19 octets")) == (
         "decided",

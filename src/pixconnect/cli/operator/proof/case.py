@@ -15,10 +15,10 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId, load_file
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.operator.proposal import show_proposed
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.outcome import OUTCOMES
-from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind
 from pixconnect.domain.proof.case import EVIDENCE_SIZE_MAX, CaseEnding, CaseKind, EndingClaim, Evidence
 from pixconnect.usecases.frame.context import Operator
@@ -77,7 +77,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     notes = [output.pick(one, "operator noted_at note") for one in found.notes]
     adjusted = [_shown_adjustment(one) for one in found.adjustments]
     ending: Shown = {} if found.ending is None else dict(ending=_describe_ending(found.ending))
-    waits: Shown = {} if found.waiting is None else dict(waiting=say_proposal(found.waiting))
+    waits: Shown = {} if found.waiting is None else dict(waiting=found.waiting.text)
     listed = dict(
         notes=notes,
         adjustments=adjusted,
@@ -136,7 +136,7 @@ def adjust(
 
     With `--line` or `--returns`, a line that gives a transfer back is recorded as the transfer's return, for its holder.
 
-    The other one does it by `pixconnect institution confirm`. It is dated then, and stays within the case's amount and sign.
+    The other one does it by `pixconnect proposal confirm`. It is dated then, and stays within the case's amount and sign.
 
     Args:
         case_id: Its id, as `list` prints it.
@@ -146,8 +146,7 @@ def adjust(
     wanted = WantedAdjustment(
         case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo, returns=returns, line=line
     )
-    proposed = operating.run(adjustment_usecases.propose_adjustment, wanted)
-    output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
+    show_proposed(operating.run(adjustment_usecases.propose_adjustment, wanted), as_json=json)
 
 
 _Lines = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
@@ -166,7 +165,7 @@ def answer(
 ) -> None:
     """Propose the meaning of lines of an account's day, by their ids; another operator confirms it.
 
-    The other one does it by `pixconnect institution confirm`. `show` prints the lines that wait, and the permitted answers of
+    The other one does it by `pixconnect proposal confirm`. `show` prints the lines that wait, and the permitted answers of
     each.
 
     Args:
@@ -180,8 +179,7 @@ def answer(
     """
     own = dict(map(answer_usecases.read_own, ours))
     wanted = WantedAnswer(case_id=case_id, counts=counts, ours=own, aside=aside, out=out, with_alike=with_alike)
-    proposed = operating.run(answer_usecases.propose_answer, wanted)
-    output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
+    show_proposed(operating.run(answer_usecases.propose_answer, wanted), as_json=json)
 
 
 @app.command
@@ -210,7 +208,7 @@ def close(
     """Close settled cases. This moves no money; your name and reason are recorded.
 
     An order over an account at an institution whose queries remain unanswered ends by `--as` and `--evidence` instead, which
-    moves its money once another operator has confirmed it by `pixconnect institution confirm`.
+    moves its money once another operator has confirmed it by `pixconnect proposal confirm`.
 
     Several with one cause may be ended by one decision: name them, or all open ones of a kind with the same known facts.
 
@@ -259,8 +257,7 @@ def _describe_ending(ending: CaseEnding) -> str:
 
 def _decide(case_id: int, said_end: EndingClaim, file: Path, item: str | None, *, as_json: bool) -> None:
     wanted = WantedEnding(case_id=case_id, said=said_end, evidence=_read_evidence(file), item_id=item)
-    proposed = operating.run(ending_usecases.propose_ending, wanted)
-    output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=as_json)
+    show_proposed(operating.run(ending_usecases.propose_ending, wanted), as_json=as_json)
 
 
 def _read_evidence(file: Path) -> Evidence:

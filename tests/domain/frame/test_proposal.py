@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+from pixconnect.domain.frame.proposal import Proposal, check_confirmation
 
 MORNING = datetime(2026, 11, 10, 12, tzinfo=UTC)
 PROPOSAL = Proposal(
-    institution_id=1, act="close", proposal={}, proposed_by="ana", proposed_at=MORNING,
+    institution_id=1, act="close", contents={}, proposed_by="ana", proposed_at=MORNING,
     confirmable_at=MORNING + timedelta(hours=1),
 )  # fmt: skip
 LATER = PROPOSAL.confirmable_at
@@ -35,3 +36,25 @@ def test_another_operator_confirms_when_the_hour_is_over(name: str) -> None:
     check_confirmation(PROPOSAL, name, LATER)
     with pytest.raises(errors.BadRequest, match="may be confirmed from"):
         check_confirmation(PROPOSAL, name, LATER - timedelta(seconds=1))
+
+
+def test_a_proposal_lapses_after_thirty_days() -> None:
+    last = MORNING + timedelta(days=30)
+    check_confirmation(PROPOSAL, "bia", last - timedelta(seconds=1))
+    with pytest.raises(errors.BadRequest, match="lapsed on 2026-12-10T12:00:00"):
+        check_confirmation(PROPOSAL, "bia", last)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        dict(act="allow"),
+        dict(institution_id=2),
+        dict(institution_id=None, holder_id=1),
+        dict(contents={"key": "x"}),
+        dict(proposed_by="bia"),
+        dict(proposed_at=MORNING + timedelta(microseconds=1)),
+    ],
+)
+def test_another_proposal_has_another_code(other: dict[str, Any]) -> None:
+    assert structs.replace(PROPOSAL, **other).code != PROPOSAL.code

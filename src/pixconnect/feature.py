@@ -1,6 +1,6 @@
 """The table of contents: the features, in order, and the rows that each adds to the frames.
 
-A frame (the clock, the worker, the proof, ...) gathers the rows of its own kind and names no feature. A feature declares in
+A frame (the clock, the worker, the proof, ...) gathers its rows and names no feature. A feature declares in
 ``pixconnect.features.<name>`` where its rows are. They are imported when a frame gathers them: a verb does not wait for the
 imports of another one, and an API process does not import the worker.
 """
@@ -73,7 +73,7 @@ class Feature(NamedTuple):
     members: Places = ()
     """Parts of a worker: ``worker.parts.MemberRow``."""
     problems: Places = ()
-    """What health checks tell: ``usecases.frame.problem.Problem``."""
+    """The problems that health checks report: ``usecases.frame.problem.Problem``."""
     meters: Places = ()
     """What workers measure in the database: ``usecases.frame.meter.Meter``."""
     rules: Places = ()

@@ -103,7 +103,7 @@ class OverviewPart(msgspec.Struct, frozen=True, kw_only=True):
     find: Callable[[Visit], Awaitable[object]]
     """Its template's ``found``; a false one leaves the part out."""
     is_waiting: bool = False
-    """Whether it is a line of what waits for a person."""
+    """Whether it is a task that waits for a person."""
 
 
 class Console:

@@ -91,7 +91,7 @@ async def propose_answer(visit: Visit) -> Response:
         counts=[*named["counts"], *replacing],
         ours=dict(map(answer_usecases.read_own, named["ours"])),
         aside=named["aside"],
-        # A line that is told again has the first one's id, with a mark of its own behind it.
+        # A line reported again has the first one's id, with a mark behind it.
         out=[*named["out"], *(line.rpartition("~")[0] for line in replacing)],
         with_alike="with_alike" in visit.sent,
     )

@@ -65,7 +65,7 @@ async def show_infraction(
 
 
 async def list_blocks(visit: Visit) -> Response:
-    """Whose money institutions keep from being spent, and why: operators see it, and nobody is told ahead."""
+    """Blocks at institutions, and their reasons: for operators, and holders are not warned."""
     visit.refuse_holders("these pages are for operators")
     kinds = tuple(kind for kind in BLOCK_KINDS if kind in visit.request.query_params.getlist("kind"))
     page = await infraction_page.browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)

@@ -37,7 +37,7 @@ from pixconnect.worker.parts import MemberRow, Runner
 from pixconnect.worker.rail_figures import RailFigures
 
 COUNTED_MAX: Final = 100_000
-"""Counting stops here: asking how long a backlog is must not be a load of its own."""
+"""Counting stops here: measuring a backlog must not be a load."""
 _NO_ORDERS: Final = OrderFigures(
     due_count=0, unsent_count=0, sent_count=0, silent_count=0, oldest_at=None, oldest_silent_at=None
 )

@@ -34,7 +34,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     calls: Mapping[tuple[str, str], int]
     """Those to institutions, by account and outcome."""
     connect: Connect
-    """Opens a connection of its own for the leases."""
+    """Opens a separate connection for the leases."""
     limits: QueueLimits
     attempt_log: AttemptLog
     event_retention_days: int
@@ -56,7 +56,7 @@ class MemberRow(Struct, frozen=True, kw_only=True):
     make: Callable[[WorkerParts, SlotLeases, int], Runner]
     """The last is its place in the beat of pollers (``Poller``)."""
     gauges: Sequence[Gauge[Any]] = ()
-    """Read from what was made."""
+    """Read from the result."""
 
 
 BATCH_MAX: Final = 64

@@ -262,7 +262,7 @@ def _show_report(told: InfractionReport) -> SandboxInfraction:
 SECTIONS: Final = (
     Section(
         title="Infractions",
-        text="Pix that somebody contests: what your institution has blocked and decided, and how you answer it.",
+        text="Contested Pix: your institution's blocks and decisions, and your answers.",
         operations=(
             Row("list_infractions", "GET", "/v1/connect/infraction/list", "infraction.read",
                 NONE, InfractionListQuery, Nothing, Listing[Infraction], list_infractions),

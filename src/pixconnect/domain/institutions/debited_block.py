@@ -42,7 +42,7 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     """With returns that the institution made."""
 
     def may_be(self, item: InstitutionItem) -> bool:
-        """Whether a line says that it takes money of such a block, or gives it back."""
+        """Whether a line takes money of such a block, or returns it."""
         days = self.days or (item.day, item.day)
         is_then = self.debited_cents is not None or days[0] - _APART <= item.day <= days[1] + _APART
         return is_then and (item.kind == "judicial") == (self.kind in _ORDERED)
@@ -78,5 +78,5 @@ def _find_cents(block: BlockOfAccount, debited_cents: int | None) -> int:
 
 
 def name_kept(item_id: str) -> str:
-    """The movement of what nobody gave back of a debit, after a part of it was returned to payers."""
+    """The movement of a debit's remainder that was not returned, after a part of it was returned to payers."""
     return KEPT_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]

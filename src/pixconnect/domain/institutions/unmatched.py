@@ -104,7 +104,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
         # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
         if is_pix or (item.names and not is_fee and not is_back):
-            # Once the Pix of its day are read, what it is a fee or a reversal of is none of ours: a person knows.
+            # Once the Pix of its day are read, a fee or reversal without a record here belongs to a person's act there.
             is_theirs = item.kind in ("fee", "reversal") and _is_read(item, known.read_until)
             return "could_be_ours" if is_theirs else "not_yet_read"
         # Not every institution calls a Pix one: the next reading may tell that it is.

@@ -93,7 +93,7 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
 
 
 def complete_ending(ending: Ending, order: OpenOrder) -> Ending:
-    """An ending with what the order itself says of it."""
+    """An ending with the order's own facts."""
     return structs.replace(ending, approval=order.approval) if isinstance(ending, GivenUp) else ending
 
 

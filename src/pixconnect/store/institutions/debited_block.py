@@ -11,7 +11,7 @@ from msgspec import convert
 from pixconnect.domain.institutions.debited_block import BlockOfAccount
 from pixconnect.foundation.pool import Connection
 
-# What was debited for blocks, with what of it was given back, returned to payers, and kept by somebody.
+# The debits for blocks, with their parts that were given back, returned to payers, and kept.
 _DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debit.amount_cents as debited_cents,
         coalesce((
@@ -99,6 +99,6 @@ _LIST_KEPT: Final[LiteralString] = f"""
 
 
 async def list_kept(connection: Connection, institution_id: int, before: datetime) -> dict[str, int]:
-    """The cents that nobody gave back of debits whose block ended before an instant after a part was returned, by id."""
+    """The unreturned cents of debits whose block ended before an instant after a part was returned, by id."""
     rows = await connection.fetch(_LIST_KEPT, institution_id, before)
     return {row["item_id"]: row["cents"] for row in rows}

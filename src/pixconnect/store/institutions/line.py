@@ -164,7 +164,7 @@ _LIST_OPEN: Final[LiteralString] = """
 
 
 async def read_open_amounts(connection: Connection, institution_id: int) -> tuple[frozenset[int], frozenset[int]]:
-    """Amounts of orders under way: of all, and of those whose name on the network nobody has told yet."""
+    """Amounts of pending orders: of all, and of those whose network name is not reported yet."""
     rows = await connection.fetch(_LIST_OPEN, institution_id)
     every, unnamed = rows, [row for row in rows if row["is_unnamed"]]
     return frozenset(row["amount_cents"] for row in every), frozenset(row["amount_cents"] for row in unnamed)

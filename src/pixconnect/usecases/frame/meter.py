@@ -1,4 +1,4 @@
-"""What workers measure in the database: a meter looks once, and its gauges are read from what it saw."""
+"""Workers' figures from the database: a meter reads once, and its gauges are read from the result."""
 
 from __future__ import annotations
 

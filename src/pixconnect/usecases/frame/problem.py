@@ -1,4 +1,4 @@
-"""What a person must look at: each problem is found by a feature and told by a health check."""
+"""Problems for a person: a feature finds each, and a health check reports it."""
 
 from __future__ import annotations
 

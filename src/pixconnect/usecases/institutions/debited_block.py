@@ -53,7 +53,7 @@ async def join_debits(
 
 
 async def post_kept(context: Writer, account: InstitutionAccount, now: datetime) -> None:
-    """Post what nobody gave back of debits of which a part was returned to payers; done once for each."""
+    """Post the unreturned remainder of debits of which a part was returned to payers; done once for each."""
     async with context.pool.acquire() as connection:
         kept = await debited_store.list_kept(connection, account.id, now - CREDITED_WITHIN)
         items = await item_store.find(connection, account.id, [*kept])

@@ -27,7 +27,7 @@ from pixconnect.usecases.money.unresolved import LISTED_MAX
 RECEIVED_MAX: Final = 10_000
 QUEUED_MAX: Final = 10_000
 UNCLOSED_DAYS_MAX: Final = 40
-"""Older days that are open are told by `pixconnect institution days`."""
+"""`pixconnect institution days` lists older open days."""
 _AN_HOUR: Final = timedelta(hours=1)
 
 
@@ -48,7 +48,7 @@ class _Accounts(Struct, frozen=True, kw_only=True):
 
 async def _look_at_accounts(context: Context, now: datetime) -> _Accounts:
     pool, real_now = context.pool, context.clock.real_now()
-    # Institutions end their days by real time, wherever the sandbox's clock stands.
+    # Institutions end their days by real time, regardless of the sandbox's clock.
     accounts = await figures_store.list_figures(pool, to_day(real_now), UNCLOSED_DAYS_MAX)
     # In a sandbox there is often none, and each scrape would ask in vain.
     queued_cents = await figures_store.sum_queued(pool, QUEUED_MAX) if accounts else {}

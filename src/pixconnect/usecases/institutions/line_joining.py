@@ -54,7 +54,7 @@ async def find_left(
     left, may_be_blocked = await join_debits(connection, account, left, open_cents, now)
     waiting |= may_be_blocked
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
-    # Names, and how far Pix were read, are looked up for what is left.
+    # Names, and how far Pix were read, are looked up for the rest.
     known = OpenAmounts(
         unnamed_cents=unnamed_cents,
         our_names=frozenset(),
@@ -167,7 +167,7 @@ async def _judge_left(
 
 
 def _find_reason(judged: UnmatchedItem, waiting: Waiting | None) -> Waiting | None:
-    """Why a line waits; what may be a payer's text stays that, whatever else it may be."""
+    """Why a line waits; a possible payer's text stays that, with any other possible meaning."""
     is_weaker = waiting != "perhaps_text" and judged.waits not in (None, "not_yet_read")
     return judged.waits if waiting is None or is_weaker or judged.waits == "before_opening" else waiting
 

@@ -305,7 +305,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
             # The same one, if it is a try whose commit was lost.
             outcome = RecordedReturn(is_recorded=before.id == returned.refund_id)
         elif _is_ours(returned, work.transfers[key], refunds.get(key, []), naming_keys, first_ids):
-            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by what is listed
+            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by the listing
         else:
             outcome = _judge(returned.report, work.transfers[key], named)
         outcomes.append(outcome)

@@ -28,9 +28,9 @@ from pixconnect.writing.service_time import service_now_to_write
 
 LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 100_000
-"""Counting for metrics stops here: to ask how long a backlog is must not be a load of its own."""
+"""Counting for metrics stops here: measuring a backlog must not be a load."""
 WAITS_MAX: Final = timedelta(hours=1)
-"""A transfer that waits for an operator's yes is given up some hours later: somebody should look before."""
+"""A transfer that waits for an operator's approval is given up some hours later: an operator should look before."""
 PAID_COUNTED_MAX: Final = 100
 """Up to which it is counted how often a payee was paid before."""
 

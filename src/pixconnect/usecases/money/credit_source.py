@@ -57,7 +57,7 @@ class CreditSource(Protocol):
 
     @property
     def house_id(self) -> int | None:
-        """The holder who is credited with what cannot be recorded for its own, and has what concerns the whole account."""
+        """The holder credited with payments that cannot be recorded for their own, and with facts of the whole account."""
         ...
 
     @property

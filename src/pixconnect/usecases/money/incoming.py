@@ -150,7 +150,7 @@ class UnclaimedCredit(Struct, frozen=True, kw_only=True):
     """A reported payment to an account that no holder here has."""
 
     report: CreditReport
-    can_refuse: bool  # otherwise it is kept for an operator when it settles, with any earlier answer of ours
+    can_refuse: bool  # otherwise it is kept for an operator when it settles, with our earlier answer
     holder_id: int = 0  # no holder's: in a queue, all of them together have the share of one
 
     @property

@@ -63,7 +63,7 @@ class InstitutionSource(Struct, frozen=True):
         _check_takes(opened, request, payee)
         named = _name_owner(opened, payee, terms)
         if opened.institution.traits.names_first and request.external_id is not None:
-            # It has no name of ours there, so no later query can show whether it was paid before.
+            # It has none of our names there, so no later query can show whether it was paid before.
             await self.admit_forgotten(context, request, _FOUND_OUT)
         await _check_flow(context, opened)
         payer_key = terms.payer_key or await _choose_key(context, opened, payer)

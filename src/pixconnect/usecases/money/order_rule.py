@@ -47,7 +47,7 @@ class OrderRule:
 
     @staticmethod
     async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
-        """For what an order waits by this rule before it may leave."""
+        """This rule's reason why an order waits."""
         del pool, order_name
 
     @staticmethod

@@ -50,7 +50,7 @@ class Source(Protocol):
     async def find_payee(
         self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
     ) -> Payee | None:
-        """Find the payee of a key that is none of ours; ``None`` if a system that must be asked cannot be reached."""
+        """Find the payee of a key that no holder here has; ``None`` if a required system cannot be reached."""
         ...
 
     async def choose_way(
@@ -76,12 +76,12 @@ class Source(Protocol):
         ...
 
     async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
-        """The charge that a payment names by what it carries as its txid, whether it comes over a rail or is made by book.
+        """The charge that a payment names by its txid, over a rail or by book.
 
         Args:
             pool: The database.
             owner: The holder of the paid key.
-            name: What the payment carries as its txid.
+            name: The payment's txid.
         """
         ...
 

@@ -156,7 +156,7 @@ async def _try_transfer(
 
 
 def _answer(context: Context, new: NewTransfer, way: Way, lookup: Lookup, made: Transfer) -> Transfer:
-    # Its id was made for this request, whichever try it was.
+    # Its id was made for this request, in any of its tries.
     if made.id != new.transfer_id:
         return _refuse_repeat(new.terms, made)
     if way.spends_lookup:

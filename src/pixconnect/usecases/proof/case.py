@@ -342,7 +342,7 @@ def _check_text(field: str, text: str) -> str:
 
 
 async def count_cases(context: Core) -> int:
-    """How many are open. A kept report, which is a case too once somebody has looked, is not counted again."""
+    """The number of open cases. A kept report, which is a case too once the worker has looked, is not counted again."""
     return sum(each.count for kind, each in (await case_store.count_open(context.pool)).items() if kind != "report")
 
 

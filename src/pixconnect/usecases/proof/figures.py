@@ -1,4 +1,4 @@
-"""What is measured of cases and of runs that prove the books, and which cases a person must look at."""
+"""Figures of cases and of runs that prove the books, and the cases for a person."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pixconnect.usecases.frame.problem import counted
 class _Runs(Struct, frozen=True, kw_only=True):
     broken: Mapping[str, int]
     ages_s: Mapping[str, float]
-    """Of a run that never was, nothing is told."""
+    """Empty without a run."""
     took_s: Mapping[str, float]
 
 

@@ -163,7 +163,7 @@ class ComparedGroup(RuleGroup):
             await self._look.judge_seen(seen, found)
 
     async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
-        """What breaks the rules, or of what was ``seen`` still does; ``None`` if it could not be looked at."""
+        """Violations of the rules, or of those ``seen`` the persisting ones; ``None`` if they could not be checked."""
         raise NotImplementedError
 
 

@@ -244,7 +244,7 @@ class _FreeTexts:
             return name != self._name or self._is_followed(found)
         if name in FREE_TEXTS:
             return name in self._usual - self._stood
-        # By the standard's order a correction is told before the texts.
+        # By the standard's order a correction precedes the texts.
         return name in _CURRENCY or name in PARENTS or name in _FIELDS - self._stood - {"CORRECTFITID"}
 
     def _is_followed(self, found: re.Match[str]) -> bool:

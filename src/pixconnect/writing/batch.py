@@ -63,7 +63,7 @@ class Batch(list[Item]):
                 hook()
             # The batch is committed, so nothing may fail it any more; workers also look from time to time by themselves.
             except Exception:  # noqa: BLE001
-                _log.exception("nobody was told of a commit")
+                _log.exception("a notification after a commit failed")
 
 
 class OfHolder(Protocol):

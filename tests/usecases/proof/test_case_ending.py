@@ -254,7 +254,7 @@ async def test_it_is_refused_with_a_sentence(shop: Shop) -> None:
     (other,) = await shop.live.fetch(
         "insert into kept_case (kind, name, said, since) values ('rail', 'position', 'x', now()) returning id"
     )
-    with pytest.raises(errors.BadRequest, match="of no order over an account at an institution"):
+    with pytest.raises(errors.BadRequest, match="it has no order over an account at an institution"):
         await want(shop, other["id"])
     with pytest.raises(errors.NotFound):
         await want(shop, 99)

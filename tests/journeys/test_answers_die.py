@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -63,6 +64,12 @@ async def ask(shop: Shop, number: int) -> str:
     return (await propose_answer(as_operator(shop.live.context, "ana"), wanted)).code
 
 
+_HELD = """
+    select from pg_locks join pg_database on pg_database.oid = database
+    where locktype = 'advisory' and datname = current_database()
+"""
+
+
 async def test_an_answer_moves_money_once_whoever_dies_at_whatever_step(shop: Shop, tmp_path: Path) -> None:
     points, database = KillPoints(tmp_path), shop.live.database
     for number, point in enumerate(POINTS_OF_AN_ANSWER, 1):
@@ -74,6 +81,9 @@ async def test_an_answer_moves_money_once_whoever_dies_at_whatever_step(shop: Sh
             code=code, operator="bia", points=str(tmp_path / "kill_points"),
         )  # fmt: skip
         assert await answering.confirm(confirmation, tmp_path) == -signal.SIGKILL, point
+        # The server notices the death a moment later; until then it holds the account's lock.
+        while await shop.live.fetch(_HELD):  # noqa: ASYNC110  only the server sees it
+            await asyncio.sleep(0.01)
         if await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id):
             await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja")
         await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=True)

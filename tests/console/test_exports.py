@@ -41,7 +41,7 @@ async def _until(condition: Any) -> None:
 
 
 def _page(export: Export) -> str:
-    parts: Any = SimpleNamespace(assets=Assets(), is_sandbox=True, version="0.1.0")
+    parts: Any = SimpleNamespace(assets=Assets(), is_sandbox=True, version="0.1.0", menu=())
     scope = dict(type="http", method="GET", path="/ledger/saving", query_string=b"", headers=[(b"host", b"here")])
     visitor = Visitor(
         session_id=1, kind="sandbox", name="sandbox", role="operator", holder_id=None, scopes=ALL_SCOPES,

@@ -83,8 +83,8 @@ def test_events_are_kept_no_longer_than_the_register_says() -> None:
     ("row", "complaint"),
     [
         (ROW.replace("180", "80"), "row 2: message ends before it may"),
-        (ROW.replace("180", ""), "row 2: message: what a worker takes out has an end"),
-        (ROW.replace("worker", "never"), "row 2: message: what a worker takes out has an end"),
+        (ROW.replace("180", ""), "row 2: message: data removed by a worker have an end"),
+        (ROW.replace("worker", "never"), "row 2: message: data removed by a worker have an end"),
         (ROW.replace("worker", "nobody"), "row 2: 'nobody' is not a valid RetentionEnd"),
         (ROW.replace("90", "ninety"), "row 2: invalid literal"),
         (f"{ROW}\n{ROW}", "row 3: message is not after its former row"),

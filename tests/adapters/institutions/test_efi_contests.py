@@ -96,7 +96,7 @@ async def test_too_late_is_a_refusal_for_good(bank: Bank, tmp_path: Path) -> Non
     async with open_account_there(bank, "efi", tmp_path) as there:
         refused = await contests_of(there.institution).defend(Defence(name="I1", text="late"))
         assert isinstance(refused, DefenceRefused)
-        assert "over" in refused.reason
+        assert "no longer accepts an answer" in refused.reason
 
 
 @pytest.mark.parametrize("name", ["efi", "inter", "woovi", "sicoob", "bb"])

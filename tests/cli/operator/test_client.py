@@ -19,7 +19,7 @@ from support.postgres import Addresses
 
 
 def test_the_choices_are_the_scopes() -> None:
-    assert get_args(client.Scope) == SCOPES
+    assert get_args(client.ScopeName) == SCOPES
 
 
 async def test_a_client_logs_in_until_it_is_rotated_or_disabled(database: Addresses, pixconnect: CommandLine) -> None:

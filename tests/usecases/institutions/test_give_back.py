@@ -142,7 +142,7 @@ async def test_a_refund_that_has_not_left_waits_for_the_end_of_a_contest_and_is_
         giver.live.clock.advance(hours=9)
         await giver.move_orders()
     (case,) = await look(giver)
-    assert "does not leave: somebody contests the Pix" in case.said
+    assert "does not leave: the payer contests the returned Pix" in case.said
     assert giver.there.given_back_cents == 0
     await take_reports(giver.at, [decided(giver.live, report, days=2)])
     giver.live.clock.advance(days=2)

@@ -50,8 +50,8 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     await ask(shop)
     assert await list_receivers(shop) == ["transfer.out.processing", "transfer.out.waiting"]
     seen = await read_parties(shop.context, shop.house, sent.id)
-    assert seen.waiting is not None
-    assert (seen.waiting.waits_for, seen.view.transfer.status) == ("approval", "PROCESSING")
+    assert seen.wait is not None
+    assert (seen.wait.waits_for, seen.view.transfer.status) == ("approval", "PROCESSING")
     assert await read_funds(shop.live, shop.house) == (600, 400)
     # Nothing is silent; a day later somebody should look.
     assert await count_silent(shop.live.context) == 0
@@ -64,7 +64,7 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     shop.there.end_sent("settled")
     await ask(shop, 12)
     seen = await read_parties(shop.context, shop.house, sent.id)
-    assert (seen.waiting, seen.view.transfer.status) == (None, "CONFIRMED")
+    assert (seen.wait, seen.view.transfer.status) == (None, "CONFIRMED")
     assert await list_receivers(shop) == ["transfer.out.processing", "transfer.out.waiting", "transfer.out.confirmed"]
     assert await order_store.list_waiting_since(shop.live.context.pool, 10) == []
     await check_books(shop.live)
@@ -83,5 +83,5 @@ async def test_what_nobody_has_to_see_to_is_not_told(shop: Shop) -> None:
     sent = await send(shop)
     await ask(shop)
     assert await list_receivers(shop) == ["transfer.out.processing"]
-    assert (await read_parties(shop.context, shop.house, sent.id)).waiting is None
+    assert (await read_parties(shop.context, shop.house, sent.id)).wait is None
     assert shop.live.clock.now() - sent.created_at < timedelta(hours=1)

@@ -74,12 +74,14 @@ async def test_what_is_above_the_amount_waits_and_leaves_with_a_yes(service: Ser
     assert [order.end_to_end_id for order in service.rail.orders] == [small.end_to_end_id]
     assert await list_receivers(service, large) == ["transfer.out.processing", "transfer.out.waiting"]
     seen = await read_parties(service.context, payer, large.id)
-    assert seen.awaited is not None
-    assert (seen.awaited.is_above, seen.awaited.is_new_payee, seen.view.transfer.status) == (True, False, "PROCESSING")
+    assert seen.wait is not None
+    assert (seen.wait.waits_for, seen.view.transfer.status) == ("operator", "PROCESSING")
+    [waiting] = await list_waiting_transfers(service.context)
+    assert (waiting.pending.is_above, waiting.pending.is_new_payee) == (True, False)
     await decide(service, large, is_approved=True)
     await service.work()
     assert (await read(service, payer, large)).status == "CONFIRMED"
-    assert (await read_parties(service.context, payer, large.id)).awaited is None
+    assert (await read_parties(service.context, payer, large.id)).wait is None
     assert await read_funds(service, payer) == (1000 - 601, 0)
 
 
@@ -145,13 +147,13 @@ async def test_what_nobody_approves_in_its_time_is_given_back_and_not_before(ser
     await service.work(hours=10, minutes=58)
     assert (await read(service, payer, sent)).status == "PROCESSING"
     service.clock.advance(minutes=3)
-    with pytest.raises(errors.BadRequest, match="does not wait any more"):
+    with pytest.raises(errors.BadRequest, match="no longer waits"):
         await decide(service, sent, is_approved=True)
     await service.work()
     ended = await read(service, payer, sent)
     assert (ended.status, ended.outcome_reason) == ("CANCELLED", "No operator approved it in time.")
     assert await read_funds(service, payer) == (1000, 0)
-    with pytest.raises(errors.BadRequest, match="does not wait any more"):
+    with pytest.raises(errors.BadRequest, match="no longer waits"):
         await decide(service, sent, is_approved=True)
 
 

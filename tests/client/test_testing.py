@@ -25,7 +25,6 @@ from support.waiting import wait_until
 # It behaves as the keeper expects of a service: it writes its address, reports that it is ready, and ends on request.
 SERVICE = """
 import json, os, pathlib, signal, sys, time
-from support.waiting import wait_until
 home = pathlib.Path(os.environ["PIXCONNECT_HOME"])
 home.mkdir(exist_ok=True)
 with (home.parent / "starts").open("a") as starts:

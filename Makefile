@@ -25,7 +25,7 @@ programs: dev-environment ## Install the packages of the tests' Node.js and Go p
 
 test-16: dev-environment ## Run the tests of tables, every statement and one journey on PostgreSQL 16
 	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long or each_change" --postgres-version 16 \
-		tests/store tests/usecases/test_lost_commit.py tests/journeys/test_make_run.py::test_a_database_of_ones_own_is_used
+		tests/store tests/kernel/flows/test_lost_commit.py tests/journeys/test_make_run.py::test_a_database_of_ones_own_is_used
 
 coverage: dev-environment ## Run every test and report which lines and branches they reach
 	@.venv/bin/coverage erase
@@ -36,11 +36,11 @@ coverage: dev-environment ## Run every test and report which lines and branches 
 prove: dev-environment ## Let money move while everything breaks and dies, and a million exchanges be mutated, for long (PIXCONNECT_PROVE_*)
 	@PIXCONNECT_PROVE_EXAMPLES=$${PIXCONNECT_PROVE_EXAMPLES:-200} PIXCONNECT_PROVE_STEPS=$${PIXCONNECT_PROVE_STEPS:-40} \
 		.venv/bin/pytest tests/journeys/test_money_is_conserved.py tests/journeys/test_money_is_conserved_there.py -q
-	@PIXCONNECT_PROVE_EXCHANGES=$${PIXCONNECT_PROVE_EXCHANGES:-1000000} .venv/bin/pytest tests/http/test_fuzz.py -q
+	@PIXCONNECT_PROVE_EXCHANGES=$${PIXCONNECT_PROVE_EXCHANGES:-1000000} .venv/bin/pytest tests/platform/http/test_fuzz.py -q
 
 damage: dev-environment ## Plant every kind of damage among a million entries, and find each by its rules (PIXCONNECT_DAMAGE_ENTRIES)
 	@PIXCONNECT_DAMAGE_ENTRIES=$${PIXCONNECT_DAMAGE_ENTRIES:-1000000} \
-		.venv/bin/pytest tests/store/proof/test_damage.py -q -s -m long
+		.venv/bin/pytest tests/features/proof/tables/test_damage.py -q -s -m long
 
 chaos: dev-environment ## Let everything fail under load for minutes or hours, and judge what was seen (PIXCONNECT_CHAOS_SEED, _MINUTES, _THERE)
 	@.venv/bin/python -m support.chaos
@@ -78,7 +78,7 @@ site: dev-environment ## Build the documentation site, which the service then se
 	@.venv/bin/python -m scripts.site
 
 pictures: dev-environment ## Take the pictures of docs/guides/console.md again, in a browser
-	@PIXCONNECT_WRITE_PICTURES=1 .venv/bin/pytest -q tests/console/test_pictures.py
+	@PIXCONNECT_WRITE_PICTURES=1 .venv/bin/pytest -q tests/doors/console/test_pictures.py
 
 bench: dev-environment ## Measure for about six minutes; bench/results.json and docs/reference/figures.md
 	@.venv/bin/python bench/run.py

@@ -35,7 +35,7 @@ COMMAND = """#!/bin/sh
 ' '''
 import sys
 
-from pixconnect.cli.main import main
+from pixconnect.running.main import main
 
 sys.exit(main())
 """

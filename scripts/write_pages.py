@@ -1,7 +1,7 @@
 """Write the generated files; ``make docs`` runs it.
 
 They are pages of ``docs/reference``, the shape of the tables, a dashboard, and the generated part of the TypeScript
-client. ``tests/repository/test_reference.py``, ``tests/store/test_schema.py`` and
+client. ``tests/repository/test_reference.py``, ``tests/kernel/test_schema.py`` and
 ``tests/client/typescript/test_contract.py`` fail if one is out of date.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncpg
 
 from bench.pages import figures, request_costs
-from pixconnect.store.proof.shape import FILE_NAME, read_shape, write_shape
+from pixconnect.features.proof.tables.shape import FILE_NAME, read_shape, write_shape
 from scripts.pages import (
     catalogue,
     clients,
@@ -48,7 +48,7 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 EVENTS = "events.md"
 """Written separately: its events are caused on a database."""
-SHAPE = Path(__file__).resolve().parents[1] / "src/pixconnect/store/proof" / FILE_NAME
+SHAPE = Path(__file__).resolve().parents[1] / "src/pixconnect/features/proof/tables" / FILE_NAME
 
 
 def main() -> None:

@@ -7,28 +7,28 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from pixconnect.adapters.rails.institution import InstitutionRail
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.allowance import WantedAllowance
-from pixconnect.domain.institutions.institution import InstitutionTraits, OpenAccount, ReceivedPix
-from pixconnect.domain.institutions.sweep import Sweep
-from pixconnect.domain.money.charge import Charge, ChargeRequest
-from pixconnect.domain.money.refund import Refund, RefundRequest
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
-from pixconnect.foundation.pool import Pool
-from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions import allowance as allowance_usecases
-from pixconnect.usecases.institutions.open_accounts import OpenAccounts, at_account
-from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
-from pixconnect.usecases.institutions.sweep import post_opening, sweep
-from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
-from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import process_due_orders
+from pixconnect.features.allowances import service as allowance_usecases
+from pixconnect.features.allowances.rules import WantedAllowance
+from pixconnect.features.institutions.rail import InstitutionRail
+from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.institution import InstitutionTraits, OpenAccount, ReceivedPix
+from pixconnect.features.institutions.rules.sweep import Sweep
+from pixconnect.features.institutions.service import account as account_usecases
+from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
+from pixconnect.features.institutions.service.rail_memory import StoredRailMemory
+from pixconnect.features.institutions.service.sweep import post_opening, sweep
+from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows import refund as refund_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.handover import process_due_orders
+from pixconnect.kernel.rules.access import SCOPES, Caller
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.refund import Refund, RefundRequest
+from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
+from pixconnect.platform.pool import Pool
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses, make_live

@@ -13,21 +13,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec import Struct, structs
 
-from pixconnect.adapters.institutions.connection import InstitutionConnection, RecordedConnection
-from pixconnect.adapters.institutions.opening import open_institution
-from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.api.application import make_application
-from pixconnect.api.faces.door import FaceDoor
-from pixconnect.api.faces.frame import PREFIX
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.institution import Institution, NotSent, UnknownOutcome
-from pixconnect.domain.institutions.rail_memory import OutgoingPix
-from pixconnect.domain.institutions.recording import TakenExchange
-from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.profiles.profile import read_profile
-from pixconnect.foundation.logging import AccessLog
-from pixconnect.http.server import Server
-from pixconnect.http.tls import Tls, make_context
+from pixconnect.assembly.application import make_application
+from pixconnect.features.faces.door import FaceDoor
+from pixconnect.features.faces.frame import PREFIX
+from pixconnect.features.institutions.adapters.connection import InstitutionConnection, RecordedConnection
+from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.institution import Institution, NotSent, UnknownOutcome
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix
+from pixconnect.features.institutions.rules.recording import TakenExchange
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
+from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.http.server import Server
+from pixconnect.platform.http.tls import Tls, make_context
+from pixconnect.platform.logging import AccessLog
 from support.faces import KEY, PAYEE, Bank
 from support.institution import certify
 

@@ -11,46 +11,46 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.due.terms import DueTerms, Rebate
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund
-from pixconnect.domain.money.block_report import BlockReport, BlockTerms
-from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, DueChange
-from pixconnect.domain.money.kept_report import Misfit
-from pixconnect.domain.money.order import Ending, GivenUp
-from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled, SettledReport
-from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
-from pixconnect.domain.standard.charge_lot import WantedItem
-from pixconnect.domain.webhooks.endpoint import EndpointRequest
-from pixconnect.store.standard import received as received_store
-from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.identity import console_session
-from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.institutions.statement import settle_items
-from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
-from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
-from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due
-from pixconnect.usecases.money.holder import HolderChanges
-from pixconnect.usecases.money.incoming import receive_credit, receive_return
-from pixconnect.usecases.money.infraction import receive_infraction
-from pixconnect.usecases.money.movement import receive_blocks, receive_movement
-from pixconnect.usecases.money.report import take_reports
-from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.usecases.proof.chain import chain_audit
-from pixconnect.usecases.standard import charge as standard_usecases
-from pixconnect.usecases.standard import lot as lot_usecases
-from pixconnect.usecases.standard.lot import NewItem, do_due_items
-from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
-from pixconnect.usecases.webhooks.feed import give_positions
+from pixconnect.features.contests.service.infraction import receive_infraction
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.due_charges.rules.terms import DueTerms, Rebate
+from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.features.identity.service import console_session
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ListedRefund
+from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
+from pixconnect.features.lots import service as lot_usecases
+from pixconnect.features.lots.rules import WantedItem
+from pixconnect.features.lots.service import NewItem, do_due_items
+from pixconnect.features.movements.service import receive_blocks, receive_movement
+from pixconnect.features.pix_api.service import charge as standard_usecases
+from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
+from pixconnect.features.pix_api.tables import received as received_store
+from pixconnect.features.proof.service.chain import chain_audit
+from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
+from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
+from pixconnect.features.webhooks.service.feed import give_positions
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows import refund as refund_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.handover import move_due
+from pixconnect.kernel.flows.holder import HolderChanges
+from pixconnect.kernel.flows.incoming import receive_credit, receive_return
+from pixconnect.kernel.flows.settlement import end_orders
+from pixconnect.kernel.rules.access import SCOPES, Caller
+from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
+from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueChange
+from pixconnect.kernel.rules.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
+from pixconnect.kernel.rules.kept_report import Misfit
+from pixconnect.kernel.rules.order import Ending, GivenUp
+from pixconnect.kernel.rules.rail import Rejected, ReturnReport, Settled, SettledReport
+from pixconnect.kernel.rules.refund import RefundRequest
+from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
+from pixconnect.platform.base.civil_time import to_day
 from support.account_shop import NO_LIMITS, Shop, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from pixconnect.api.standard.problem import TYPE_PREFIX
-from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.features.pix_api.api.problem import TYPE_PREFIX
+from pixconnect.kernel.rules.access import SCOPES, Caller
+from pixconnect.platform.base import errors
 
 SMALL_SITE = {
     "index.html": "<!doctype html><title>Pix Connect</title>",

@@ -5,7 +5,7 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from pixconnect.foundation.pool import Connection
+from pixconnect.platform.pool import Connection
 
 FUNDS: Final = frozenset({"available", "reserved", "blocked"})
 REFUSED: Final = (asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)

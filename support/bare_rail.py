@@ -10,10 +10,10 @@ from datetime import datetime
 
 from msgspec import structs
 
-from pixconnect.adapters.rails import sandbox as rail_sandbox
-from pixconnect.adapters.rails.sandbox import SandboxConnection, SandboxRail
-from pixconnect.domain.money import rail as rails
-from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown
+from pixconnect.features.sandbox import rail as rail_sandbox
+from pixconnect.features.sandbox.rail import SandboxConnection, SandboxRail
+from pixconnect.kernel.rules import rail as rails
+from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown
 
 OUR_ISPB = "99999003"
 

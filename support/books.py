@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Final
 
-from pixconnect.foundation.pool import Connection
-from pixconnect.store.proof import look
-from pixconnect.store.proof.look import HOLDER_ID_MAX, HolderRange
-from pixconnect.store.proof.rules import RULES
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.proof.chain import chain_audit, chain_entries
-from pixconnect.usecases.webhooks.feed import give_positions
+from pixconnect.features.proof.service.chain import chain_audit, chain_entries
+from pixconnect.features.proof.tables import look
+from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, HolderRange
+from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.features.webhooks.service.feed import give_positions
+from pixconnect.kernel.flows.context import Context
+from pixconnect.platform.pool import Connection
 from support.postgres import Copy
 from support.service import Service
 

@@ -85,7 +85,9 @@ def make_root(folder: Path) -> Path:
     (root / "opt" / "python").mkdir()
     (environment / "pyvenv.cfg").write_text("home = /opt/python/bin\ninclude-system-site-packages = false\n")
     (environment / "bin" / "python").symlink_to(f"/opt/python/bin/{Path(sys.executable).resolve().name}")
-    script = f"#!{Path(PROGRAM).parent}/python\nimport sys\nfrom pixconnect.cli.main import main\nsys.exit(main())\n"
+    script = (
+        f"#!{Path(PROGRAM).parent}/python\nimport sys\nfrom pixconnect.running.main import main\nsys.exit(main())\n"
+    )
     (environment / "bin" / "pixconnect").write_text(script)
     (environment / "bin" / "pixconnect").chmod(0o755)
     (root / "etc" / "ld.so.conf.d" / "python.conf").write_text("/opt/python/lib\n")

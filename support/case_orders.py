@@ -2,13 +2,13 @@
 
 from datetime import timedelta
 
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
-from pixconnect.usecases.institutions.statement import settle_items
-from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
+from pixconnect.platform.base.civil_time import to_day
 from support.account_shop import Shop
 from support.fake_institution import LOST_BEFORE
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from pixconnect.adapters.secret_box import AesSecretBox
-from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.webhooks.endpoint import endpoint_seal
+from pixconnect.features.webhooks.rules.endpoint import endpoint_seal
+from pixconnect.platform.adapters.secret_box import AesSecretBox
+from pixconnect.platform.adapters.system import SystemEntropy
 from support.identity import SECRET_KEY
 from support.operators import has_second_login
 from support.postgres import Addresses, log_in_second

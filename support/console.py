@@ -12,19 +12,19 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
+from pixconnect.assembly import pages
 from pixconnect.assembly.operators import ask_institution_at
-from pixconnect.console import pages
-from pixconnect.console.application import Console
-from pixconnect.console.exports import Exports
-from pixconnect.console.visit import Assets, ConsoleParts
-from pixconnect.domain.identity.access import SCOPES, IssuedClient, Visitor
-from pixconnect.flow.turns import Turns
-from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.privileges import CONSOLE_ROLE
-from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.identity import access, console_session
-from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
-from pixconnect.usecases.running.health import HealthWatch, check_database
+from pixconnect.doors.console.application import Console
+from pixconnect.doors.console.exports import Exports
+from pixconnect.doors.console.visit import Assets, ConsoleParts
+from pixconnect.features.identity.service import access, console_session
+from pixconnect.features.identity.service.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
+from pixconnect.features.monitoring.service.health import HealthWatch, check_database
+from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.kernel.rules.access import SCOPES, IssuedClient, Visitor
+from pixconnect.platform.flow.turns import Turns
+from pixconnect.platform.pool import Pool
+from pixconnect.platform.privileges import CONSOLE_ROLE
 from support.api import Answer
 from support.kept_pools import kept_pools
 from support.operators import as_operator

@@ -1,12 +1,12 @@
 """Payments that the rail reports to a service, and their results."""
 
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.rail import CreditReport
-from pixconnect.domain.money.transfer import Transfer
-from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.report import take_reports
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.rail import CreditReport
+from pixconnect.kernel.rules.transfer import Transfer
 from support.service import Service
 
 

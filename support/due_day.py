@@ -11,8 +11,8 @@ from functools import cache
 from math import floor
 from pathlib import Path
 
-from pixconnect.domain.due.day_amount import DayAmount
-from pixconnect.domain.due.terms import DueTerms
+from pixconnect.features.due_charges.rules.day_amount import DayAmount
+from pixconnect.features.due_charges.rules.terms import DueTerms
 
 CALENDAR = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "market_holidays.json"
 _DAYS_OF_PERIOD = {"month": 30, "year": 365, "month_of_business_days": 21, "year_of_business_days": 252}

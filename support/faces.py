@@ -8,24 +8,24 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
-from pixconnect.adapters.qr_image import QrPictures
-from pixconnect.api.application import make_application
-from pixconnect.api.frame.operation import Services
-from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.identity.access import SCOPES, IssuedClient
-from pixconnect.domain.money.rail import DirectoryEntry, Settled
-from pixconnect.domain.profiles.profile import read_profile
-from pixconnect.domain.simulation.sandbox_control import SandboxControl
-from pixconnect.foundation.logging import AccessLog
-from pixconnect.http.server import Server
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.identity.token import TokenVerifier
-from pixconnect.usecases.identity.token_issuer import TokenIssuer
-from pixconnect.usecases.money import holder as holder_usecases
-from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money.incoming import receive_credit
-from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.assembly.application import make_application
+from pixconnect.doors.api.operation import Services
+from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.features.identity.service.token import TokenVerifier
+from pixconnect.features.identity.service.token_issuer import TokenIssuer
+from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.sandbox.rules.sandbox_control import SandboxControl
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.settlement import end_orders
+from pixconnect.kernel.rules.access import SCOPES, IssuedClient
+from pixconnect.kernel.rules.rail import DirectoryEntry, Settled
+from pixconnect.platform.adapters.qr_image import QrPictures
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.http.server import Server
+from pixconnect.platform.logging import AccessLog
 from support import postgres
 from support.api import Api
 from support.identity import keyring_of

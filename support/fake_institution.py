@@ -8,15 +8,15 @@ from typing import Any, Final, Literal
 
 from msgspec import structs
 
-from pixconnect.domain.institutions import institution as institutions
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.account_file import AccountDescription
-from pixconnect.domain.institutions.contest import Contests
-from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_payee
-from pixconnect.domain.institutions.sent_return import SentReturns
-from pixconnect.domain.money import br_code
-from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.rail import WaitsFor
+from pixconnect.features.contests.rules.contest import Contests
+from pixconnect.features.institutions.rules import institution as institutions
+from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.account_file import AccountDescription
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, name_payee
+from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.kernel.rules import br_code
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.rail import WaitsFor
 from support.records import OUTSIDE_ISPB
 from support.service import FakeClock
 

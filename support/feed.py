@@ -1,9 +1,9 @@
 """Events for tests of the feed, written as a batch writes them."""
 
-from pixconnect.domain.frame.event import EventName
-from pixconnect.foundation import pool
-from pixconnect.store.webhooks.delivery import EVENTS
-from pixconnect.writing.changes import Changes
+from pixconnect.features.webhooks.tables.delivery import EVENTS
+from pixconnect.kernel.rules.event import EventName
+from pixconnect.kernel.writing.changes import Changes
+from pixconnect.platform import pool
 from support.records import make_event
 from support.service import STARTED_AT, Service
 

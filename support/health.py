@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pixconnect.feature import gather
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.problem import Problem, check_problems
+from pixconnect.doors.worker.problem import Problem, check_problems
+from pixconnect.kernel.feature import gather
+from pixconnect.kernel.flows.context import Context
 
 
 async def check_accounts(context: Context) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from pixconnect.http.connection import Connection
-from pixconnect.http.limits import SLICE_MAX
+from pixconnect.platform.http.connection import Connection
+from pixconnect.platform.http.limits import SLICE_MAX
 
 
 class Wire(asyncio.Transport):

@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.money.holder import Holder
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity.keyring import Keyring
-from pixconnect.usecases.identity.token_issuer import TokenRequest
-from pixconnect.usecases.money import holder
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.token_issuer import TokenRequest
+from pixconnect.kernel.flows import holder
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.rules.holder import Holder
+from pixconnect.platform.base.clock import Clock
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import a_new_holder

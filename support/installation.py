@@ -100,7 +100,7 @@ class Installation:
             return {"status": "unreachable"}
 
     def children(self, part: str) -> list[int]:
-        command = f" -m pixconnect.cli.running.part {part} "
+        command = f" -m pixconnect.running.part {part} "
         found = [pid for pid in descendants(self.process.pid) if command in command_line(pid)]
         assert found, f"there is no {part} process"
         return found

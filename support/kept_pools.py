@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from pixconnect.foundation.pool import Pool, close_pool, open_pool
+from pixconnect.platform.pool import Pool, close_pool, open_pool
 
 NAME: Final = "kept for tests"
 """The ``application_name`` of such connections."""

@@ -34,75 +34,84 @@ POLICY_FILE_NAME: Final = "policy.json"
 SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
 
 _STOPS: Final = "stop"
-_RAIL: Final = "pixconnect.adapters.rails.sandbox:SandboxRail"
+_RAIL: Final = "pixconnect.features.sandbox.rail:SandboxRail"
 
 # Before or after these functions a process may die, by part.
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
-        "group write": "pixconnect.writing.changes:Changes.write_all",  # after it: between the group's write and its COMMIT
-        "move of the clock": "pixconnect.store.frame.clock:move",
-        "lot": "pixconnect.store.standard.charge_lot:insert",  # after it: before its COMMIT
-        "answer to a lot": "pixconnect.usecases.standard.lot:put_lot",  # after it: kept, and not answered
+        "group write": "pixconnect.kernel.writing.changes:Changes.write_all",  # after it: between the group's write and its COMMIT
+        "move of the clock": "pixconnect.kernel.tables.clock:move",
+        "lot": "pixconnect.features.lots.tables:insert",  # after it: before its COMMIT
+        "answer to a lot": "pixconnect.features.lots.service:put_lot",  # after it: kept, and not answered
     },
     "work": {
-        "mark": "pixconnect.store.money.order:mark_handed",  # after it: durable, and not sent
+        "mark": "pixconnect.kernel.tables.order:mark_handed",  # after it: durable, and not sent
         "call": f"{_RAIL}.submit",
         "refund call": f"{_RAIL}.submit_refunds",
         "question": f"{_RAIL}.query",
-        "postponement": "pixconnect.store.money.order:postpone",
-        "unmark": "pixconnect.store.money.order:unmark",
-        "naming": "pixconnect.store.money.order:name_all",
-        "group write": "pixconnect.writing.changes:Changes.write_all",
+        "postponement": "pixconnect.kernel.tables.order:postpone",
+        "unmark": "pixconnect.kernel.tables.order:unmark",
+        "naming": "pixconnect.kernel.tables.order:name_all",
+        "group write": "pixconnect.kernel.writing.changes:Changes.write_all",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "answer to a contest": f"{_RAIL}.defend",
-        "expiry": "pixconnect.worker.settlement:expire_charges",
-        "look for lots": "pixconnect.store.standard.charge_lot:find_due",
-        "end of charges of lots": "pixconnect.store.standard.charge_lot:finish",  # after it: before its COMMIT
-        "notice": "pixconnect.usecases.webhooks.key_webhook:make_notice",  # after it: the body is kept, and not sent
-        "post": "pixconnect.usecases.webhooks.delivery:attempt",
-        "record of the post": "pixconnect.store.webhooks.delivery:record",
+        "expiry": "pixconnect.doors.worker.settlement:expire_charges",
+        "look for lots": "pixconnect.features.lots.tables:find_due",
+        "end of charges of lots": "pixconnect.features.lots.tables:finish",  # after it: before its COMMIT
+        "notice": "pixconnect.features.pix_api.service.key_webhook:make_notice",  # after it: the body is kept, and not sent
+        "post": "pixconnect.features.webhooks.service.delivery:attempt",
+        "record of the post": "pixconnect.features.webhooks.tables.delivery:record",
     },
     "sandbox": {
-        "orders": "pixconnect.sandbox.tables:insert_orders",  # after it: they are kept, and not answered
-        "arrivals": "pixconnect.sandbox.tables:insert_arrivals",
-        "word on orders": "pixconnect.sandbox.tables:close_orders",
-        "word on arrivals": "pixconnect.sandbox.tables:acknowledge_arrivals",
-        "contest": "pixconnect.sandbox.infraction:save",  # after it: before its COMMIT
-        "fees": "pixconnect.sandbox.tables:release_fees",  # after it: in the transaction of the word on their payments
-        "move of the clock": "pixconnect.sandbox.tables:write_clock",
+        "orders": "pixconnect.features.sandbox.network.tables:insert_orders",  # after it: they are kept, and not answered
+        "arrivals": "pixconnect.features.sandbox.network.tables:insert_arrivals",
+        "word on orders": "pixconnect.features.sandbox.network.tables:close_orders",
+        "word on arrivals": "pixconnect.features.sandbox.network.tables:acknowledge_arrivals",
+        "contest": "pixconnect.features.sandbox.network.infraction:save",  # after it: before its COMMIT
+        "fees": "pixconnect.features.sandbox.network.tables:release_fees",  # after it: in the transaction of the word on their payments
+        "move of the clock": "pixconnect.features.sandbox.network.tables:write_clock",
     },
 }
 _STANDARD, _WOOVI = "standard:StandardInstitution", "woovi:WooviInstitution"
 _CHANGES_THERE: Final = (
-    ("change there", "pixconnect.store.institutions.charge_change:insert"),  # after it: before its COMMIT
+    ("change there", "pixconnect.features.institutions.tables.charge_change:insert"),  # after it: before its COMMIT
     (
         "revision noted",
-        "pixconnect.store.institutions.charge_change:note_revision",
+        "pixconnect.features.institutions.tables.charge_change:note_revision",
     ),  # after it: looked at, and not called
-    ("revision there", f"pixconnect.adapters.institutions.{_STANDARD}.revise_charge"),
-    ("removal there", f"pixconnect.adapters.institutions.{_STANDARD}.remove_charge"),
-    ("change here", "pixconnect.usecases.money.charge_change:_finish"),  # after it: in COMMIT, and not answered
+    ("revision there", f"pixconnect.features.institutions.adapters.{_STANDARD}.revise_charge"),
+    ("removal there", f"pixconnect.features.institutions.adapters.{_STANDARD}.remove_charge"),
+    (
+        "change here",
+        "pixconnect.features.institutions.service.charge_change:_finish",
+    ),  # after it: in COMMIT, and not answered
 )
 _OPENINGS_THERE: Final = (
-    ("opening there", f"pixconnect.adapters.institutions.{_STANDARD}.open_charge"),
+    ("opening there", f"pixconnect.features.institutions.adapters.{_STANDARD}.open_charge"),
     (
         "opening ended",
-        "pixconnect.store.institutions.charge_opening:note_opened",
+        "pixconnect.features.institutions.tables.charge_opening:note_opened",
     ),  # before it: in the charge's transaction
 )
 # The same over an account at an institution, by part. Several functions can share a point.
 _REFUNDS_THERE: Final = (
-    ("name there", "pixconnect.store.institutions.rail_step:insert"),  # after it: minted, and not called
-    *(("refund there", f"pixconnect.adapters.institutions.{there}.refund") for there in (_STANDARD, _WOOVI)),
-    *(("question there", f"pixconnect.adapters.institutions.{there}.read_refund") for there in (_STANDARD, _WOOVI)),
+    ("name there", "pixconnect.features.institutions.tables.rail_step:insert"),  # after it: minted, and not called
+    *(("refund there", f"pixconnect.features.institutions.adapters.{there}.refund") for there in (_STANDARD, _WOOVI)),
+    *(
+        ("question there", f"pixconnect.features.institutions.adapters.{there}.read_refund")
+        for there in (_STANDARD, _WOOVI)
+    ),
 )
 _SENDERS: Final = ("efi:EfiInstitution", "inter:InterInstitution", "sicoob:SicoobInstitution", "woovi:WooviInstitution")
 _TRANSFERS_THERE: Final = (
-    *(("transfer there", f"pixconnect.adapters.institutions.{there}.send") for there in _SENDERS),
-    *(("question of a transfer there", f"pixconnect.adapters.institutions.{there}.read_sent") for there in _SENDERS),
+    *(("transfer there", f"pixconnect.features.institutions.adapters.{there}.send") for there in _SENDERS),
+    *(
+        ("question of a transfer there", f"pixconnect.features.institutions.adapters.{there}.read_sent")
+        for there in _SENDERS
+    ),
 )
 _DEFENCES_THERE: Final = (
-    ("answer to a contest there", "pixconnect.adapters.institutions.efi_contests:EfiContests.defend"),
+    ("answer to a contest there", "pixconnect.features.institutions.adapters.efi_contests:EfiContests.defend"),
 )
 _CALLS_THERE: Final = dict(
     serve=(*_OPENINGS_THERE, *_CHANGES_THERE),
@@ -118,31 +127,31 @@ _COMMITS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 # Points of a worker that reads a day and closes it, at banks with lists and at banks with files.
 _STEPS_OF_A_DAY: Final[dict[str, str]] = {
-    "file asked for": "pixconnect.adapters.institutions.efi:EfiInstitution.request_day_file",
-    "file fetched": "pixconnect.adapters.institutions.efi:EfiInstitution.fetch_day_file",
-    "file noted": "pixconnect.store.institutions.day_file:write",
-    "end told": "pixconnect.adapters.institutions.inter:InterInstitution.read_closing_balance",
-    "end noted": "pixconnect.store.institutions.day:write_closing",
-    "ends forgotten": "pixconnect.store.institutions.day:forget_closings",
-    "lines kept": "pixconnect.store.institutions.item:add",
-    "days told": "pixconnect.store.institutions.day:tell",
-    "lines joined": "pixconnect.store.institutions.item:join",
-    "line posted": "pixconnect.usecases.money.movement:post_statement_item",
-    "days judged": "pixconnect.store.institutions.day:write_states",
-    "reading ended": "pixconnect.store.institutions.sweep:write",
+    "file asked for": "pixconnect.features.institutions.adapters.efi:EfiInstitution.request_day_file",
+    "file fetched": "pixconnect.features.institutions.adapters.efi:EfiInstitution.fetch_day_file",
+    "file noted": "pixconnect.features.institutions.tables.day_file:write",
+    "end told": "pixconnect.features.institutions.adapters.inter:InterInstitution.read_closing_balance",
+    "end noted": "pixconnect.features.institutions.tables.day:write_closing",
+    "ends forgotten": "pixconnect.features.institutions.tables.day:forget_closings",
+    "lines kept": "pixconnect.features.institutions.tables.item:add",
+    "days told": "pixconnect.features.institutions.tables.day:tell",
+    "lines joined": "pixconnect.features.institutions.tables.item:join",
+    "line posted": "pixconnect.features.movements.service:post_statement_item",
+    "days judged": "pixconnect.features.institutions.tables.day:write_states",
+    "reading ended": "pixconnect.features.institutions.tables.sweep:write",
 }
 POINTS_OF_A_DAY: Final = tuple(f"work {moment} {name}" for name in _STEPS_OF_A_DAY for moment in ("before", "after"))
 """Points of ``support.day_worker``."""
 # Points of an operator's process that confirms an answer about lines.
 _STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
-    "answer noted": "pixconnect.store.frame.proposal:confirm",
-    "lines locked": "pixconnect.store.institutions.item:lock_alone",
-    "no money noted": "pixconnect.store.institutions.item:note_waiting",
-    "lines struck": "pixconnect.store.institutions.item:strike",
-    "answer recorded": "pixconnect.usecases.frame.audit:record",  # after it: before COMMIT
-    "line posted": "pixconnect.usecases.money.movement:post_statement_item",
-    "lines joined": "pixconnect.store.institutions.item:join",
-    "days judged": "pixconnect.store.institutions.day:write_states",
+    "answer noted": "pixconnect.kernel.tables.proposal:confirm",
+    "lines locked": "pixconnect.features.institutions.tables.item:lock_alone",
+    "no money noted": "pixconnect.features.institutions.tables.item:note_waiting",
+    "lines struck": "pixconnect.features.institutions.tables.item:strike",
+    "answer recorded": "pixconnect.kernel.flows.audit:record",  # after it: before COMMIT
+    "line posted": "pixconnect.features.movements.service:post_statement_item",
+    "lines joined": "pixconnect.features.institutions.tables.item:join",
+    "days judged": "pixconnect.features.institutions.tables.day:write_states",
 }
 POINTS_OF_AN_ANSWER: Final = tuple(
     f"confirm {moment} {name}" for name in _STEPS_OF_AN_ANSWER for moment in ("before", "after")
@@ -153,8 +162,8 @@ POINTS: Final = tuple(
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
 
 _STEPS_OF_A_TAKEOVER: Final = {
-    "ids moved ahead": "pixconnect.store.running.installation:move_ids_ahead",  # after it: it survives a rollback
-    "new primary noted": "pixconnect.store.running.installation:note_server",  # after it: before its COMMIT
+    "ids moved ahead": "pixconnect.kernel.tables.installation:move_ids_ahead",  # after it: it survives a rollback
+    "new primary noted": "pixconnect.kernel.tables.installation:note_server",  # after it: before its COMMIT
 }
 _TAKEOVER: Final = dict.fromkeys(("serve", "work"), tuple(_STEPS_OF_A_TAKEOVER.items()))
 POINTS_OF_A_TAKEOVER: Final = tuple(
@@ -226,17 +235,17 @@ def watch() -> None:
         _reach_by_wires(part, json.loads(wires.read_text()))
     if part == "run":
         # Dying once a second for hours is expected here.
-        importlib.import_module("pixconnect.local.supervisor").RESTARTS_WINDOW_S = 0.0
+        importlib.import_module("pixconnect.platform.local.supervisor").RESTARTS_WINDOW_S = 0.0
         # Parts run as separate programs, because a forked process has imported its functions already.
-        importlib.import_module("pixconnect.local.fork_server").ForkServer.start = lambda _: None
+        importlib.import_module("pixconnect.platform.local.fork_server").ForkServer.start = lambda _: None
     if part == "sandbox":
         # Work of a dead worker is taken over sooner than after five seconds, because many die here.
-        importlib.import_module("pixconnect.sandbox.outbox").REDELIVERED_AFTER_S = 1.0
+        importlib.import_module("pixconnect.features.sandbox.network.outbox").REDELIVERED_AFTER_S = 1.0
     if (off := Path(home) / CLOCKS_FOLDER_NAME / part).exists():
         _set_clock_off(timedelta(seconds=int(off.read_text())))
     if (can := Path(home) / ABILITIES_FILE_NAME).exists() and part in {"serve", "work"}:
-        rail = importlib.import_module("pixconnect.domain.money.rail")
-        adapter = importlib.import_module("pixconnect.adapters.rails.sandbox")
+        rail = importlib.import_module("pixconnect.kernel.rules.rail")
+        adapter = importlib.import_module("pixconnect.features.sandbox.rail")
         adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
     for name, target in (*_CALLS.get(part, {}).items(), *_CALLS_THERE.get(part, ()), *_TAKEOVER.get(part, ())):
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
@@ -294,7 +303,7 @@ def _set_clock_off(by: timedelta) -> None:
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return datetime.now(tz) + by
 
-    importlib.import_module("pixconnect.adapters.system").datetime = Off  # type: ignore[attr-defined]
+    importlib.import_module("pixconnect.platform.adapters.system").datetime = Off  # type: ignore[attr-defined]
 
 
 def _reach(file: Path) -> None:
@@ -328,7 +337,7 @@ def _wrap(folder: Path, part: str, name: str, target: str) -> None:
 
 
 def _wrap_commits(folder: Path, part: str) -> None:
-    queue_class = importlib.import_module("pixconnect.writing.batch_queue").BatchQueue
+    queue_class = importlib.import_module("pixconnect.kernel.writing.batch_queue").BatchQueue
     write_once = queue_class._write_once
 
     async def wrapped(self: Any, *arguments: Any) -> Any:

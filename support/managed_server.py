@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from pixconnect.config import PostgresVersion
-from pixconnect.foundation.privileges import OPERATOR_ROLE
-from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.config import PostgresVersion
+from pixconnect.platform.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.privileges import OPERATOR_ROLE
 from support.loop_thread import LoopThread
 
 HOST = "localhost"

@@ -4,8 +4,8 @@ from typing import Final
 
 import asyncpg
 
-from pixconnect.store.proof.charges import DIGEST
-from pixconnect.store.running.installation import COUNTED
+from pixconnect.features.proof.tables.charges import DIGEST
+from pixconnect.kernel.tables.installation import COUNTED
 from support.all_books import MARK
 
 SHIFT: Final = 200_000

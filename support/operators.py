@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from pixconnect.domain.frame.confirmation import name_person
-from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.usecases.frame.context import Context, Operator
+from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.kernel.rules.confirmation import name_person
+from pixconnect.platform.pool import Connection, Pool
 from support.kept_pools import kept_pools
 from support.postgres import log_in_second
 

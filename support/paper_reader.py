@@ -1,7 +1,7 @@
-"""Keep one account's statement lines in memory, as ``usecases/institutions/statement.py`` keeps them in tables.
+"""Keep one account's statement lines in memory, as ``features/institutions/service/statement.py`` keeps them in tables.
 
 The rules are the product's pure functions. Only the bookkeeping between them is repeated here, so that thousands of
-months can be judged in a minute. ``tests/usecases/institutions/test_true_months.py`` compares both on the same months.
+months can be judged in a minute. ``tests/features/institutions/service/test_true_months.py`` compares both on the same months.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from datetime import date, datetime, timedelta
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions import joining, judging
-from pixconnect.domain.institutions.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
-from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import BookLine, RecordedItem
-from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement
-from pixconnect.domain.institutions.outcome import OUTCOMES
-from pixconnect.domain.institutions.statement_files.statement_file import (
+from pixconnect.features.institutions.rules import joining, judging
+from pixconnect.features.institutions.rules.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
+from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
+from pixconnect.features.institutions.rules.outcome import OUTCOMES
+from pixconnect.features.institutions.rules.unmatched import LeftLines, OpenAmounts, judge_left
+from pixconnect.features.institutions.statement_files.statement_file import (
     ItemSource,
     StatementFile,
     find_final_balance,
 )
-from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
-from pixconnect.domain.institutions.unmatched import LeftLines, OpenAmounts, judge_left
+from pixconnect.features.institutions.statement_files.statement_format import read_statement_file
+from pixconnect.platform.base.civil_time import to_day
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.true_months import Books, Effect, Question, Step
 

@@ -14,12 +14,12 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from pixconnect.config import PostgresVersion
-from pixconnect.foundation import migrations as schema_history
-from pixconnect.foundation import privileges
-from pixconnect.foundation.migrations import read_steps
-from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
-from pixconnect.local.postgres_placement import Placement
+from pixconnect.platform import migrations as schema_history
+from pixconnect.platform import privileges
+from pixconnect.platform.config import PostgresVersion
+from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.postgres_placement import Placement
+from pixconnect.platform.migrations import read_steps
 from support.kept_pools import NAME as KEPT_NAME
 from support.kept_pools import kept_pools
 
@@ -27,7 +27,11 @@ Answer = TypeVar("Answer")
 
 TEMPLATE = "pixconnect_template"
 SECOND_LOGIN_ROLE = "pixconnect_second_login"
-SCHEMAS = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox", "verify": "pixconnect.store.proof"}
+SCHEMAS = {
+    "pixconnect": "pixconnect.kernel",
+    "sandbox": "pixconnect.features.sandbox.network",
+    "verify": "pixconnect.features.proof.tables",
+}
 
 
 class Addresses(Struct, frozen=True, kw_only=True):

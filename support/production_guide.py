@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from pixconnect.cli.running.systemd import read_file
-from pixconnect.foundation.privileges import OPERATOR_ROLE
-from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.privileges import OPERATOR_ROLE
+from pixconnect.running.systemd import read_file
 from support.installation import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"

@@ -1,10 +1,10 @@
 """A second operator who confirms what waits on an account."""
 
-from pixconnect.domain.frame.proposal import Proposal
-from pixconnect.store.frame import proposal as proposal_store
-from pixconnect.store.institutions import account as account_store
-from pixconnect.usecases.frame.context import Operator, Writer
-from pixconnect.usecases.proof.proposal import confirm_proposal
+from pixconnect.features.cases.service.proposal import confirm_proposal
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.kernel.flows.context import Operator, Writer
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables import proposal as proposal_store
 
 
 async def confirm_waiting(

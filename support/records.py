@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from pixconnect.domain.frame import event as events
-from pixconnect.domain.frame.event import ChargePayload, Event, EventName
-from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.holder import Party, parse_pix_key
-from pixconnect.domain.money.rail import Abilities
-from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.money.statement import Counterparty, MovedItem, NumberRange, Statement, StatementLine
-from pixconnect.domain.money.transfer import Transfer
-from pixconnect.domain.webhooks.delivery import DueDelivery
-from pixconnect.usecases.frame.context import Policy
-from pixconnect.usecases.money.holder import NewHolder
+from pixconnect.features.statements.rules import Counterparty, MovedItem, NumberRange, Statement, StatementLine
+from pixconnect.features.webhooks.rules.delivery import DueDelivery
+from pixconnect.kernel.flows.context import Policy
+from pixconnect.kernel.flows.holder import NewHolder
+from pixconnect.kernel.rules import event as events
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.event import ChargePayload, Event, EventName
+from pixconnect.kernel.rules.holder import Party, parse_pix_key
+from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 ISPB = "99999003"

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.adapters.rails import sandbox as rail_sandbox
-from pixconnect.adapters.rails.sandbox import SandboxConnection, SandboxRail
-from pixconnect.domain.money import rail as rails
+from pixconnect.features.sandbox import rail as rail_sandbox
+from pixconnect.features.sandbox.rail import SandboxConnection, SandboxRail
+from pixconnect.kernel.rules import rail as rails
 from support.records import ISPB
 
 EARLY: Final = 0

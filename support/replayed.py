@@ -8,20 +8,20 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from pixconnect.adapters.institutions.connection import (
+from pixconnect.features.institutions.adapters.connection import (
     AnswerLost,
     CallBounds,
     InstitutionConnection,
     InstitutionHost,
     NoConnection,
 )
-from pixconnect.adapters.institutions.opening import open_institution
-from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.domain.institutions.account import Credential
-from pixconnect.domain.institutions.recording import RecordedExchange, RehearsalRecording, RehearsedStep
-from pixconnect.domain.profiles.profile import read_profile
-from pixconnect.http.client import ReceivedAnswer
-from pixconnect.usecases.institutions.rehearsal import RehearsalTerms, walk
+from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.institutions.rules.account import Credential
+from pixconnect.features.institutions.rules.recording import RecordedExchange, RehearsalRecording, RehearsedStep
+from pixconnect.features.institutions.service.rehearsal import RehearsalTerms, walk
+from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.http.client import ReceivedAnswer
 from support.account_there import make_account, make_papers
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "vectors" / "recordings"

@@ -14,17 +14,17 @@ from typing import Any, Self
 
 from msgspec import Struct, structs
 
-from pixconnect.adapters.rails.sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
-from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.rail import Acknowledgement, Order, RefundOrder, Report
-from pixconnect.domain.simulation.sandbox_control import OutsideTransfer
-from pixconnect.http import listening
-from pixconnect.http.server import Server
-from pixconnect.sandbox import directory
-from pixconnect.sandbox.application import SandboxApplication
-from pixconnect.sandbox.server import SandboxSettings, open_application
+from pixconnect.features.sandbox.network import directory
+from pixconnect.features.sandbox.network.application import SandboxApplication
+from pixconnect.features.sandbox.network.server import SandboxSettings, open_application
+from pixconnect.features.sandbox.rail import HttpSandboxControl, SandboxConnection, SandboxRail
+from pixconnect.features.sandbox.rules.sandbox_control import OutsideTransfer
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.rail import Acknowledgement, Order, RefundOrder, Report
+from pixconnect.platform.adapters.system import SystemClock
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.http import listening
+from pixconnect.platform.http.server import Server
 
 SECRET = "the-secret-of-the-sandbox"
 OUR_ISPB = "99999003"
@@ -193,7 +193,7 @@ async def reports_of(rail: SandboxRail, count_min: int) -> list[Report]:
 
 
 async def _main(database_url: str, port: str, latency_ms: str) -> None:
-    from pixconnect.sandbox import server  # noqa: PLC0415  only the child needs it
+    from pixconnect.features.sandbox.network import server  # noqa: PLC0415  only the child needs it
 
     settings = SandboxSettings(database_url=database_url, secrets=[SECRET], seed=1, latency_ms=int(latency_ms))
     stop = asyncio.Event()

@@ -15,29 +15,29 @@ import asyncpg
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.adapters.secret_box import AesSecretBox
-from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.frame.clock import Clock, Reading
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.money import rail as rails
-from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceTaken, InfractionReport, TakenPart
-from pixconnect.domain.money.charge import Charge, ChargeRequest
-from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
-from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
-from pixconnect.domain.webhooks.delivery import Receivers, WebhookExchange
-from pixconnect.foundation.pool import Connection, Pool, open_pool
-from pixconnect.store.frame.identifiers import IdBlocks
-from pixconnect.usecases.frame.context import Context, Core
-from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.server_watch import ServerWatch
-from pixconnect.usecases.identity.keyring import Keyring
-from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
-from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due
-from pixconnect.writing.write_queues import WriteQueues
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.webhooks.rules.delivery import Receivers, WebhookExchange
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.context import Context, Core
+from pixconnect.kernel.flows.directory import HolderDirectory
+from pixconnect.kernel.flows.handover import move_due
+from pixconnect.kernel.flows.server_watch import ServerWatch
+from pixconnect.kernel.rules import rail as rails
+from pixconnect.kernel.rules.access import SCOPES, Caller
+from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceTaken, InfractionReport, TakenPart
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
+from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
+from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.writing.write_queues import WriteQueues
+from pixconnect.platform.adapters.secret_box import AesSecretBox
+from pixconnect.platform.adapters.system import SystemEntropy
+from pixconnect.platform.base.clock import Clock, Reading
+from pixconnect.platform.pool import Connection, Pool, open_pool
 from support import postgres
 from support.kept_pools import kept_pools
 from support.operators import as_operator

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from support.home import new_home
 
 SIZE: Final = "256m"

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import msgspec
 
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.local.postgres_placement import find_unprivileged_user
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.postgres_placement import find_unprivileged_user
 from support.home import new_home
 from support.postgres import Addresses, make_copy, make_template
 

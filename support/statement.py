@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.rail import DirectoryEntry, ReturnReport, Settled
-from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.statement import Statement, StatementLine
-from pixconnect.domain.money.transfer import KeyTransferRequest
-from pixconnect.usecases.money import incoming, ledger, settlement
-from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.reading import statement as statement_usecases
+from pixconnect.features.statements import service as statement_usecases
+from pixconnect.features.statements.rules import Statement, StatementLine
+from pixconnect.kernel.flows import incoming, ledger, settlement
+from pixconnect.kernel.flows import refund as refund_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.rail import DirectoryEntry, ReturnReport, Settled
+from pixconnect.kernel.rules.refund import RefundRequest
+from pixconnect.kernel.rules.transfer import KeyTransferRequest
 from support.records import OUTSIDE_ISPB, outside_party
 from support.service import Service, credit_report
 

@@ -1,9 +1,9 @@
 """Statement files as institutions write them: valid by default, and one argument changes one thing."""
 
-from pixconnect.domain.institutions.recorded_file import FileSource
-from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
-from pixconnect.foundation.pool import Pool
-from pixconnect.store.institutions import statement_file as file_store
+from pixconnect.features.institutions.rules.recorded_file import FileSource
+from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.features.institutions.tables import statement_file as file_store
+from pixconnect.platform.pool import Pool
 from support.records import AT
 
 OFX_HEADER = """OFXHEADER:100

@@ -11,45 +11,26 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from pixconnect.adapters.institutions.opening import open_institution
-from pixconnect.adapters.rails.institution import InstitutionRail
-from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.frame.event import SLOTS_COUNT
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.allowance import WantedAllowance
-from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
-from pixconnect.domain.institutions.sweep import Pace
-from pixconnect.domain.money.block_report import InfractionReport, TakenPart
-from pixconnect.domain.money.charge import Charge, ChargeRequest
-from pixconnect.domain.money.rail import RailUnavailable, Rejected, ReturnReport, Settled
-from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.statement import StatementLine
-from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
-from pixconnect.domain.proof.case import EndingClaim, Evidence
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions import allowance as allowance_usecases
-from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.institutions import defence as defence_usecases
-from pixconnect.usecases.institutions.day import ShownDay
-from pixconnect.usecases.institutions.open_accounts import OpenAccounts, at_account
-from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
-from pixconnect.usecases.institutions.statement import settle_waiting
-from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.movement import receive_movement
-from pixconnect.usecases.money.report import take_reports
-from pixconnect.usecases.money.settlement import Fence, end_orders
-from pixconnect.usecases.proof import case as case_usecases
-from pixconnect.usecases.proof.case_ending import WantedEnding, propose_ending
-from pixconnect.usecases.proof.proposal import confirm_proposal
-from pixconnect.usecases.reading import statement as statement_usecases
-from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
-from pixconnect.worker.accounts import (
+from pixconnect.features.allowances import service as allowance_usecases
+from pixconnect.features.allowances.rules import WantedAllowance
+from pixconnect.features.cases.rules.case import EndingClaim, Evidence
+from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
+from pixconnect.features.cases.service.proposal import confirm_proposal
+from pixconnect.features.contests.service import defence as defence_usecases
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.rail import InstitutionRail
+from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount
+from pixconnect.features.institutions.rules.sweep import Pace
+from pixconnect.features.institutions.service import account as account_usecases
+from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.institutions.service.day import ShownDay
+from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
+from pixconnect.features.institutions.service.rail_memory import StoredRailMemory
+from pixconnect.features.institutions.service.statement import settle_waiting
+from pixconnect.features.institutions.worker import (
     go_on_with_charges,
     look_after,
     move_orders,
@@ -58,6 +39,25 @@ from pixconnect.worker.accounts import (
     read_sent_returns,
     send_defences,
 )
+from pixconnect.features.movements.service import receive_movement
+from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
+from pixconnect.features.statements import service as statement_usecases
+from pixconnect.features.statements.rules import StatementLine
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import refund as refund_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.settlement import Fence, end_orders
+from pixconnect.kernel.rules.access import SCOPES, Caller
+from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.event import SLOTS_COUNT
+from pixconnect.kernel.rules.rail import RailUnavailable, Rejected, ReturnReport, Settled
+from pixconnect.kernel.rules.refund import RefundRequest
+from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
+from pixconnect.platform.adapters.system import SystemEntropy
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
 from support import postgres
 from support.account_shop import make_owner
 from support.account_there import open_account_there

@@ -8,9 +8,10 @@ import sys
 
 import msgspec
 
+from pixconnect import running
 from pixconnect.assembly import operators
-from pixconnect.cli import integrator, operator, running
-from pixconnect.cli.main import main
+from pixconnect.doors.cli import integrator, operator
+from pixconnect.running.main import main
 from support.verbs import MESSAGE_OCTETS_MAX, Wanted
 
 

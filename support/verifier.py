@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pixconnect.foundation import pool
-from pixconnect.foundation.privileges import VERIFIER_ROLE
-from pixconnect.store.running.installation import take_mode
-from pixconnect.usecases.proof.rule_group import BookReader
+from pixconnect.features.proof.service.rule_group import BookReader
+from pixconnect.kernel.tables.installation import take_mode
+from pixconnect.platform import pool
+from pixconnect.platform.privileges import VERIFIER_ROLE
 from support.books import chain_all
 from support.postgres import Addresses
 from support.service import Service, open_holder, open_service

@@ -10,21 +10,21 @@ from typing import Any
 import asyncpg
 from msgspec import Struct, structs
 
-from pixconnect.adapters.name_lookup import LOOKUP_S, DnsLookup, Lookup, NameLookups
-from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp, WebhookSender
-from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.frame.event import Event, EventName
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointRequest
-from pixconnect.foundation.pool import connect
-from pixconnect.store.webhooks.delivery import EVENTS
-from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.worker.delivery import DeliveryWorker
-from pixconnect.worker.delivery_queue import QueueLimits
-from pixconnect.worker.delivery_records import AttemptLog
-from pixconnect.worker.leases import SlotLeases
-from pixconnect.writing.changes import Changes
-from pixconnect.writing.service_time import service_now
+from pixconnect.doors.worker.leases import SlotLeases
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointRequest
+from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
+from pixconnect.features.webhooks.tables.delivery import EVENTS
+from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
+from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
+from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.event import Event, EventName
+from pixconnect.kernel.writing.changes import Changes
+from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.platform.adapters.name_lookup import LOOKUP_S, DnsLookup, Lookup, NameLookups
+from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingHttp, WebhookSender
+from pixconnect.platform.adapters.system import SystemClock
+from pixconnect.platform.pool import connect
 from support import identity, postgres
 from support.records import make_event
 from support.service import Service, open_service

@@ -19,19 +19,19 @@ import asyncpg
 import httpx2
 from msgspec import Struct
 
-from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
-from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.assembly import base
-from pixconnect.cli.frame.failures import ExitStatus
-from pixconnect.config import Settings
-from pixconnect.domain.frame.event import EVENT_NAMES
-from pixconnect.domain.identity.access import SCOPES
-from pixconnect.foundation.pool import open_pool
-from pixconnect.store.proof.rail import ITEMS
-from pixconnect.store.proof.rules import RULES
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.doors.cli.failures import ExitStatus
+from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.features.proof.tables.rail import ITEMS
+from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows.context import Operator
+from pixconnect.kernel.rules.access import SCOPES
+from pixconnect.kernel.rules.event import EVENT_NAMES
+from pixconnect.platform.adapters.secret_box import AesSecretBox, read_secret_key
+from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.config import Settings
+from pixconnect.platform.pool import open_pool
 from support import postgres
 from support.books import find_wrong
 from support.both_sides import Seen, Thing, read_both_sides, read_things

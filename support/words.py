@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.domain.frame import errors
-from pixconnect.flow import stalled_holders
-from pixconnect.flow.overload import Overload
-from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.batch_queue import BatchQueue
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.batch_queue import BatchQueue
+from pixconnect.platform.base import errors
+from pixconnect.platform.flow import stalled_holders
+from pixconnect.platform.flow.overload import Overload
 from support.service import Service
 
 

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
-from pixconnect.domain.identity.access import Caller
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.platform.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from support import postgres
 from support.kept_pools import kept_pools
 from support.plain_logs import use_plain_logs

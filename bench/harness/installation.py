@@ -22,11 +22,11 @@ from typing import Any
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.cli.frame import operating
-from pixconnect.domain.identity.access import SCOPES, IssuedClient
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.doors.cli import operating
+from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows.context import Operator
+from pixconnect.kernel.rules.access import SCOPES, IssuedClient
 from support.records import a_new_holder
 
 STARTUP_TIMEOUT_S = 60

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from bench.harness.installation import Installation
-from pixconnect.foundation.notifier import Notifier
-from pixconnect.foundation.pool import Pool, open_pool
-from pixconnect.store.webhooks.delivery import EVENTS
-from pixconnect.writing.changes import Changes
+from pixconnect.features.webhooks.tables.delivery import EVENTS
+from pixconnect.kernel.writing.changes import Changes
+from pixconnect.platform.notifier import Notifier
+from pixconnect.platform.pool import Pool, open_pool
 from support.records import make_event
 
 _TICK_S = 0.01

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from pixconnect.domain.money import br_code
+from pixconnect.kernel.rules import br_code
 from support.institution import Institution, certify, http, serving, slow_key
 
 CHAIN_LENGTH = 8

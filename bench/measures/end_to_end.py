@@ -26,7 +26,7 @@ from bench.harness.processes import CpuMeter
 from bench.load.http_client import HttpClient
 from bench.load.receivers import HttpReceiver, answer
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
-from pixconnect.config import Settings
+from pixconnect.platform.config import Settings
 
 CONFIRMED_PER_SECOND = 100
 CHARGE_TOLD_TWICE = ("qrcode.pending", "qrcode.approved")

@@ -18,8 +18,8 @@ from msgspec import Struct, structs
 
 from bench.figures import Row, percentile
 from bench.harness.installation import Account, Installation, installed
-from pixconnect.cli.frame import operating
-from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.doors.cli import operating
+from pixconnect.kernel.flows import holder as holder_usecases
 from support.greedy_holder import Answered, Orders, Told, ask_calmly, greedy, idle_server, p99_ms, worst_of
 
 OTHERS_COUNT = 9

@@ -27,8 +27,8 @@ from bench.harness.installation import Account, Installation, installed
 from bench.harness.processes import CpuMeter
 from bench.load.generators import wrk
 from bench.measures.end_to_end import TRANSFER_TOLD, repeat_story, settle_transfer
-from pixconnect.api.frame import paging
-from pixconnect.domain.frame.listing import Cursor
+from pixconnect.doors.api import paging
+from pixconnect.kernel.rules.listing import Cursor
 
 IN_FLIGHT = 64
 PAGE_SIZE = 100

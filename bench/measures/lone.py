@@ -26,7 +26,7 @@ from bench.load.receivers import Receivers, receiving
 from bench.measures.accepting import TRANSFER, TRANSFER_BODY
 from bench.measures.end_to_end import TRANSFER_TOLD, running
 from bench.measures.webhook_speed import lags_since_commit_s
-from pixconnect.config import Settings
+from pixconnect.platform.config import Settings
 
 Told = TypeVar("Told")
 

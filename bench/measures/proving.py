@@ -32,10 +32,10 @@ from bench.harness.installation import Account, Installation, installed
 from bench.harness.processes import CpuMeter, resident_mib
 from bench.measures.end_to_end import TRANSFER_TOLD, repeat_story, settle_transfer
 from bench.measures.growth import skip_ids
-from pixconnect.cli.frame import operating
-from pixconnect.store.running.partition import PARENTS
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.doors.cli import operating
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows.context import Operator
+from pixconnect.kernel.tables.partition import PARENTS
 from support.records import a_new_holder
 
 IN_FLIGHT = 64

@@ -21,9 +21,9 @@ import asyncpg
 import uvloop
 
 from bench.figures import Row
-from pixconnect.config import POSTGRES_NEWEST
-from pixconnect.local import postgres_placement
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.config import POSTGRES_NEWEST
+from pixconnect.platform.local import postgres_placement
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 
 _READY_TIMEOUT_S = 600
 _ROWS_IN_GIB = 1_000_000

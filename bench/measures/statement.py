@@ -23,17 +23,17 @@ from typing import Any, cast
 import asyncpg
 
 from bench.figures import Row
-from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.api.contract import statement as statement_api
-from pixconnect.api.frame.operation import Nothing, Request, Services
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.foundation import migrations, privileges
-from pixconnect.foundation import migrations as schema_history
-from pixconnect.foundation.logging import current_request
-from pixconnect.foundation.pool import open_pool
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.usecases.frame.context import Context, Policy
-from pixconnect.usecases.frame.directory import HolderDirectory
+from pixconnect.doors.api.operation import Nothing, Request, Services
+from pixconnect.features.statements.api import statement as statement_api
+from pixconnect.kernel.flows.context import Context, Policy
+from pixconnect.kernel.flows.directory import HolderDirectory
+from pixconnect.kernel.rules.access import SCOPES, Caller
+from pixconnect.platform import migrations, privileges
+from pixconnect.platform import migrations as schema_history
+from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.logging import current_request
+from pixconnect.platform.pool import open_pool
 
 ROOT = Path(__file__).parents[2]
 HOLDER_ID = 1
@@ -83,7 +83,7 @@ async def fill(owner_url: str, lines_count: int) -> None:
     """Give one holder a history."""
     connection = await asyncpg.connect(owner_url)
     await privileges.make_roles(connection, with_sandbox=True)
-    await schema_history.migrate(connection, "pixconnect", migrations.read_steps("pixconnect.store"))
+    await schema_history.migrate(connection, "pixconnect", migrations.read_steps("pixconnect.kernel"))
     await connection.execute("set search_path = pixconnect")
     await connection.execute(
         """insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)

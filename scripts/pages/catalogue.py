@@ -11,7 +11,7 @@ from operator import itemgetter
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.foundation import privileges
+from pixconnect.platform import privileges
 
 SCHEMAS = ("pixconnect", "sandbox", "verify")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cyclopts import App
 from cyclopts.argument import Argument
 
-from pixconnect.cli.frame import usage
-from pixconnect.cli.frame.failures import ExitStatus
-from pixconnect.cli.main import app
+from pixconnect.doors.cli import usage
+from pixconnect.doors.cli.failures import ExitStatus
+from pixconnect.running.main import app
 
 
 def write_page() -> str:

@@ -13,24 +13,24 @@ from itertools import count
 
 from msgspec import structs
 
-from pixconnect.config import POSTGRES_NEWEST
-from pixconnect.domain.frame.event import EVENT_FACTS, EventName
-from pixconnect.domain.frame.listing import Span
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.divergence import announce_divergence
-from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
-from pixconnect.domain.money.charge import Charge, ChargeRequest
-from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
-from pixconnect.domain.money.refund import Refund, RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer, announce_update
-from pixconnect.usecases.institutions.defence import defend, do_due, list_infractions
-from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.incoming import receive_credit, receive_return
-from pixconnect.usecases.money.infraction import receive_infraction
-from pixconnect.usecases.money.movement import receive_movement
-from pixconnect.usecases.money.settlement import Ending, end_orders
+from pixconnect.features.contests.service.defence import defend, do_due, list_infractions
+from pixconnect.features.contests.service.infraction import receive_infraction
+from pixconnect.features.movements.service import receive_movement
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import refund as refund_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.incoming import receive_credit, receive_return
+from pixconnect.kernel.flows.settlement import Ending, end_orders
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.adjustment import Adjustment, announce_adjustment
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.divergence import announce_divergence
+from pixconnect.kernel.rules.event import EVENT_FACTS, EventName
+from pixconnect.kernel.rules.listing import Span
+from pixconnect.kernel.rules.rail import Rejected, ReturnReport, Settled
+from pixconnect.kernel.rules.refund import Refund, RefundRequest
+from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer, announce_update
+from pixconnect.platform.config import POSTGRES_NEWEST
 from support import postgres
 from support.records import OUTSIDE_ISPB, outside_party, own_key
 from support.service import (

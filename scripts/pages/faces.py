@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from pixconnect.api.faces.frame import Face, FaceOperation, list_rows_of_profile
-from pixconnect.api.faces.operations import TABLES
-from pixconnect.domain.institutions.recording import RehearsalRecording, is_of_path
-from pixconnect.domain.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
+from pixconnect.features.faces.frame import Face, FaceOperation, list_rows_of_profile
+from pixconnect.features.faces.operations import TABLES
+from pixconnect.features.institutions.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
+from pixconnect.features.institutions.rules.recording import RehearsalRecording, is_of_path
 
 RECORDINGS: Final = Path(__file__).parent.parent.parent / "tests" / "vectors" / "recordings"
 """Recordings by `pixconnect institution rehearse --record`."""
@@ -17,7 +17,7 @@ _HEAD = """\
 # Faces
 
 The supported operations of each institution's interface in the sandbox, and their sources. Written by `make docs` from
-`src/pixconnect/api/faces` and the profiles in `src/pixconnect/domain/profiles`. We are not affiliated with these
+`src/pixconnect/features/faces` and the profiles in `src/pixconnect/features/institutions/profiles`. We are not affiliated with these
 institutions, and have not reached their environments. Faces exist only in sandbox mode.
 
 *Known* is the source: *seen on* a day is a recording of the institution's test environment by `pixconnect institution

@@ -1,8 +1,8 @@
 """``docs/reference/metrics.md``, from the metrics of the processes."""
 
-from pixconnect.api.frame import metrics as api_metrics
-from pixconnect.foundation.metrics import MetricFamily
-from pixconnect.worker import metrics as worker_metrics
+from pixconnect.features.monitoring import process_metrics as api_metrics
+from pixconnect.features.monitoring.worker import metrics as worker_metrics
+from pixconnect.platform.metrics import MetricFamily
 
 
 def write_page() -> str:

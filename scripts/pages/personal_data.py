@@ -3,7 +3,7 @@
 from collections import defaultdict
 from datetime import date, timedelta
 
-from pixconnect.domain.rules.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention, RetentionEnd
+from pixconnect.kernel.register.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention, RetentionEnd
 
 _ENDS = {
     RetentionEnd.WORKER: "a worker empties it",
@@ -19,7 +19,7 @@ def write_page() -> str:
         "# People's data",
         "",
         "Stored personal data, their purposes and periods. Written by `make docs` from `retention.csv` and `text_columns.csv`",
-        "in `src/pixconnect/domain/rules` and the features' `text_columns`, which list each text column of the database.",
+        "in `src/pixconnect/kernel/register` and the features' `text_columns`, which list each text column of the database.",
         "[Answer a data request](../guides/answer-a-persons-request.md) has the steps for a request.",
         "",
         "- *At least*: no request erases the data earlier. *At most*: the program erases them then. Both start at *runs from*,",

@@ -2,8 +2,8 @@
 
 from datetime import date
 
-from pixconnect.domain.frame.money import show_reais
-from pixconnect.domain.rules.register import ARRANGEMENT, ArrangementRule, RuleChange, RuleParty, Unit
+from pixconnect.kernel.register.register import ARRANGEMENT, ArrangementRule, RuleChange, RuleParty, Unit
+from pixconnect.kernel.rules.money import show_reais
 
 _HEADINGS = {
     RuleParty.HOLDER: "Rules for holders, which the service applies",
@@ -20,7 +20,7 @@ def write_page() -> str:
         "# Rules of the arrangement",
         "",
         "The central bank changes its rules several times a year. This page lists the rules with times, amounts and counts",
-        "that the service uses. Written by `make docs` from `src/pixconnect/domain/rules/arrangement.csv`.",
+        "that the service uses. Written by `make docs` from `src/pixconnect/kernel/register/arrangement.csv`.",
         "",
         "- *From* is the first day of a row, in Sao Paulo; without a day the rule has always applied here. The instant in",
         "  *runs from* selects the row, which then applies to the end.",

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from msgspec import inspect as types
 
-from pixconnect import config
-from pixconnect.config import Settings
+from pixconnect.platform import config
+from pixconnect.platform.config import Settings
 
 _UNITS = {"_s": "s", "_ms": "ms", "_days": "days"}
 _DEFECT = "a type that this page cannot describe"
@@ -20,7 +20,7 @@ def write_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting, its default and its meaning. Written by `make docs` from `src/pixconnect/config.py`; only",
+        "Every setting, its default and its meaning. Written by `make docs` from `src/pixconnect/platform/config.py`; only",
         "`environment.py` beside it reads them.",
         "",
         "Every setting is an environment variable. Its name ends in its unit. `PORT` and `DATABASE_URL` also work without",

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pixconnect.api.docs.openapi import describe_interface
-from pixconnect.api.operations import list_sections
+from pixconnect.assembly.operations import list_sections
+from pixconnect.features.documentation.openapi import describe_interface
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript" / "src"
 _API_URL, _AUTH_URL = "http://api.example", "http://auth.example"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pixconnect import __version__
-from pixconnect.api.docs.errors import RULES, list_errors
-from pixconnect.api.docs.openapi import describe_interface
-from pixconnect.api.docs.records import FORMATS, SCHEMAS, Schema, find_schema
-from pixconnect.api.operations import list_sections
+from pixconnect.assembly.operations import list_sections
+from pixconnect.features.documentation.errors import RULES, list_errors
+from pixconnect.features.documentation.openapi import describe_interface
+from pixconnect.features.documentation.records import FORMATS, SCHEMAS, Schema, find_schema
 
 ADDRESS: Final = "http://127.0.0.1:8080"
 FOLDER: Final = "reference/operations"

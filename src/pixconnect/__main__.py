@@ -2,6 +2,6 @@
 
 import sys
 
-from pixconnect.cli.main import main
+from pixconnect.running.main import main
 
 sys.exit(main())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pixconnect.cli.frame.failures import ExitStatus
+from pixconnect.doors.cli.failures import ExitStatus
 from support.both_sides import Seen
 from support.chaos.history import NAMED, UNKNOWN, Call, History, find_contradictions
 from support.damage import read_catalogue

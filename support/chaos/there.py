@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pixconnect.domain.identity.access import SCOPES
+from pixconnect.kernel.rules.access import SCOPES
 from support.account_at_face import KEY, LIVE, NAME, insist, open_account
 from support.both_sides import Thing
 from support.chaos.breaking import Breaker

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pixconnect.domain.identity.access import SCOPES
+from pixconnect.kernel.rules.access import SCOPES
 from support.account_at_face import KEY, LIVE, NAME, insist, open_account
 from support.chaos.load import Book, Caller, Purse
 from support.chaos.there import Sides, ThereCaller, note_opening

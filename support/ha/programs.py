@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.config import POSTGRES_NEWEST
-from pixconnect.local.postgres_placement import PostgresUnavailableError, find_programs, find_unprivileged_user
-from pixconnect.local.process_death import SystemUser
+from pixconnect.platform.config import POSTGRES_NEWEST
+from pixconnect.platform.local.postgres_placement import PostgresUnavailableError, find_programs, find_unprivileged_user
+from pixconnect.platform.local.process_death import SystemUser
 from support.installation import ROOT
 
 LOCK: Final = ROOT / "requirements" / "ha.txt"

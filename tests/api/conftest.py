@@ -5,18 +5,21 @@ from typing import Any
 
 import pytest
 
-from pixconnect.adapters.system import SystemClock
-from pixconnect.api import descriptions
-from pixconnect.api.application import make_application
-from pixconnect.api.contract import charge, endpoint, feed, refund, sandbox, statement, transfer
-from pixconnect.api.frame.operation import Descriptions, Services
-from pixconnect.api.frame.site import Site
-from pixconnect.api.standard import payload as location
-from pixconnect.api.standard import payment
-from pixconnect.flow.overload import Admission
-from pixconnect.flow.turns import Turns
-from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.webhooks.feed import FeedWaits
+from pixconnect.assembly.application import make_application
+from pixconnect.doors.api.contract import charge, refund, transfer
+from pixconnect.doors.api.operation import Descriptions, Services
+from pixconnect.doors.api.site import Site
+from pixconnect.features.documentation import descriptions
+from pixconnect.features.pix_api.api import payload as location
+from pixconnect.features.pix_api.api import payment
+from pixconnect.features.sandbox import api as sandbox
+from pixconnect.features.statements.api import statement
+from pixconnect.features.webhooks.api import endpoint, feed
+from pixconnect.features.webhooks.service.feed import FeedWaits
+from pixconnect.platform.adapters.system import SystemClock
+from pixconnect.platform.flow.overload import Admission
+from pixconnect.platform.flow.turns import Turns
+from pixconnect.platform.logging import AccessLog
 from support.api import Api, StubVerifier, UseCases
 from support.records import a_policy
 from support.service import a_context

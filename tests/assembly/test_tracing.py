@@ -7,9 +7,9 @@ from contextlib import nullcontext
 import pytest
 
 from pixconnect.assembly.base import open_tracer
-from pixconnect.config import Settings, SettingsError
+from pixconnect.platform.config import Settings, SettingsError
 
-_PROCESSES = "import pixconnect.assembly.api, pixconnect.assembly.worker, pixconnect.cli.main, sys"
+_PROCESSES = "import pixconnect.assembly.api, pixconnect.assembly.worker, pixconnect.running.main, sys"
 
 
 def _run(program: str) -> str:
@@ -20,7 +20,7 @@ def _run(program: str) -> str:
 
 def test_no_process_imports_what_sends_traces() -> None:
     loaded = "[name for name in sys.modules if name.split('.')[0] in ('opentelemetry', 'google', 'requests')]"
-    assert _run(f"{_PROCESSES}; print({loaded}, 'pixconnect.adapters.tracer' in sys.modules)") == "[] False"
+    assert _run(f"{_PROCESSES}; print({loaded}, 'pixconnect.features.traces.tracer' in sys.modules)") == "[] False"
 
 
 async def test_without_an_address_nothing_is_opened() -> None:
@@ -31,7 +31,7 @@ async def test_without_an_address_nothing_is_opened() -> None:
 def test_without_the_packages_one_line_says_which_extra_has_them() -> None:
     program = f"""{_PROCESSES}, asyncio
 from pixconnect.assembly.base import open_tracer
-from pixconnect.config import Settings, SettingsError
+from pixconnect.platform.config import Settings, SettingsError
 sys.modules["opentelemetry"] = None
 async def main():
     try:

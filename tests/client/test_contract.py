@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pixconnect.api.docs.openapi import describe_interface
-from pixconnect.api.operations import list_sections
-from pixconnect.domain.frame.event import OWN_EVENT_NAMES
+from pixconnect.assembly.operations import list_sections
+from pixconnect.features.documentation.openapi import describe_interface
+from pixconnect.kernel.rules.event import OWN_EVENT_NAMES
 from pixconnect_client import _resources, _sandbox, enums, events, feed, lists, records, sandbox_records
 from pixconnect_client._call import Call
 from pixconnect_client._open_enum import OpenEnum

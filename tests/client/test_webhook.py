@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook as StandardWebhook
 
-from pixconnect.domain.webhooks import signature as webhook_signature
-from pixconnect.foundation import jose
+from pixconnect.features.webhooks.rules import signature as webhook_signature
+from pixconnect.platform import jose
 from pixconnect_client import (
     ChargePayload,
     Event,

@@ -12,19 +12,19 @@ from random import Random
 
 from msgspec import Struct, structs
 
-from api.faces.test_face_fault import Control
 from conformance.under_test import Disturbance, Fate, Remembered, UnofferedHooks, Work
 from conformance.wire import BreakableWire
-from pixconnect.adapters.institutions.opening import open_institution
-from pixconnect.adapters.rails.institution import InstitutionRail
-from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.institutions import institution as institutions
-from pixconnect.domain.institutions import rail_memory
-from pixconnect.domain.money.br_code import format_static_br_code
-from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, Order, Rail, RailUnavailable, RefundOrder
-from pixconnect.usecases.institutions.sweep import as_report
-from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
+from features.faces.test_face_fault import Control
+from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.rail import InstitutionRail
+from pixconnect.features.institutions.rules import institution as institutions
+from pixconnect.features.institutions.rules import rail_memory
+from pixconnect.features.institutions.service.sweep import as_report
+from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
+from pixconnect.kernel.rules.br_code import format_static_br_code
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
+from pixconnect.kernel.rules.rail import CreditReport, DirectoryEntry, Order, Rail, RailUnavailable, RefundOrder
+from pixconnect.platform.adapters.system import SystemEntropy
 from support import sandbox as support
 from support.account_there import open_account_there
 from support.faces import ACCOUNT, KEY, PAYEE, Bank

@@ -1,4 +1,4 @@
-"""The conformance suite of rails: tests that every adapter of ``domain.money.rail.Rail`` must pass.
+"""The conformance suite of rails: tests that every adapter of ``kernel.rules.rail.Rail`` must pass.
 
 Subclass ``RailConformance`` as ``Test...`` and give it a fixture ``under`` that yields a ``RailUnderTest``: the
 adapter, and hooks that make the network behind it do what the tests need. ``docs/guides/write-a-rail.md`` explains each
@@ -20,8 +20,8 @@ import pytest
 from msgspec import structs
 
 from conformance import under_test as kit
-from pixconnect.domain.money import rail as rails
-from pixconnect.domain.money import reject_code
+from pixconnect.kernel.rules import rail as rails
+from pixconnect.kernel.rules import reject_code
 
 STRANGE_NAME: Final = 'O\'Neill \\ "José" \u202e\U0001f600 %s {} \x00\x1f'
 """Characters that break programs: quotes, control characters, a string terminator, a change of writing direction."""

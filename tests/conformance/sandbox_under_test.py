@@ -8,9 +8,9 @@ import pytest
 
 from conformance.under_test import WORK, Fate, UnofferedHooks
 from conformance.wire import BreakableWire
-from pixconnect.adapters.rails.sandbox import SandboxConnection
-from pixconnect.domain.money.rail import Order, Rail, RefundOrder
-from pixconnect.domain.simulation import sandbox_control as commands
+from pixconnect.features.sandbox.rail import SandboxConnection
+from pixconnect.features.sandbox.rules import sandbox_control as commands
+from pixconnect.kernel.rules.rail import Order, Rail, RefundOrder
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox
@@ -90,7 +90,7 @@ async def open_sandbox(
     *,
     two_steps_ms: int = 0,
 ) -> AsyncIterator[SandboxUnderTest]:
-    monkeypatch.setattr("pixconnect.sandbox.outbox.REDELIVERED_AFTER_S", 0.3)
+    monkeypatch.setattr("pixconnect.features.sandbox.network.outbox.REDELIVERED_AFTER_S", 0.3)
     async with support.running(database.service_url, two_steps_ms=two_steps_ms) as sandbox:
         port = int(sandbox.url.rpartition(":")[2])
         async with BreakableWire("127.0.0.1", port) as wire:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from api.faces.test_face_fault import Control
 from conformance.institution_under_test import InstitutionUnderTest, open_institution_under_test
 from conformance.rail import RailConformance
 from conformance.under_test import RailUnderTest, Work
-from pixconnect.domain.profiles.profile import NAMES
+from features.faces.test_face_fault import Control
+from pixconnect.features.institutions.profiles.profile import NAMES
 from support.faces import Bank
 from support.two_books import MonthClock
 

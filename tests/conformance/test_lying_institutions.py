@@ -13,9 +13,9 @@ from conformance.institution_under_test import open_institution_under_test
 from conformance.rail import RailConformance
 from conformance.test_institution_rail import DOES
 from conformance.under_test import RailUnderTest
-from pixconnect.domain.institutions import institution as institutions
-from pixconnect.domain.institutions.malformed_item import MalformedItem
-from pixconnect.domain.institutions.rail_memory import OutgoingPix
+from pixconnect.features.institutions.rules import institution as institutions
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix
 from support.faces import Bank
 
 pytestmark = pytest.mark.long

@@ -11,8 +11,8 @@ from msgspec import structs
 from conformance.rail import RailConformance
 from conformance.sandbox_under_test import SandboxUnderTest, open_sandbox
 from conformance.under_test import RailUnderTest
-from pixconnect.adapters.rails.sandbox import SandboxRail
-from pixconnect.domain.money import rail as rails
+from pixconnect.features.sandbox.rail import SandboxRail
+from pixconnect.kernel.rules import rail as rails
 from support import sandbox as support
 from support.bare_rail import BareRail, make_name
 from support.postgres import Addresses

@@ -7,7 +7,7 @@ import pytest
 from conformance.rail import RailConformance
 from conformance.sandbox_under_test import SandboxUnderTest, open_sandbox
 from conformance.under_test import RailUnderTest
-from pixconnect.adapters.rails.sandbox import SandboxRail
+from pixconnect.features.sandbox.rail import SandboxRail
 from support.postgres import Addresses
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, NoReturn, Protocol, TypeVar
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.money import rail as rails
+from pixconnect.kernel.rules import rail as rails
 
 Work = Literal["orders", "refunds", "refusals", "repeats", "reports", "statement", "lists", "memory"]
 """Work that a rail can do:

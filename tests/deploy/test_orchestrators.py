@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pixconnect import environment
+from pixconnect.platform import environment
 from support.installation import ROOT
 from support.production_guide import LOGINS, variables
 

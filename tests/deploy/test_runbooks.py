@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from pixconnect.api.frame import metrics as api_metrics
-from pixconnect.worker import metrics as worker_metrics
+from pixconnect.features.monitoring import process_metrics as api_metrics
+from pixconnect.features.monitoring.worker import metrics as worker_metrics
 from support.prometheus import ROOT, read_alerts
 
 FOLDER = ROOT / "docs" / "runbooks"

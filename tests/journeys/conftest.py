@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
-from api.faces.test_face_fault import Control
-from pixconnect.api.frame.operation import Services
+from features.faces.test_face_fault import Control
+from pixconnect.doors.api.operation import Services
 from support import postgres
 from support.faces import Bank, open_bank
 from support.installation import Installation, running_in_new_home

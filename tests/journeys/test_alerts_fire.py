@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from journeys import test_alerts_fire_in_sandbox, test_read_at_standby
 from journeys.test_money_in import Both, Caller
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from scripts.pages.dashboard import list_queries
 from support.account_at_face import KEY, LIVE, NAME, insist, open_account, run
 from support.installation import Installation, descendants, running
@@ -40,7 +40,7 @@ HERE = {
 }  # fmt: skip
 CALLERS_COUNT, REQUESTS_COUNT = 8, 2000
 NOT_HERE = {
-    "DayNotClosed": "tests/worker/test_account_metrics.py",  # a midnight has to pass
+    "DayNotClosed": "tests/doors/worker/test_account_metrics.py",  # a midnight has to pass
     "BalanceDiffers": "tests/journeys/test_balances_there.py",  # ten minutes lie between two comparisons
     "WritesQueue": "promtool alone: fifty writes wait for five minutes on a machine that is overloaded for as long",
     "ClockDrifts": "promtool alone: the clock of the machine is everybody's",

@@ -21,8 +21,8 @@ import pytest
 from msgspec import Struct
 
 from journeys.test_rail_edges import close, reports, running
-from pixconnect.adapters.system import ServerFile
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.adapters.system import ServerFile
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from support.account_at_face import run
 from support.installation import PIXCONNECT
 from support.ports import reserved_pair, reserved_port

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.store.frame import proposal as proposal_store
-from pixconnect.usecases.institutions import statement as statement_usecases
-from pixconnect.usecases.institutions.sweep import post_opening
-from pixconnect.usecases.proof import case as case_usecases
-from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
+from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.cases.service.answer import WantedAnswer, propose_answer
+from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.features.institutions.service.sweep import post_opening
+from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.platform.base.civil_time import to_day
 from support import answering, postgres
 from support.account_shop import Shop, open_shop
 from support.answering import Confirmation

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.local.supervisor import RESTARTS_MAX
+from pixconnect.platform.local.supervisor import RESTARTS_MAX
 from support.installation import Installation, command_line, descendants
 from support.waiting import PATIENCE_S, wait_until
 

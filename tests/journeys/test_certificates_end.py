@@ -1,7 +1,7 @@
 """Errors after certificates have expired, word by word as the page on failures quotes them.
 
 A live installation whose own certificate has expired, with those for posting webhooks and of a client. The messages
-about an account at an institution are compared in ``tests/usecases/institutions/test_account.py``.
+about an account at an institution are compared in ``tests/features/institutions/service/test_account.py``.
 """
 
 import re
@@ -16,7 +16,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from pixconnect.adapters.outgoing_http import WebhookSender, make_tls
+from pixconnect.platform.adapters.outgoing_http import WebhookSender, make_tls
 from support.account_at_face import LIVE, run
 from support.failure_page import quoted
 from support.installation import Installation

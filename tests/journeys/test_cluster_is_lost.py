@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from journeys.test_point_in_time import COPY, KEEP_LOG, VERIFY, Keeper
-from pixconnect.cli.frame.failures import ExitStatus
+from pixconnect.doors.cli.failures import ExitStatus
 from support.failover.losing import find_forgotten, measure, sending
 from support.failover.serving import addresses, prepare_database
 from support.ha.cluster import open_cluster

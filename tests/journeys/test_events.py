@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
+from pixconnect.kernel.rules.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect_client import Charge, Client, InvalidWebhook, Transfer, verify_webhook, verify_webhook_body
 from scripts.pages.events import IN_SANDBOX
 from support.listener import Answer, LoopbackServer

@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from support.failure_page import quoted
 from support.home import SECRET_KEY, new_home
 from support.installation import descendants, run_verb

@@ -15,9 +15,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.local import stack
-from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.local.postgres_placement import Placement
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.postgres_placement import Placement
+from pixconnect.running import stack
 from support import installation, postgres
 from support.installation import Installation, running
 from support.waiting import wait_until

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from journeys.test_restore import go_on, work_and_be_killed
-from pixconnect.config import POSTGRES_VERSIONS, PostgresVersion
+from pixconnect.platform.config import POSTGRES_VERSIONS, PostgresVersion
 from support.home import SECRET_KEY, new_home
 from support.installation import ROOT, run_verb
 from support.listener import Listener

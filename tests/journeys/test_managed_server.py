@@ -13,8 +13,8 @@ import pytest
 import structlog
 
 from journeys.test_restore import go_on, work_and_be_killed
-from pixconnect.foundation.privileges import OPERATOR_ROLE
-from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.privileges import OPERATOR_ROLE
 from support.home import SECRET_KEY, new_home
 from support.installation import ROOT
 from support.listener import Listener

@@ -21,12 +21,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from api.faces.test_face_fault import Control
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.money.block_report import InfractionReport
-from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
-from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.proof.verify import ProofRequest, verify
+from features.faces.test_face_fault import Control
+from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.proof.service.verify import ProofRequest, verify
+from pixconnect.features.sandbox.rules.sandbox_control import FaultMatch, FaultRule
+from pixconnect.kernel.rules.block_report import InfractionReport
+from pixconnect.platform.base.civil_time import to_day
 from support import day_worker, postgres
 from support.day_worker import Orders
 from support.faces import Bank

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct
 
-from api.faces.test_face_fault import Control
-from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
+from features.faces.test_face_fault import Control
+from pixconnect.features.sandbox.rules.sandbox_control import FaultMatch, FaultRule
+from pixconnect.platform.base.civil_time import to_day
 from support import postgres
 from support.faces import Bank
 from support.service import read_funds

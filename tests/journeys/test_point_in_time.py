@@ -20,8 +20,8 @@ import pytest
 from journeys.test_money_in import Both
 from journeys.test_refunds_there import Refunds
 from journeys.test_transfers_there import Transfers
-from pixconnect.config import POSTGRES_NEWEST
-from pixconnect.local import postgres_placement
+from pixconnect.platform.config import POSTGRES_NEWEST
+from pixconnect.platform.local import postgres_placement
 from support.account_at_face import LIVE, open_account, run
 from support.home import SECRET_KEY, new_home
 from support.installation import ROOT, Installation, running

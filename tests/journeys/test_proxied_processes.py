@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from msgspec import Struct
 
-from pixconnect.local import tls_files
+from pixconnect.platform.local import tls_files
 from support.installation import PIXCONNECT, Installation
 from support.nginx import NAMES, let_in, running_nginx, skip_without_nginx, write_at
 from support.ports import reserved_port

@@ -17,14 +17,14 @@ from urllib.parse import urlencode
 import pytest
 from msgspec import Struct
 
-from pixconnect.api.contract.oauth import TOKEN_PATH
-from pixconnect.api.frame.decoding import BODY_MAX
-from pixconnect.api.standard.lot import BODY_MAX as LOT_MAX
-from pixconnect.console.forms import DOOR_SIZE_MAX
-from pixconnect.domain.identity.access import FAILURES_MAX
-from pixconnect.domain.webhooks.feed import WAIT_MAX_S
-from pixconnect.http import limits
-from pixconnect.local import tls_files
+from pixconnect.doors.api.decoding import BODY_MAX
+from pixconnect.doors.console.forms import DOOR_SIZE_MAX
+from pixconnect.features.identity.api import TOKEN_PATH
+from pixconnect.features.lots.api import BODY_MAX as LOT_MAX
+from pixconnect.features.webhooks.rules.feed import WAIT_MAX_S
+from pixconnect.kernel.rules.access import FAILURES_MAX
+from pixconnect.platform.http import limits
+from pixconnect.platform.local import tls_files
 from support.installation import PIXCONNECT, Installation, running
 from support.nginx import NAMES, TEXT, let_in, running_nginx, skip_without_nginx, write_at
 from support.ports import reserved_port

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from pixconnect.usecases.running import standby as standby_usecases
+from pixconnect.kernel.flows import standby as standby_usecases
 from support import standby as servers
 from support.installation import run_verb
 from support.ports import reserved_pair

@@ -12,7 +12,7 @@ import pytest
 
 from journeys.test_money_in import KEY, Both, Caller, open_both, run
 from journeys.test_refunds_there import FAULTS, open_account, receive
-from pixconnect.domain.money.br_code import format_static_br_code
+from pixconnect.kernel.rules.br_code import format_static_br_code
 from support.killed_process import KILLABLE, KillPoints, change_policy
 from support.verbs import run_forked
 from support.waiting import wait_until

@@ -5,8 +5,8 @@ from typing import Final
 
 import asyncpg
 
-from pixconnect.domain.frame.event import EVENT_NAMES, SLOTS_COUNT
-from pixconnect.domain.identity.access import SCOPES
+from pixconnect.kernel.rules.access import SCOPES
+from pixconnect.kernel.rules.event import EVENT_NAMES, SLOTS_COUNT
 from support.postgres import Addresses
 
 _CHECKS: Final = """

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pixconnect.api.docs.errors import list_errors
-from pixconnect.api.frame.envelope import STATUSES
-from pixconnect.domain.frame import errors
+from pixconnect.doors.api.envelope import STATUSES
+from pixconnect.features.documentation.errors import list_errors
+from pixconnect.platform.base import errors
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "errors.md"
 

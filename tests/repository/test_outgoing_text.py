@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pixconnect.api.contract import statement_xml
-from pixconnect.cli.frame import output, terminal
-from pixconnect.console.visit import _templates as templates  # pyright: ignore[reportPrivateUsage]
-from pixconnect.foundation import outgoing_text
-from pixconnect.foundation.logging import LinesOnTerminal, set_up_logging
+from pixconnect.doors.cli import output, terminal
+from pixconnect.doors.console.visit import _templates as templates  # pyright: ignore[reportPrivateUsage]
+from pixconnect.features.statements.api import statement_xml
+from pixconnect.platform import outgoing_text
+from pixconnect.platform.logging import LinesOnTerminal, set_up_logging
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "pixconnect"
@@ -168,15 +168,15 @@ def writes(pattern: str) -> set[str]:
         # A file that a program asked for, and how much of it has come; a defect before logs are set up.
         (
             r"sys\.(stdout|stderr)\.(buffer|write)",
-            {"cli/frame/terminal.py", "cli/integrator/statement.py", "foundation/exception_text.py"},
+            {"doors/cli/terminal.py", "features/statements/cli.py", "platform/exception_text.py"},
         ),
-        (r"csv\.writer", {"foundation/outgoing_text.py", "api/contract/statement_csv.py"}),
-        (r"event-stream|b\"data: \"", {"foundation/outgoing_text.py", "console/application.py"}),
-        (r"filename=\\?\"\{", {"foundation/outgoing_text.py"}),
+        (r"csv\.writer", {"platform/outgoing_text.py", "features/statements/api/statement_csv.py"}),
+        (r"event-stream|b\"data: \"", {"platform/outgoing_text.py", "doors/console/application.py"}),
+        (r"filename=\\?\"\{", {"platform/outgoing_text.py"}),
         # Markup of ours with escaped placeholders.
-        (r"Markup\(", {"console/filters.py"}),
+        (r"Markup\(", {"doors/console/filters.py"}),
         (r"\|\s*safe\b|autoescape false", set()),
-        (r"jinja2 import|Environment\(", {"console/visit.py"}),
+        (r"jinja2 import|Environment\(", {"doors/console/visit.py"}),
     ],
 )
 def test_no_other_place_writes_text_past_these(pattern: str, places: set[str]) -> None:

@@ -17,13 +17,12 @@ from urllib.request import Request, urlopen
 import asyncpg
 import pytest
 
-from pixconnect import environment
-from pixconnect.cli.running import systemd
-from pixconnect.cli.running.migrate import bring_up_to_date
-from pixconnect.cli.running.part import command
-from pixconnect.config import Settings
-from pixconnect.foundation import pool
-from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE
+from pixconnect.platform import environment, pool
+from pixconnect.platform.config import Settings
+from pixconnect.platform.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE
+from pixconnect.running import systemd
+from pixconnect.running.migrate import bring_up_to_date
+from pixconnect.running.part import command
 from support.ports import reserved_port
 from support.production_guide import LOGINS, UNITS, blocks, prepared_server, read_statements, settings_on, variables
 

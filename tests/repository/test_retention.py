@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.config import Settings
-from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.rules.register import (
+from pixconnect.kernel.register.register import (
     NOT_PERSONAL,
     RETENTIONS,
     TEXT_COLUMNS,
@@ -16,12 +14,14 @@ from pixconnect.domain.rules.register import (
     RuleSource,
     parse_retentions,
 )
-from pixconnect.foundation.migrations import read_steps
-from pixconnect.store.money.transfer import encode_party
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
+from pixconnect.kernel.tables.transfer import encode_party
+from pixconnect.platform.config import Settings
+from pixconnect.platform.migrations import read_steps
 
 ROOT = Path(__file__).resolve().parents[2]
-STORE = read_steps("pixconnect.store").baseline.sql
-PROOF = read_steps("pixconnect.store.proof").baseline.sql
+STORE = read_steps("pixconnect.kernel").baseline.sql
+PROOF = read_steps("pixconnect.features.proof.tables").baseline.sql
 # Types that cannot hold anybody's texts; of other types it is unknown.
 NUMBERS = re.compile(
     r"(bigint|integer|smallint|boolean|timestamp|date|uuid|double|interval|ledger_account|entry_cause|cause_state)\b"

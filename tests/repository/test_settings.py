@@ -3,8 +3,8 @@
 import re
 from dataclasses import fields
 
-from pixconnect import config
-from pixconnect.config import Settings
+from pixconnect.platform import config
+from pixconnect.platform.config import Settings
 from pixconnect_client.testing.service import COMMAND_VARIABLE
 from scripts.write_pages import REFERENCE
 

@@ -15,8 +15,8 @@ import pytest
 from msgspec import Struct
 from standardwebhooks import Webhook
 
-from pixconnect.domain.webhooks.signature import hex_signature, jws_header, standard_signature
-from pixconnect.foundation import jose
+from pixconnect.features.webhooks.rules.signature import hex_signature, jws_header, standard_signature
+from pixconnect.platform import jose
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text(encoding="utf-8")
 PLAIN = "my first webhook secret"

@@ -18,7 +18,7 @@ CLEAN = {
     "deploy/Dockerfile": f"ARG BASE=debian:12@sha256:{64 * '0'}\nFROM ${{BASE}} AS build\nFROM build\n",
     "deploy/compose.yaml": f"a:\n  image: pixconnect:service\nb:\n  image: ${{B:-b@sha256:{64 * '0'}}}\n",
     "src/pixconnect/domain/money.py": '"""Money."""\n',
-    "src/pixconnect/store/schema/1_tables.sql": "",
+    "src/pixconnect/kernel/schema/1_tables.sql": "",
     "tests/domain/test_money.py": "def test_money_adds_up(): ...\n",
 }
 REGISTRY = "py" + "pi.org"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from pixconnect.api.operations import list_sections
+from pixconnect.assembly.operations import list_sections
 from scripts.site.__main__ import PORTUGUESE, mend_search
 from scripts.site.operations import write_pages
 from scripts.site.pages import mend, read_navigation

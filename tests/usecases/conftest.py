@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.kernel.flows.context import Context
 from support import identity
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution

@@ -15,17 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect import __version__
-from pixconnect.adapters.qr_image import QrPictures
-from pixconnect.api.application import Application, make_application
-from pixconnect.api.descriptions import describe
-from pixconnect.api.faces.door import Answering, FaceDoor, FaceLog, TlsDoor
-from pixconnect.api.faces.frame import PREFIX
-from pixconnect.api.frame import metrics as api_metrics
-from pixconnect.api.frame.document import safe_headers
-from pixconnect.api.frame.operation import Services, choose_access_log
-from pixconnect.api.frame.rates import make_request_rates
-from pixconnect.api.frame.site import BUILT, Site
-from pixconnect.api.traced import TracedApplication
+from pixconnect.assembly.application import Application, make_application
 from pixconnect.assembly.base import (
     SERVICE_SCHEMA,
     Base,
@@ -37,28 +27,38 @@ from pixconnect.assembly.base import (
     open_tracer,
     running_beside,
 )
-from pixconnect.config import Settings
-from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.profiles.profile import HOMOLOGATION, NAMES, parse_listeners, read_profile
-from pixconnect.flow.turns import Turns
-from pixconnect.foundation import pool
-from pixconnect.foundation.certificates import read_ends
-from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.metrics import Read
-from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.privileges import SERVICE_ROLE
-from pixconnect.http import listening as descriptors
-from pixconnect.http import tls
-from pixconnect.http.server import Server, serve_metrics
-from pixconnect.http.tls import Tls, make_context
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity.keyring import Keyring
-from pixconnect.usecases.identity.token import TokenVerifier
-from pixconnect.usecases.identity.token_issuer import TokenIssuer
-from pixconnect.usecases.institutions.callback import Callbacks
-from pixconnect.usecases.running.health import watch_health, watch_readiness
-from pixconnect.usecases.webhooks.feed import FeedWaits
-from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX
+from pixconnect.doors.api.document import safe_headers
+from pixconnect.doors.api.operation import Services, choose_access_log
+from pixconnect.doors.api.rates import make_request_rates
+from pixconnect.doors.api.site import BUILT, Site
+from pixconnect.features.documentation.descriptions import describe
+from pixconnect.features.faces.door import Answering, FaceDoor, FaceLog, TlsDoor
+from pixconnect.features.faces.frame import PREFIX
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.token import TokenVerifier
+from pixconnect.features.identity.service.token_issuer import TokenIssuer
+from pixconnect.features.institutions.profiles.profile import HOMOLOGATION, NAMES, parse_listeners, read_profile
+from pixconnect.features.institutions.service.callback import Callbacks
+from pixconnect.features.monitoring import process_metrics as api_metrics
+from pixconnect.features.monitoring.service.health import watch_health, watch_readiness
+from pixconnect.features.traces.api import TracedApplication
+from pixconnect.features.webhooks.service.feed import FeedWaits
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX
+from pixconnect.platform import pool
+from pixconnect.platform.adapters.qr_image import QrPictures
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.certificates import read_ends
+from pixconnect.platform.config import Settings
+from pixconnect.platform.flow.turns import Turns
+from pixconnect.platform.http import listening as descriptors
+from pixconnect.platform.http import tls
+from pixconnect.platform.http.server import Server, serve_metrics
+from pixconnect.platform.http.tls import Tls, make_context
+from pixconnect.platform.logging import set_up_logging
+from pixconnect.platform.metrics import Read
+from pixconnect.platform.pool import Pool
+from pixconnect.platform.privileges import SERVICE_ROLE
 
 LOGS: Final = "faces"
 """The folder of the home with each face's requests and answers."""

@@ -14,36 +14,36 @@ import msgspec
 import structlog
 
 from pixconnect import __version__
-from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
-from pixconnect.adapters.system import ServerFile, SystemClock, SystemEntropy
-from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.outside import CallCounts, SharedParts, has_rail, open_accounts, open_shared_parts
-from pixconnect.config import Settings, SettingsError, is_loopback_host
-from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.frame.secret_box import SecretBox
-from pixconnect.domain.frame.trace import Tracer
-from pixconnect.domain.profiles.profile import FACES_PATH, parse_answers
-from pixconnect.foundation import migrations as schema_history
-from pixconnect.foundation import pool, pooler
-from pixconnect.foundation.notifier import EventNotifier, Notifier
-from pixconnect.foundation.privileges import SERVICE_ROLE
-from pixconnect.foundation.shared_pool import SharedPool
-from pixconnect.http import listening
-from pixconnect.store.frame.identifiers import IdBlocks
-from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.frame.context import Context, Core, Policy
-from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.server_watch import ServerWatch
-from pixconnect.usecases.identity.keyring import Keyring
-from pixconnect.usecases.institutions.open_accounts import OpenAccounts
-from pixconnect.usecases.running import installation
-from pixconnect.usecases.running.standby import AGE_MAX_S, Standby
-from pixconnect.usecases.simulation.clock import follow_clock
-from pixconnect.worker.leases import Connect
-from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX, WriteQueues
+from pixconnect.doors.worker.leases import Connect
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_answers
+from pixconnect.features.institutions.service.open_accounts import OpenAccounts
+from pixconnect.features.pix_api.api.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
+from pixconnect.features.sandbox.service.clock import follow_clock
+from pixconnect.features.traces.rules import Tracer
+from pixconnect.kernel.flows import installation
+from pixconnect.kernel.flows.context import Context, Core, Policy
+from pixconnect.kernel.flows.directory import HolderDirectory
+from pixconnect.kernel.flows.server_watch import ServerWatch
+from pixconnect.kernel.flows.standby import AGE_MAX_S, Standby
+from pixconnect.kernel.tables import installation as installation_store
+from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX, WriteQueues
+from pixconnect.platform import migrations as schema_history
+from pixconnect.platform import pool, pooler
+from pixconnect.platform.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
+from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.config import Settings, SettingsError, is_loopback_host
+from pixconnect.platform.http import listening
+from pixconnect.platform.notifier import EventNotifier, Notifier
+from pixconnect.platform.privileges import SERVICE_ROLE
+from pixconnect.platform.shared_pool import SharedPool
 
 SERVICE_SCHEMA: Final = "pixconnect"
-SERVICE_PACKAGE: Final = "pixconnect.store"
+SERVICE_PACKAGE: Final = "pixconnect.kernel"
 
 
 def make_policy(settings: Settings) -> Policy:
@@ -278,7 +278,7 @@ async def open_tracer(settings: Settings, process: str) -> AsyncGenerator[Tracer
         raise SettingsError("PIXCONNECT_TRACES_URL: must be an https:// address, or one of this machine, in live mode")
     try:
         # Here alone: who sends no traces has not these libraries, and loads nothing of them.
-        from pixconnect.adapters.tracer import OtlpTracer  # noqa: PLC0415
+        from pixconnect.features.traces.tracer import OtlpTracer  # noqa: PLC0415
     except ImportError as error:
         raise SettingsError(
             f"PIXCONNECT_TRACES_URL: traces need more packages (there is no {error.name}): pip install 'pixconnect[otel]'"

@@ -10,9 +10,6 @@ from urllib.parse import urlsplit
 import asyncpg
 import structlog
 
-from pixconnect.adapters.rails.institution import RecordingRail
-from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
-from pixconnect.adapters.system import ServerFile, SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import (
     SERVICE_PACKAGE,
     SERVICE_SCHEMA,
@@ -22,28 +19,31 @@ from pixconnect.assembly.base import (
     open_own_secret_box,
 )
 from pixconnect.assembly.outside import has_rail, open_rail
-from pixconnect.config import Settings
-from pixconnect.domain.frame import errors
-from pixconnect.domain.money.rail import Rail
-from pixconnect.foundation import migrations as schema_history
-from pixconnect.foundation import pool
-from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.notifier import Notifier
-from pixconnect.foundation.privileges import OPERATOR_ROLE, VERIFIER_ROLE
-from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.frame.context import Context, Operator, Writer
-from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.server_watch import ServerWatch
-from pixconnect.usecases.identity.secret_key import refuse_other_key
-from pixconnect.usecases.institutions import inquiry
-from pixconnect.usecases.institutions.inquiry import InquiryAnswer
-from pixconnect.usecases.institutions.open_accounts import at_account
-from pixconnect.usecases.proof.rule_group import BookReader
-from pixconnect.usecases.running import installation
-from pixconnect.usecases.running.installation import refuse_other_mode
-from pixconnect.usecases.running.standby import AGE_MAX_S
-from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
+from pixconnect.features.identity.service.secret_key import refuse_other_key
+from pixconnect.features.institutions.rail import RecordingRail
+from pixconnect.features.institutions.service import inquiry
+from pixconnect.features.institutions.service.inquiry import InquiryAnswer
+from pixconnect.features.institutions.service.open_accounts import at_account
+from pixconnect.features.proof.service.rule_group import BookReader
+from pixconnect.features.sandbox.service.demonstration import DemoCredentials, prepare_demonstration
+from pixconnect.kernel.flows import installation
+from pixconnect.kernel.flows.context import Context, Operator, Writer
+from pixconnect.kernel.flows.directory import HolderDirectory
+from pixconnect.kernel.flows.installation import refuse_other_mode
+from pixconnect.kernel.flows.server_watch import ServerWatch
+from pixconnect.kernel.flows.standby import AGE_MAX_S
+from pixconnect.kernel.rules.rail import Rail
+from pixconnect.kernel.tables import installation as installation_store
+from pixconnect.platform import migrations as schema_history
+from pixconnect.platform import pool
+from pixconnect.platform.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
+from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy, name_system_user
+from pixconnect.platform.base import errors
+from pixconnect.platform.config import Settings
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.logging import set_up_logging
+from pixconnect.platform.notifier import Notifier
+from pixconnect.platform.privileges import OPERATOR_ROLE, VERIFIER_ROLE
 
 
 def prepare_home(settings: Settings) -> AesSecretBox:
@@ -159,7 +159,7 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
 
 
 async def ask_institution(settings: Settings, name: str, asked: str) -> InquiryAnswer:
-    """As ``usecases.institutions.inquiry.ask``, at the account of this name."""
+    """As ``features.institutions.service.inquiry.ask``, at the account of this name."""
     async with open_operator_beside_service(settings, "pixconnect ask") as (operator, context):
         return await ask_institution_at(context, operator, name, asked)
 

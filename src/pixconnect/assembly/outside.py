@@ -14,32 +14,32 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from msgspec import Struct
 
-from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
-from pixconnect.adapters.institutions.connection import InstitutionConnection, RecordedConnection
-from pixconnect.adapters.institutions.opening import InvalidInstitutionAccount, open_institution
-from pixconnect.adapters.name_lookup import DnsLookup, NameLookups
-from pixconnect.adapters.outgoing_http import LIMITS as WEBHOOK_LIMITS
-from pixconnect.adapters.outgoing_http import OutgoingHttp, WebhookSender, make_tls
-from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
-from pixconnect.adapters.outside_location_reader import LocationReader
-from pixconnect.adapters.rails.none import NoRail
-from pixconnect.adapters.rails.sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
-from pixconnect.adapters.secret_box import AesSecretBox
-from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.config import Settings, SettingsError
-from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.secret_box import SecretBox
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.account_file import read_credential_files
-from pixconnect.domain.institutions.institution import Institution
-from pixconnect.domain.institutions.recording import TakenExchange
-from pixconnect.domain.money.rail import Rail
-from pixconnect.domain.webhooks.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
-from pixconnect.foundation.pool import Pool
-from pixconnect.named_file import read_named_file
-from pixconnect.usecases.frame.server_watch import ServerWatch
-from pixconnect.usecases.institutions.credential import OpenInstitution
-from pixconnect.usecases.institutions.open_accounts import OpenAccounts
+from pixconnect.features.institutions.adapters.connection import InstitutionConnection, RecordedConnection
+from pixconnect.features.institutions.adapters.opening import InvalidInstitutionAccount, open_institution
+from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.account_file import read_credential_files
+from pixconnect.features.institutions.rules.institution import Institution
+from pixconnect.features.institutions.rules.recording import TakenExchange
+from pixconnect.features.institutions.service.credential import OpenInstitution
+from pixconnect.features.institutions.service.open_accounts import OpenAccounts
+from pixconnect.features.pix_api.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
+from pixconnect.features.pix_api.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
+from pixconnect.features.pix_api.adapters.outside_location_reader import LocationReader
+from pixconnect.features.sandbox.rail import HttpSandboxControl, SandboxConnection, SandboxRail
+from pixconnect.kernel.flows.no_rail import NoRail
+from pixconnect.kernel.flows.server_watch import ServerWatch
+from pixconnect.kernel.rules.rail import Rail
+from pixconnect.platform.adapters.name_lookup import DnsLookup, NameLookups
+from pixconnect.platform.adapters.outgoing_http import LIMITS as WEBHOOK_LIMITS
+from pixconnect.platform.adapters.outgoing_http import OutgoingHttp, WebhookSender, make_tls
+from pixconnect.platform.adapters.secret_box import AesSecretBox
+from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
+from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.config import Settings, SettingsError
+from pixconnect.platform.named_file import read_named_file
+from pixconnect.platform.pool import Pool
 
 CallCounts = Counter[tuple[str, str]]
 """Of calls to institutions, by account and outcome."""

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.assembly.base import connect_as_service, open_own_secret_box
 from pixconnect.assembly.outside import rail_secrets
-from pixconnect.config import Settings, SettingsError
-from pixconnect.foundation.logging import set_up_logging
-from pixconnect.http import listening
-from pixconnect.sandbox import server as sandbox_server
-from pixconnect.sandbox.server import SandboxSettings
-from pixconnect.usecases.running import installation
+from pixconnect.features.sandbox.network import server as sandbox_server
+from pixconnect.features.sandbox.network.server import SandboxSettings
+from pixconnect.kernel.flows import installation
+from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.config import Settings, SettingsError
+from pixconnect.platform.http import listening
+from pixconnect.platform.logging import set_up_logging
 
 
 async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:

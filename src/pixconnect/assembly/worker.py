@@ -9,7 +9,7 @@ from functools import partial
 
 from msgspec import structs
 
-from pixconnect.adapters.rails.institution import InstitutionRail
+from pixconnect.assembly import members as worker_run
 from pixconnect.assembly.base import (
     Base,
     connect_as_service,
@@ -19,18 +19,18 @@ from pixconnect.assembly.base import (
     open_tracer,
     running_beside,
 )
-from pixconnect.config import Settings
-from pixconnect.domain.frame.trace import Tracer
-from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.metrics import Read
-from pixconnect.http import listening as descriptors
-from pixconnect.http.server import serve_metrics
-from pixconnect.usecases.frame.context import OrderTraces
-from pixconnect.worker import run as worker_run
-from pixconnect.worker.delivery_queue import QueueLimits
-from pixconnect.worker.delivery_records import AttemptLog
-from pixconnect.worker.parts import OpenRail, WorkerParts
-from pixconnect.worker.traces import TracedAttempts, TracedRail, TracedReceivers
+from pixconnect.doors.worker.parts import OpenRail, WorkerParts
+from pixconnect.features.institutions.rail import InstitutionRail
+from pixconnect.features.traces.rules import Tracer
+from pixconnect.features.traces.worker import TracedAttempts, TracedRail, TracedReceivers
+from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
+from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
+from pixconnect.kernel.flows.context import OrderTraces
+from pixconnect.platform.config import Settings
+from pixconnect.platform.http import listening as descriptors
+from pixconnect.platform.http.server import serve_metrics
+from pixconnect.platform.logging import set_up_logging
+from pixconnect.platform.metrics import Read
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.cli.main import main
+from pixconnect.running.main import main
 from support.installation import Installation
 
 Run = Callable[..., Any]

@@ -1,1 +1,0 @@
-"""What we do not own: the rail, other people's webhooks, the clock, randomness."""

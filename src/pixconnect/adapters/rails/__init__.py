@@ -1,1 +1,0 @@
-"""The rails: one file for each network or institution that money moves over."""

@@ -1,1 +1,0 @@
-"""APIs in JSON."""

@@ -1,1 +1,0 @@
-"""The API described: OpenAPI, and the pages that are made from it."""

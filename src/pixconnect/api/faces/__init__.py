@@ -1,1 +1,0 @@
-"""Faces: the interfaces of institutions, by their profiles, over the same use cases as the other doors. Sandbox mode only."""

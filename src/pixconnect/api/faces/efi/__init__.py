@@ -1,1 +1,0 @@
-"""Efi's interface: its additions to the central bank's API."""

@@ -1,1 +1,0 @@
-"""Inter's interface: its additions to the central bank's API."""

@@ -1,1 +1,0 @@
-"""Sicoob's interface: its additions to the central bank's API."""

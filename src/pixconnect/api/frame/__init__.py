@@ -1,1 +1,0 @@
-"""The basis of all operations: requests decoded, callers authenticated, answers wrapped."""

@@ -1,0 +1,73 @@
+"""A whole worker: its leases, and every task that works in the leased slots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import structs
+
+from pixconnect.assembly.housekeeping import run_housekeeping
+from pixconnect.doors.worker.leases import Poller, SlotLeases
+from pixconnect.doors.worker.parts import WorkerParts
+from pixconnect.doors.worker.settlement import Expiry, OrderMover, keep_taking_reports
+from pixconnect.features.monitoring.worker.metrics import MEMBERS, WorkerFigures, make_worker_read
+from pixconnect.features.monitoring.worker.rail_figures import CountingRail, RailFigures
+from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
+from pixconnect.features.webhooks.worker.feed import Sequencer
+
+LAST_RECORDS_TIMEOUT_S = 0.5
+"""How long a stopping worker waits for attempts under way; one that it leaves is made again by another worker."""
+
+
+async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
+    """Do due work until stopped."""
+    rail_figures = RailFigures()
+    context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
+    parts = structs.replace(parts, context=context)
+    leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
+    # What this worker does wakes itself without a round trip, where it holds all slots.
+    parts.notifier.wake_local = leases.on_local_wakeup
+    orders = OrderMover(context, leases)
+    deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log, parts.attempt)
+    sequencer = Sequencer(context, leases)
+    holding = asyncio.create_task(leases.run(), name="leases")
+    delivering = asyncio.create_task(deliveries.run(), name="deliveries")
+    members = {row.name: row.make(parts, leases, place) for place, row in enumerate(MEMBERS, len(Poller))}
+    figures = WorkerFigures(
+        leases=leases,
+        deliveries=deliveries,
+        sequencer=sequencer,
+        rail=rail_figures,
+        calls=parts.calls,
+        members=members,
+    )
+    tasks = [
+        asyncio.create_task(orders.run(), name="orders"),
+        asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
+        asyncio.create_task(sequencer.run(), name="sequencer"),
+        asyncio.create_task(run_housekeeping(context, parts.event_retention_days), name="housekeeping"),
+        asyncio.create_task(keep_taking_reports(context), name="reports"),
+        *(asyncio.create_task(member.run(), name=name) for name, member in members.items()),
+    ]
+    report_ready()
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        async with parts.serve_metrics(make_worker_read(context, figures)):
+            # No task ends by itself. One that does has met a defect: the worker ends, and the supervisor starts another.
+            await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        deliveries.stop()
+        # Only deliveries end in order: an attempt that is cut off after the receiver answered would be made twice.
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.wait([delivering], timeout=LAST_RECORDS_TIMEOUT_S)
+        # Slots are released last: records of the attempts above are still fenced by them.
+        leases.stop()
+        await asyncio.wait([holding], timeout=LAST_RECORDS_TIMEOUT_S)
+        for task in (holding, delivering):
+            task.cancel()
+        results = await asyncio.gather(*tasks, holding, delivering, return_exceptions=True)
+    failures = [result for result in results if isinstance(result, Exception)]
+    if failures:
+        raise ExceptionGroup("the worker met a defect", failures)

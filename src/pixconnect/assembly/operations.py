@@ -1,0 +1,325 @@
+"""The whole interface as one table.
+
+Routing, authorisation, decoding and the OpenAPI document are all read from it, so that they cannot disagree. A row has the path
+and its scope, then the parameter, the query, the body, the answer and the handler, whose docstring describes it.
+"""
+
+from typing import Final
+
+from pixconnect.doors.api import access, rates
+from pixconnect.doors.api.contract import charge, refund, transfer
+from pixconnect.doors.api.decoding import FORM_MAX
+from pixconnect.doors.api.document import Document
+from pixconnect.doors.api.envelope import Listing, ListQuery
+from pixconnect.doors.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Nothing, RefusalForm, Reply, Section
+from pixconnect.doors.api.operation import Operation as Row
+from pixconnect.doors.api.routing import (
+    END_TO_END_ID,
+    EXTERNAL_ID,
+    ID,
+    INFRACTION,
+    NONE,
+    PAGE,
+    RETURN_IDENTIFICATION,
+    TOKEN,
+    TXID,
+)
+from pixconnect.doors.api.site import TYPES
+from pixconnect.features.contests import api as infraction
+from pixconnect.features.documentation import documents
+from pixconnect.features.faces.operations import find_face_form, list_face_routes
+from pixconnect.features.identity import api as oauth
+from pixconnect.features.monitoring import api as health
+from pixconnect.features.movements import api as movement
+from pixconnect.features.pix_api.api import callback, payload
+from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_door_routes
+from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
+from pixconnect.features.pix_api.api.problem import GENERAL, make_form
+from pixconnect.features.receipts import api as receipt
+from pixconnect.features.receipts import parties as transfer_parties
+from pixconnect.features.sandbox import api as sandbox
+from pixconnect.features.statements.api import statement
+from pixconnect.features.webhooks.api import endpoint, feed
+from pixconnect.kernel.feature import gather
+
+
+# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# fmt: off
+def _page(name: str, path: str, handler: documents.PageHandler, media_type: str) -> AnyOperation:
+    return Row(name, "GET", path, None,
+               NONE, Anything, Nothing, Document, handler, media_types=(media_type,), pace=rates.PAGES)
+
+
+CHARGES: Final = Section(
+    title="Charges",
+    text="Ask for a payment: a charge is a QR code that anyone with Pix can pay once, in full, before it expires.",
+    operations=(
+        Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
+            NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
+        Row("create_due_charge", "POST", "/v1/connect/charge/due", "charge.write",
+            NONE, charge.QrCodeQuery, charge.CreateDueChargeRequest, charge.Charge, charge.create_due_charge),
+        Row("get_charge_by_id", "GET", "/v1/connect/charge/{id}", "charge.read",
+            ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_id),
+        Row("get_charge_by_external_id", "GET", "/v1/connect/charge/external-id/{externalId}", "charge.read",
+            EXTERNAL_ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_external_id),
+        Row("get_charge_by_txid", "GET", "/v1/connect/charge/txid/{txid}", "charge.read",
+            TXID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_txid),
+        Row("get_charge_payment", "GET", "/v1/connect/charge/id/{id}/payment", "charge.read",
+            ID, Nothing, Nothing, charge.PaidBy, charge.get_charge_paid_by),
+        Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
+            NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges, may_be_old=True),
+        Row("get_location", "GET", payload.LOCATION_PATH + "{txid}", None,
+            TXID, Anything, Nothing, Document, payload.get_payload, media_types=(payload.JOSE_TYPE,),
+            refusals=payload.REFUSALS, pace=rates.LOCATIONS),
+        Row("get_location_key_set", "GET", payload.LOCATION_KEY_SET_PATH, None,
+            NONE, Anything, Nothing, Document, payload.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),
+    ),
+)
+
+TRANSFERS: Final = Section(
+    title="Transfers",
+    text="Send Pix by key, by account or by QR code, and see what you sent and received.",
+    operations=(
+        Row("initiate_pix_with_key", "POST", "/v1/connect/transfer/key", "transfer.write",
+            NONE, Nothing, transfer.InitiatePixWithKeyRequest, transfer.Transfer, transfer.initiate_pix_with_key),
+        Row("initiate_pix_with_account_details", "POST", "/v1/connect/transfer/manual", "transfer.write",
+            NONE, Nothing, transfer.InitiatePixWithAccountDetailsRequest, transfer.Transfer,
+            transfer.initiate_pix_with_account_details),
+        Row("initiate_pix_with_qrcode", "POST", "/v1/connect/transfer/qrcode", "transfer.write",
+            NONE, Nothing, transfer.InitiatePixWithQRCodeRequest, transfer.Transfer, transfer.initiate_pix_with_qrcode),
+        Row("get_transfer_by_id", "GET", "/v1/connect/transfer/id/{id}", "transfer.read",
+            ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_id),
+        Row("get_transfer_outcome", "GET", "/v1/connect/transfer/id/{id}/outcome", "transfer.read",
+            ID, Nothing, Nothing, transfer.TransferOutcome, transfer.get_transfer_outcome),
+        Row("get_transfer_parties", "GET", "/v1/connect/transfer/id/{id}/parties", "transfer.read",
+            ID, Nothing, Nothing, transfer_parties.TransferParties, transfer_parties.get_transfer_parties),
+        Row("get_transfer_receipt", "GET", "/v1/connect/transfer/id/{id}/receipt", "transfer.read",
+            ID, Nothing, Nothing, receipt.Receipt, receipt.get_transfer_receipt),
+        Row("get_transfer_receipt_file", "GET", "/v1/connect/transfer/id/{id}/receipt.pdf", "transfer.read",
+            ID, Nothing, Nothing, Document, receipt.get_transfer_receipt_file, media_types=(receipt.PDF_TYPE,)),
+        Row("get_transfer_by_external_id", "GET", "/v1/connect/transfer/external-id/{externalId}", "transfer.read",
+            EXTERNAL_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_external_id),
+        Row("get_transfer_by_end_to_end_id", "GET", "/v1/connect/transfer/end-to-end-id/{endToEndId}", "transfer.read",
+            END_TO_END_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_end_to_end_id),
+        Row("list_transfers_by_holder", "GET", "/v1/connect/transfer/list", "transfer.read",
+            NONE, transfer.TransferListQuery, Nothing, Listing[transfer.Transfer], transfer.list_transfers, may_be_old=True),
+        Row("search_transfers", "GET", "/v1/connect/transfer/search", "transfer.read",
+            NONE, transfer.TransferSearchQuery, Nothing, Listing[transfer.Transfer], transfer.search_transfers),
+    ),
+)
+
+REFUNDS: Final = Section(
+    title="Refunds",
+    text="Refund payments that you received, in full or in part.",
+    operations=(
+        Row("create_refund", "POST", "/v1/connect/refund", "refund.write",
+            NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund),
+        Row("get_refund_by_id", "GET", "/v1/connect/refund/id/{id}", "refund.read",
+            ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_id),
+        Row("get_refund_receipt", "GET", "/v1/connect/refund/id/{id}/receipt", "refund.read",
+            ID, Nothing, Nothing, receipt.Receipt, receipt.get_refund_receipt),
+        Row("get_refund_receipt_file", "GET", "/v1/connect/refund/id/{id}/receipt.pdf", "refund.read",
+            ID, Nothing, Nothing, Document, receipt.get_refund_receipt_file, media_types=(receipt.PDF_TYPE,)),
+        Row("get_refund_by_external_id", "GET", "/v1/connect/refund/external-id/{externalId}", "refund.read",
+            EXTERNAL_ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_external_id),
+        Row("get_refund_by_return_identification", "GET",
+            "/v1/connect/refund/return-identification/{returnIdentification}", "refund.read",
+            RETURN_IDENTIFICATION, Nothing, Nothing, refund.Refund, refund.get_refund_by_return_identification),
+        Row("list_refunds_by_holder", "GET", "/v1/connect/refund/list", "refund.read",
+            NONE, refund.RefundListQuery, Nothing, Listing[refund.Refund], refund.list_refunds, may_be_old=True),
+    ),
+)
+
+LEDGER: Final = Section(
+    title="Ledger",
+    text="Your account's balance and its history.",
+    operations=(
+        Row("retrieve_current_balance", "GET", "/v1/connect/ledger/balance", "ledger.read",
+            NONE, Nothing, Nothing, statement.HolderBalance, statement.retrieve_balance),
+        Row("list_transactions_by_holder", "GET", "/v1/connect/ledger/list", "ledger.read",
+            NONE, ListQuery, Nothing, Listing[statement.Transaction], statement.list_transactions, may_be_old=True),
+        Row("retrieve_statement", "GET", "/v1/connect/ledger/statement", "ledger.read",
+            NONE, statement.StatementQuery, Nothing, statement.Statement, statement.retrieve_statement,
+            media_types=tuple(statement.MEDIA_TYPES.values()), may_be_old=True),
+        Row("retrieve_balance", "GET", "/v1/connect/balance", "ledger.read",
+            NONE, Nothing, Nothing, statement.HolderBalance, statement.retrieve_balance,
+            summary="Read your balance (alternative path)"),
+        Row("list_transactions", "GET", "/v1/connect/transactions/list", "ledger.read",
+            NONE, ListQuery, Nothing, Listing[statement.Transaction], statement.list_transactions,
+            summary="List your transactions (alternative path)", may_be_old=True),
+    ),
+)
+
+WEBHOOKS: Final = Section(
+    title="Webhooks",
+    text="Receive events by signed HTTP POST, at least once and in order for each charge, transfer and refund.",
+    operations=(
+        Row("create_webhook_endpoint", "POST", "/v1/webhook/endpoints", "webhook.write",
+            NONE, Nothing, endpoint.CreateEndpointRequest, endpoint.WebhookEndpoint, endpoint.create_endpoint),
+        Row("list_webhook_endpoints", "GET", "/v1/webhook/endpoints", "webhook.read",
+            NONE, ListQuery, Nothing, Listing[endpoint.WebhookEndpoint], endpoint.list_endpoints),
+        Row("get_webhook_endpoint", "GET", "/v1/webhook/endpoints/{id}", "webhook.read",
+            ID, Nothing, Nothing, endpoint.WebhookEndpoint, endpoint.get_endpoint),
+        Row("change_webhook_endpoint", "PATCH", "/v1/webhook/endpoints/{id}", "webhook.write",
+            ID, Nothing, endpoint.ChangeEndpointRequest, endpoint.WebhookEndpoint, endpoint.change_endpoint),
+        Row("delete_webhook_endpoint", "DELETE", "/v1/webhook/endpoints/{id}", "webhook.write",
+            ID, Nothing, Nothing, endpoint.WebhookEndpoint, endpoint.delete_endpoint),
+        Row("list_webhook_deliveries", "GET", "/v1/webhook/endpoints/{id}/deliveries", "webhook.read",
+            ID, endpoint.DeliveryListQuery, Nothing, Listing[endpoint.WebhookDelivery], endpoint.list_deliveries,
+            may_be_old=True),
+        Row("get_webhook_delivery", "GET", "/v1/webhook/deliveries/{id}", "webhook.read",
+            ID, Nothing, Nothing, endpoint.WebhookDelivery, endpoint.get_delivery),
+        Row("redeliver_webhook", "POST", "/v1/webhook/deliveries/{id}/redeliver", "webhook.write",
+            ID, Nothing, Nothing, endpoint.WebhookDelivery, endpoint.redeliver),
+        Row("list_events", "GET", "/v1/webhook/events", "webhook.read",
+            NONE, ListQuery, Nothing, Listing[endpoint.WebhookEvent], endpoint.list_events, may_be_old=True),
+        Row("read_event_feed", "GET", "/v1/webhook/feed", "webhook.read",
+            NONE, feed.EventFeedQuery, Nothing, feed.EventFeed, feed.read_event_feed),
+        Row("replay_events", "POST", "/v1/webhook/endpoints/{id}/replay", "webhook.write",
+            ID, Nothing, endpoint.ReplayRequest, endpoint.Replayed, endpoint.replay_events),
+    ),
+)
+
+IDENTITY: Final = Section(
+    title="Identity",
+    text="Get a token, and the keys that verify what the service signs. Served at the identity service's address.",
+    operations=(
+        Row("request_token", "POST", "/v1/iam/users/login", None,
+            NONE, Anything, access.TokenForm, access.AccessToken, access.request_token, body_form="form",
+            body_max=FORM_MAX),
+        Row("request_oauth_token", "POST", oauth.TOKEN_PATH, None,
+            NONE, Anything, oauth.Grant, Bare[oauth.OAuthToken], oauth.request_oauth_token,
+            body_form="form or json", body_max=FORM_MAX, refusals=oauth.REFUSALS),
+        Row("get_server_metadata", "GET", oauth.METADATA_PATH, None,
+            NONE, Anything, Nothing, Bare[oauth.ServerMetadata], oauth.get_server_metadata),
+        Row("get_public_key", "GET", "/v1/iam/public-key", None,
+            NONE, Anything, Nothing, access.CurrentKey, access.get_public_key),
+        Row("get_key_set", "GET", "/.well-known/jwks.json", None,
+            NONE, Anything, Nothing, Document, access.get_key_set, media_types=(access.JWK_SET_TYPE,)),
+    ),
+)
+
+SERVICE: Final = Section(
+    title="Service",
+    text="About the service itself.",
+    operations=(
+        Row("health_check", "GET", "/v1/connect/health", None,
+            NONE, Anything, Nothing, health.Health, health.check_health),
+        Row("check_liveness", "GET", "/livez", None,
+            NONE, Anything, Nothing, Bare[health.Liveness], health.check_liveness, pace=rates.PROBES),
+        Row("check_readiness", "GET", "/readyz", None,
+            NONE, Anything, Nothing, Bare[health.Readiness], health.check_readiness, refusals=health.NOT_READY,
+            pace=rates.PROBES),
+        _page("get_openapi", "/openapi.json", documents.get_openapi, documents.OPENAPI_TYPE),
+        _page("get_openapi_30", "/openapi-3.0.json", documents.get_openapi_30, documents.OPENAPI_TYPE),
+        _page("get_front_page", "/", documents.get_front_page, "text/html; charset=utf-8"),
+        _page("get_docs", "/docs", documents.get_docs, documents.DOCS_TYPE),
+    ),
+)
+
+SANDBOX: Final = Section(
+    title="Sandbox",
+    text="The other side of the rail: receive payments, cause failures, move the clock. Any valid token; not in live mode.",
+    operations=(
+        Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
+            NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
+        Row("sandbox_judge_payment", "POST", "/sandbox/v1/payments/{endToEndId}/decide", "any",
+            END_TO_END_ID, Nothing, movement.VerdictRequest, sandbox.Payment, movement.judge_credit),
+        Row("sandbox_give_back", "POST", "/sandbox/v1/returns", "any",
+            NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
+        Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
+            NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
+        Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
+            NONE, Nothing, movement.MovementRequest, movement.MovementOutcome, movement.move),
+        Row("sandbox_open_infraction", "POST", "/sandbox/v1/infractions", "any",
+            NONE, Nothing, infraction.InfractionRequest, infraction.SandboxInfraction, infraction.open_infraction),
+        Row("sandbox_decide_infraction", "POST", "/sandbox/v1/infractions/{infractionId}/decide", "any",
+            INFRACTION, Nothing, infraction.DecisionRequest, infraction.SandboxInfraction, infraction.decide_infraction),
+        Row("sandbox_open_holder", "POST", "/sandbox/v1/holders", "any",
+            NONE, Nothing, sandbox.HolderRequest, sandbox.SandboxHolder, sandbox.open_holder),
+        Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",
+            NONE, sandbox.KeyListQuery, Nothing, Listing[transfer.TransferParty], sandbox.list_keys),
+        Row("sandbox_add_key", "POST", "/sandbox/v1/keys", "any",
+            NONE, Nothing, sandbox.KeyRequest, transfer.TransferParty, sandbox.add_key),
+        Row("sandbox_make_qr_code", "POST", "/sandbox/v1/qrcodes", "any",
+            NONE, Nothing, sandbox.QrCodeRequest, sandbox.QrCode, sandbox.make_qr_code),
+        Row("sandbox_get_faults", "GET", "/sandbox/v1/faults", "any",
+            NONE, Nothing, Nothing, sandbox.FaultRules, sandbox.get_faults),
+        Row("sandbox_replace_faults", "PUT", "/sandbox/v1/faults", "any",
+            NONE, Nothing, sandbox.FaultRules, sandbox.FaultRules, sandbox.replace_faults),
+        Row("sandbox_clear_faults", "DELETE", "/sandbox/v1/faults", "any",
+            NONE, Nothing, Nothing, sandbox.FaultRules, sandbox.clear_faults),
+        Row("sandbox_get_clock", "GET", "/sandbox/v1/clock", "any",
+            NONE, Nothing, Nothing, sandbox.SandboxClock, sandbox.get_clock),
+        Row("sandbox_move_clock", "POST", "/sandbox/v1/clock", "any",
+            NONE, Nothing, sandbox.ClockRequest, sandbox.SandboxClock, sandbox.move_clock),
+    ),
+)
+
+# Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
+PAGES: Final = (
+    Row("get_docs_file", "GET", "/docs/{page*}", None,
+        PAGE, Anything, Nothing, Document, documents.get_docs_file,
+        media_types=tuple(TYPES.values()), pace=rates.PAGES),
+    Row("get_security_contacts", "GET", documents.CONTACTS_PATH, None,
+        NONE, Anything, Nothing, Document, documents.get_security_contacts,
+        media_types=(documents.CONTACTS_TYPE,)),
+    _page("get_pix_openapi", "/pix/openapi.json", documents.get_pix_openapi, documents.OPENAPI_TYPE),
+)
+
+# For payers' institutions, as the standard says: the page about that door describes it.
+DUE_PAYLOADS: Final = (
+    Row("get_due_location", "GET", payload.LOCATION_PATH + payload.DUE_PATH + "{token}", None,
+        TOKEN, payload.DuePayloadQuery, Nothing, Document, payload.get_due_payload, media_types=(payload.JOSE_TYPE,),
+        refusals=payload.DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
+)
+
+# For institutions, which have the address: in live mode alone, and undocumented.
+CALLBACKS: Final = (
+    Row("take_callback", "POST", callback.CALLBACK_PATH, None,
+        callback.ADDRESS, Anything, callback.CallbackBody, Reply, callback.take_callback, reader=callback.READER,
+        pace=rates.CALLBACKS),
+    Row("try_callback", "GET", callback.CALLBACK_PATH, None,
+        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace=rates.CALLBACKS),
+    Row("try_callback_by_options", "OPTIONS", callback.CALLBACK_PATH, None,
+        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace=rates.CALLBACKS),
+)
+# fmt: on
+
+
+_OF_FEATURES: Final = gather("sections", Section)
+
+
+def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
+    """The interface; the sandbox's own operations do not exist in live mode."""
+    always = (CHARGES, TRANSFERS, REFUNDS, *_OF_FEATURES, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
+    return (*always, SANDBOX) if is_sandbox else always
+
+
+def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
+    return tuple(row for section in list_sections(is_sandbox=is_sandbox) for row in section.operations)
+
+
+def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
+    """All that is served, at all doors."""
+    others = list_face_routes() if is_sandbox else CALLBACKS
+    described = list_operations(is_sandbox=is_sandbox)
+    return (*described, *PAGES, *DUE_PAYLOADS, *list_door_routes(STANDARD_OPERATIONS), *others)
+
+
+_GENERAL_PROBLEMS: Final = make_form(GENERAL)
+# A location of the kind that serves nothing yet is no path of the table; nor is another method of these.
+_FORMS_BELOW: Final = ((payload.LOCATION_PATH.encode(), payload.REFUSALS), (oauth.TOKEN_PATH.encode(), oauth.REFUSALS))
+
+
+def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes, *, is_sandbox: bool) -> RefusalForm:
+    """How to refuse a request; if no operation has the path, by the path's beginning."""
+    if operation is not None:
+        return operation.refusals
+    for path, form in _FORMS_BELOW:
+        if raw_path.startswith(path):
+            return form
+    face_form = find_face_form(raw_path) if is_sandbox else None
+    if face_form is not None:
+        return face_form
+    return _GENERAL_PROBLEMS if is_of_the_door(raw_path) else ENVELOPED

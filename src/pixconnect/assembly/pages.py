@@ -1,0 +1,47 @@
+"""All pages of the console, and its menu."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.doors.console.application import PageRoute
+from pixconnect.doors.console.visit import MenuEntry, Visit
+from pixconnect.features.console_pages import audit_trail, figures, ledger, overview, payments
+from pixconnect.features.finding import pages as finding
+from pixconnect.features.identity import pages as signing_in
+from pixconnect.features.sandbox import pages as sandbox
+from pixconnect.features.webhooks import pages as webhooks
+from pixconnect.kernel.feature import gather
+
+ROUTES: Final[tuple[PageRoute, ...]] = (
+    *overview.ROUTES,
+    *payments.ROUTES,
+    *webhooks.ROUTES,
+    *ledger.ROUTES,
+    *figures.ROUTES,
+    *sandbox.ROUTES,
+    *finding.ROUTES,
+    *audit_trail.ROUTES,
+    *gather("pages", PageRoute),
+    *signing_in.ROUTES,
+)
+
+
+def _is_for_operators(visit: Visit) -> bool:
+    return visit.who.kind != "holder"
+
+
+MENU: Final[tuple[MenuEntry, ...]] = (
+    MenuEntry(section="payments", path="/charges", text="Charges"),
+    MenuEntry(section="payments", path="/transfers", text="Transfers"),
+    MenuEntry(section="payments", path="/refunds", text="Refunds"),
+    MenuEntry(section="webhooks", path="/events", text="Events"),
+    MenuEntry(section="webhooks", path="/deliveries", text="Deliveries"),
+    MenuEntry(section="webhooks", path="/endpoints", text="Endpoints"),
+    MenuEntry(section="account", path="/ledger", text="Ledger"),
+    MenuEntry(section="account", path="/figures", text="Figures"),
+    MenuEntry(section="account", path="/sandbox", text="Sandbox", is_shown=lambda visit: visit.parts.is_sandbox),
+    MenuEntry(section="account", path="/holders", text="Holders", is_shown=_is_for_operators),
+    MenuEntry(section="account", path="/audit", text="Audit", is_shown=_is_for_operators),
+    *gather("menu", MenuEntry),
+)

@@ -1,1 +1,0 @@
-"""The common parts of all verbs: settings, output, failures and exit statuses."""

@@ -1,1 +1,0 @@
-"""Operators' verbs, which act for the installation on the database; the audit records each act."""

@@ -1,1 +1,0 @@
-"""Verbs that prove the books, and end findings."""

@@ -1,1 +1,0 @@
-"""The verbs that install, start and look after the service."""

@@ -1,1 +1,0 @@
-"""The rules of Pix and of money; pure, never waits."""

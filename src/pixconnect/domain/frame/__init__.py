@@ -1,1 +1,0 @@
-"""The basis of all rules: errors, money in cents, clock and chance, ids, lists."""

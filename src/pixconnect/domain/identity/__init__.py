@@ -1,1 +1,0 @@
-"""Permissions: clients and their scopes, signing keys, the console's people."""

@@ -1,1 +1,0 @@
-"""Institutions' statement files: their formats, each read into the same records."""

@@ -1,1 +1,0 @@
-"""The proof of the books: rules, violations, and their possible causes."""

@@ -1,1 +1,0 @@
-"""The arrangement's rules that have dates, as a register, and values derived from it."""

@@ -1,1 +1,0 @@
-"""Records about the installation's own servers."""

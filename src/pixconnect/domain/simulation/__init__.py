@@ -1,1 +1,0 @@
-"""The port through which a sandbox is driven."""

@@ -1,1 +1,0 @@
-"""The rules that only the central bank's API has."""

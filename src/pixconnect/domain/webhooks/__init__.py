@@ -1,1 +1,0 @@
-"""The rules of notifications: endpoints, deliveries, signatures, the feed."""

@@ -1,0 +1,1 @@
+"""The API: requests, answers, callers, routes; features add operations."""

@@ -1,0 +1,1 @@
+"""The contract's operations on charges, transfers and refunds."""

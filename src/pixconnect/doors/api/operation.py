@@ -1,0 +1,355 @@
+"""An operation of the interface, its handler's request and answer, and the resources of the interface.
+
+A row of ``operations.py`` is an ``Operation``. Its type parameters tie the handler to the row: the type checker refuses a row
+whose handler expects another parameter, query, body or answer than the row declares.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from functools import wraps
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, get_args, get_origin
+
+from msgspec import Struct, structs
+
+from pixconnect.doors.api import envelope, rates
+from pixconnect.doors.api.decoding import BODY_MAX, BodyForm
+from pixconnect.doors.api.document import KeptDocument
+from pixconnect.doors.api.envelope import Headers, Listing, Refused
+from pixconnect.doors.api.rates import RequestRates
+from pixconnect.doors.api.site import Site
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.token import TokenVerifier
+from pixconnect.features.identity.service.token_issuer import TokenIssuer
+from pixconnect.features.institutions.service.callback import Callbacks
+from pixconnect.features.monitoring.service.health import Health
+from pixconnect.features.webhooks.service.feed import FeedWaits
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.standby import Standby
+from pixconnect.kernel.rules.access import Caller, Network, ScopeName
+from pixconnect.kernel.rules.money import show_reais
+from pixconnect.platform import logging as our_logging
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.errors import PixConnectError
+from pixconnect.platform.base.rate import RatePolicy
+from pixconnect.platform.flow.overload import Admission
+from pixconnect.platform.flow.turns import Turns
+from pixconnect.platform.logging import AccessLog, AccessLogWanted, LogLevel
+
+
+class Descriptions(Struct, frozen=True, kw_only=True):
+    """The interface's description of itself; ``descriptions.describe`` makes it, each part at the first request for it."""
+
+    openapi: Callable[[], KeptDocument]
+    """The OpenAPI document, JSON."""
+    openapi_30: Callable[[], KeptDocument]
+    """The same as OpenAPI 3.0.3."""
+    standard: Callable[[], KeptDocument]
+    """The standard's door, OpenAPI 3.0.3."""
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    context: Context
+    verifier: TokenVerifier
+    token_issuer: TokenIssuer
+    keys: Keyring
+    """Those that are published."""
+    read_health: Callable[[], Awaitable[Health]]
+    """Answers within 2 s, whatever hangs."""
+    read_readiness: Callable[[], Awaitable[Health]]
+    """As ``read_health``, but only the checks that decide whether this process should get requests."""
+    draw_qr_png: Callable[[str], Awaitable[bytes]]
+    """A PNG of this text; callers take turns."""
+    feed_waits: FeedWaits
+    """Requests that wait for events."""
+    callbacks: Callbacks
+    """Institutions call them about incoming money."""
+    admission: Admission
+    """Limits the requests under way in this process."""
+    turns: Turns
+    """Decides the next use of the event loop."""
+    descriptions: Descriptions
+    site: Site
+    """The documentation."""
+    base_url: str
+    """The API's address as callers see it."""
+    rates: RequestRates | None
+    """``None`` where the operator sets no limit."""
+    trusted_proxies: tuple[Network, ...]
+    """Networks whose ``X-Forwarded-For`` is trusted."""
+    version: str
+    """The program's version."""
+    standby: Standby | None = None
+    """Where operations read that may be answered from it; ``None`` where there is none."""
+    security_contacts: Sequence[str] = ()
+    """Contacts for reports of weaknesses: URIs, the preferred one first."""
+    shows_system: bool = True
+    """Whether the health check names its system."""
+    binds_tokens: bool = False
+    """Whether there is a port where clients show certificates, to which their tokens are bound."""
+
+
+ParameterT = TypeVar("ParameterT")
+QueryT = TypeVar("QueryT")
+BodyT = TypeVar("BodyT")
+AnswerT = TypeVar("AnswerT")
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+NeededScope = ScopeName | Literal["any"]
+"""The permission that a token needs; ``any`` valid token has it."""
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """The query, or the body, of an operation that takes none."""
+
+
+class Anything(Struct, frozen=True):
+    """The query of a public address: all of it is ignored."""
+
+
+class Bare(Struct, Generic[AnswerT], frozen=True):
+    """An answer in JSON without the envelope, in the form of another standard."""
+
+    record: AnswerT
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """An answer in JSON without the envelope, with its own status and headers."""
+
+    status: int
+    record: object = None
+    """``None`` has no body."""
+    headers: Headers = []
+
+
+class Reader(Struct, frozen=True, kw_only=True):
+    """How an interface reads a handler's request, where the row's parameter and records only describe it."""
+
+    path: Callable[[Sequence[bytes]], object]
+    """Gets the percent-decoded parameters of the path."""
+    query: Callable[[bytes], object]
+    body: Callable[[bytes, Mapping[bytes, bytes]], object]
+
+
+class RefusalForm(Struct, frozen=True, kw_only=True):
+    """How an operation writes refusals."""
+
+    write: Callable[[errors.PixConnectError, str, datetime], Refused]
+    """Gets the error, the request's id and the time."""
+    record: type | None
+    """The body of a refusal; ``None`` is ours, in the envelope."""
+    media_type: str = "application/json"
+
+
+ENVELOPED = RefusalForm(write=envelope.refuse, record=None)
+
+
+class Later(Struct, frozen=True, kw_only=True):
+    """An answer that is waited for beside all others: it gives its turn back, and takes one whenever it works."""
+
+    answer: Callable[[Callable[[], AbstractAsyncContextManager[None]]], Awaitable[object]]
+
+
+class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=True):
+    """One request, routed, authorised and decoded."""
+
+    caller: Caller
+    """``NOBODY`` for public operations."""
+    parameter: ParameterT
+    """From the path."""
+    query: QueryT
+    body: BodyT
+    address: str
+    """The key for counting failures of token requests: the address, for IPv6 its /64."""
+    headers: Mapping[bytes, bytes]
+    """Lower-case names; of a header that came twice, the values joined with commas."""
+    certificate: str | None = None
+    """The thumbprint of the client certificate that the connection showed."""
+    certified_name: str | None = None
+    """The name in that certificate, which our authority has signed."""
+
+
+class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
+    """The parameter of a path, which stands between braces; a path has at most one."""
+
+    name: str
+    """Empty if the path has no parameter."""
+    read: Callable[[str], ParameterT]
+    """Gets the percent-decoded text; raises ``BadRequest`` or ``NotFound``."""
+    schema: Mapping[str, object]
+    description: str
+
+
+class Login(Protocol):
+    """Gets a token for a caller that sends credentials instead, with each request."""
+
+    async def authenticate(
+        self, services: Services, headers: Mapping[bytes, bytes], address: str, certificate: str | None
+    ) -> Caller: ...
+
+
+# Quoted: an alias is evaluated when the module is imported.
+Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[AnswerT | Later]]
+
+
+class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True):
+    """One row of the interface, its fields in the order of the table's columns."""
+
+    id: str
+    """``operationId``."""
+    method: Method
+    """GET serves HEAD too."""
+    path: str
+    """Parameters in braces; without a ``reader``, at most one."""
+    scope: NeededScope | None
+    """``None`` is public."""
+    parameter: Parameter[ParameterT]
+    query: type[QueryT]
+    body: type[BodyT]
+    answer: type[AnswerT]
+    """The record of ``data``, a ``Listing`` or ``Bare`` of it, or ``Document``."""
+    handler: Handler[ParameterT, QueryT, BodyT, AnswerT]
+    """Its docstring is the operation's summary and description."""
+    summary: str = ""
+    """Needed where two paths have one handler."""
+    body_form: BodyForm = "json"
+    body_max: int = BODY_MAX
+    """In bytes."""
+    media_types: tuple[str, ...] = ()
+    """All those of a ``Document``; of another answer, those besides JSON."""
+    refusals: RefusalForm = ENVELOPED
+    reader: Reader | None = None
+    """``None`` reads by the parameter's, the query's and the body's types."""
+    pace: RatePolicy = rates.PUBLIC
+    """How many requests of one address are answered, where the operation is public."""
+    login: Login | None = None
+    """``None`` takes the caller's own token."""
+    may_be_old: bool = False
+    """Whether a standby may answer, which lacks the writes of the last seconds: never where a caller may look for its latest
+    request, or decides its next request by the answer."""
+
+    @property
+    def item(self) -> type | None:
+        """The record of the items, where the operation answers a list."""
+        return get_args(self.answer)[0] if get_origin(self.answer) is Listing else None
+
+    @property
+    def is_bare(self) -> bool:
+        return get_origin(self.answer) is Bare
+
+    @property
+    def record(self) -> type:
+        """The record that it answers, within a list too; ``Document`` where there is none."""
+        return get_args(self.answer)[0] if get_origin(self.answer) in (Listing, Bare) else self.answer
+
+
+AnyOperation = Operation[Any, Any, Any, Any]
+"""A row, for code that only reads the table and need not know how its types fit together."""
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """Operations that belong together: a tag in OpenAPI, a chapter in the documentation."""
+
+    title: str
+    text: str
+    """A sentence on the purpose of the operations."""
+    operations: tuple[AnyOperation, ...]
+
+
+NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())
+"""The caller of public operations."""
+
+
+_WANTS_NEWEST: Final = "no-cache"
+
+
+def read_at_standby(row: AnyOperation, standby: Standby, services: Services) -> AnyOperation:
+    """The same operation, which asks the standby first; a request with ``Cache-Control: no-cache`` never does."""
+    there = structs.replace(services, context=structs.replace(services.context, pool=standby.pool))
+
+    @wraps(row.handler)
+    async def answer(here: Services, request: Request[Any, Any, Any]) -> object | Later:
+        if _WANTS_NEWEST in request.headers.get(b"cache-control", b"").decode("latin-1").lower():
+            return await row.handler(here, request)
+        return await standby.read(lambda: row.handler(there, request), lambda: row.handler(here, request))
+
+    return structs.replace(row, handler=answer)
+
+
+# Requests that programs and browsers make by themselves, again and again.
+_UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness", "get_docs_file"})
+_WITH_SECRETS: Final = frozenset({"take_callback", "try_callback", "try_callback_by_options"})
+"""Their addresses contain one, which readers of a log must not see."""
+
+
+class RequestLines:
+    """Replaces the access log when the service runs in a terminal."""
+
+    def wants(self, status: int) -> bool:
+        return True
+
+    def append(
+        self,
+        *,
+        operation: str,
+        method: str,
+        path: str,
+        target: bytes,
+        status: int,
+        duration_ms: float,
+        request_id: str,
+        said: object,
+        **others: object,
+    ) -> None:
+        if operation in _UNTOLD and status < 400:
+            return
+        shown = path if operation in _WITH_SECRETS else target.decode("latin-1")
+        words = [f"{method:6} {shown}", str(status), f"{duration_ms:.0f} ms", *_describe(said)]
+        if isinstance(said, PixConnectError):
+            words.append(f"(request {request_id})")
+        level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
+        our_logging.tell("  ".join(words), level=level)
+
+    def flush(self) -> None:
+        """Do nothing: lines are written as they come."""
+
+
+def choose_access_log(clock: Clock, wanted: AccessLogWanted, level: LogLevel) -> AccessLog | RequestLines:
+    """The lines for a terminal, or the access log by the settings."""
+    if our_logging.is_shown() and wanted != "off":
+        return RequestLines()
+    return AccessLog(clock, wanted="all" if level == "debug" else "off" if level == "error" else wanted)
+
+
+def _describe(said: object) -> list[str]:
+    match said:
+        case PixConnectError(code=code, message=message):
+            return [f"{code}: {message}"]
+        case Listing(total_count=count):
+            return [f"{count} in all"]
+        case Reply(record=record):
+            return _describe_standard(record)
+        case _:
+            amount = getattr(said, "amount", None)
+            found = [show_reais(amount)] if isinstance(amount, int) else []
+            named = ("external_id", "status", "code", "reason")
+            return found + [str(word) for name in named if (word := getattr(said, name, None))]
+
+
+def _describe_standard(record: object) -> list[str]:
+    """The standard API's answer: its lists have their counts inside, and amounts are texts."""
+
+    def read(name: str) -> object:
+        return cast("dict[str, object]", record).get(name) if isinstance(record, dict) else getattr(record, name, None)
+
+    page = getattr(read("parametros"), "paginacao", None)
+    if page is not None:
+        return [f"{page.quantidade_total_de_itens} in all"]
+    value = read("valor")
+    original = getattr(value, "original", value)
+    found = [f"R$ {original.replace('.', ',')}"] if isinstance(original, str) else []
+    return found + [word for name in ("txid", "status") if isinstance(word := read(name), str)]

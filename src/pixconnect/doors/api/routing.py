@@ -1,0 +1,152 @@
+"""From a path and a method to an operation, and the parameters of paths.
+
+We route the path as it was sent: we split it before we percent-decode it, so that ``%2F`` inside an ``external_id`` is
+part of the id, and a trailing slash names nothing unless a route ends in one. We decode only parameters, so that
+writing a path in another way cannot evade a proxy's rule for it, and only after the caller is let in: decoding one of
+4,096 octets takes several times as long as the rest of a refusal. A plus alone may be sent percent-encoded, since many
+libraries encode it. We redirect and repair nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Generic, TypeVar
+
+from pixconnect.doors.api import decoding
+from pixconnect.doors.api.operation import Parameter
+from pixconnect.platform.base import errors
+
+Target = TypeVar("Target")
+
+SEGMENT_MAX: Final = 4096
+"""In octets, before it is percent-decoded: 255 characters have 3,060 at most."""
+
+OPEN_END: Final = "/{*}"
+"""The end of a path that anything may follow, or nothing: institutions append words of their own to an address."""
+
+REST: Final = "*}"
+"""The end of a path whose parameter is all the rest, with its slashes."""
+
+_PLUSES: Final = ("%2B", "%2b")
+
+
+class _Node(Generic[Target]):
+    """One path segment: the operations that end here, those that take the rest, and the segments that may follow."""
+
+    __slots__ = ("children", "is_open", "methods", "rest", "wildcard")
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, _Node[Target]] = {}
+        self.wildcard: _Node[Target] | None = None
+        self.methods: dict[str, Target] = {}
+        self.rest: dict[str, Target] = {}
+        self.is_open = False
+
+    def child(self, segment: str) -> _Node[Target]:
+        """The node of the next segment, made if missing."""
+        if segment.startswith("{"):
+            self.wildcard = self.wildcard or _Node()
+            return self.wildcard
+        node = self.children.setdefault(segment.encode(), _Node())
+        for spelling in _PLUSES if "+" in segment else ():
+            self.children[segment.replace("+", spelling).encode()] = node
+        return node
+
+
+class Router(Generic[Target]):
+    """Finds the target of a request: routes are method, path with parameters in braces, and target."""
+
+    def __init__(self, routes: Iterable[tuple[str, str, Target]]) -> None:
+        self._root: _Node[Target] = _Node()
+        self._fixed: dict[bytes, dict[str, Target]] = {}
+        for method, path, target in routes:
+            node = self._root
+            named = path.removesuffix(OPEN_END)
+            takes_rest = named.endswith(REST)
+            for segment in (named.rpartition("/")[0] if takes_rest else named).split("/")[1:]:
+                node = node.child(segment)
+            node.is_open = path.endswith(OPEN_END)
+            methods = node.rest if takes_rest else node.methods
+            errors.ensure(method not in methods, f"two operations for {method} {path}")
+            methods[method] = target
+            # HEAD is GET whose body the server omits.
+            if method == "GET":
+                methods["HEAD"] = target
+            # Most requests go to a path without a parameter: those are found without splitting.
+            if "{" not in path:
+                self._fixed[path.encode()] = node.methods
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Target, tuple[bytes, ...]]:
+        """The target, and the parameters as they were sent, in the order of the path."""
+        methods, parameters = self._fixed.get(raw_path), ()
+        if methods is None:
+            methods, parameters = self._walk(raw_path)
+        target = methods.get(method)
+        if target is None:
+            allowed = tuple(sorted(methods))
+            raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}, not {method}", allowed)
+        return target, parameters
+
+    def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], tuple[bytes, ...]]:
+        node, parameters = self._root, ()
+        segments = raw_path.split(b"/")[1:]
+        for number, raw_segment in enumerate(segments):
+            below = node.children.get(raw_segment)
+            if below is None and node.is_open:
+                return node.methods, parameters
+            if below is None and node.rest and len(raw_path) <= SEGMENT_MAX:
+                return node.rest, (*parameters, b"/".join(segments[number:]))
+            if below is None:
+                # An empty segment is no parameter: a double slash names nothing, nor does one at the end by itself.
+                below = node.wildcard if raw_segment else None
+                if below is not None and len(raw_segment) <= SEGMENT_MAX:
+                    parameters = (*parameters, raw_segment)
+                else:
+                    below = None
+            if below is None:
+                raise errors.NotFound("there is no such path")
+            node = below
+        if not node.methods:
+            raise errors.NotFound("there is no such path")
+        return node.methods, parameters
+
+
+_ID_MAX: Final = 2**53 - 1
+
+
+def _read_id(text: str) -> int:
+    number = decoding.read_integer("id", text)
+    if not 1 <= number <= _ID_MAX:
+        # No resource has such an id, and PostgreSQL cannot even represent some of them.
+        raise errors.NotFound(f"id: there is nothing with the id {text[:20]}")
+    return number
+
+
+def _text(name: str, description: str) -> Parameter[str]:
+    # Any text is valid: one of the wrong form names nothing, which is NOT_FOUND and not BAD_REQUEST.
+    return Parameter(name=name, read=str, schema=_schema("string", minLength=1), description=description)
+
+
+def _schema(kind: str, **limits: object) -> Mapping[str, object]:
+    return {"type": kind, **limits}
+
+
+NONE: Final = Parameter[None](name="", read=lambda text: errors.ensure(not text, text), schema={}, description="")
+PAGE: Final = _text("page", "The address of a file of the documentation, below its folder.")
+ID: Final = Parameter[int](
+    name="id",
+    read=_read_id,
+    schema=_schema("integer", format="int64", minimum=1, maximum=_ID_MAX),
+    description="The `id` that the service gave it.",
+)
+EXTERNAL_ID: Final = Parameter[str](
+    name="externalId",
+    read=lambda text: decoding.read_text("externalId", text, 255),
+    schema=_schema("string", minLength=1, maxLength=255),
+    description="The `external_id` that you gave it, percent-encoded (`/` as `%2F`).",
+)
+TXID: Final = _text("txid", "The charge's `transaction_identification`.")
+INFRACTION: Final = _text("infractionId", "The institution's name of the infraction, its `infraction_id`.")
+TOKEN: Final = _text("token", "The end of the location's address.")
+END_TO_END_ID: Final = _text("endToEndId", "The transfer's `end_to_end_id`.")
+RETURN_IDENTIFICATION: Final = _text("returnIdentification", "The refund's `return_identification`.")

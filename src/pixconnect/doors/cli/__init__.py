@@ -1,0 +1,1 @@
+"""The command line: settings, output, failures; features add verbs."""

@@ -1,0 +1,210 @@
+"""One line for each failure that the operator can mend: the fault, and the remedy.
+
+Exceptions are recognised by the name of their class, because importing the libraries that raise them takes longer than most
+verbs.
+"""
+
+import re
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from enum import IntEnum
+
+from pixconnect.doors.cli import terminal
+from pixconnect.platform.base.errors import PixConnectError
+from pixconnect.platform.config import SettingsError
+from pixconnect.platform.http.listening import ListeningError
+from pixconnect.platform.local.child_process import DATABASE_AWAY_STATUS, ChildFailedError, Lifeline
+from pixconnect.platform.local.home import HomeError, is_disk_full
+from pixconnect.platform.local.postgres_placement import PostgresUnavailableError
+from pixconnect.platform.local.supervisor import PartKeepsFailingError
+
+
+class ExitStatus(IntEnum):
+    """The exit status; its complaint is one line on standard error."""
+
+    DONE = 0
+    """It is done."""
+    REFUSED = 1
+    """Wrong words, settings or credentials, or the service refuses: nothing was done, and the same again is refused again."""
+    UNAVAILABLE = 3
+    """The service does not answer, or not now: nothing was done. Try again."""
+    UNSURE = 4
+    """No answer came: it may have been done. Where the line names an `external_id`, the same again under it is safe."""
+    ENDED_BADLY = 5
+    """The event, trigger or payment that the verb watched ended in another way than expected."""
+    FOUND = 6
+    """`doctor` or `institution check` found something that must be mended."""
+    BROKEN = 7
+    """`verify` found something wrong in the books."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+    READER_GONE = 141
+    """The program that read its output ended first."""
+
+
+class CommandError(Exception):
+    """A verb cannot do its work; the message states the reason and the remedy."""
+
+    def __init__(self, message: str, *, status: ExitStatus = ExitStatus.REFUSED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class RefusedByService(CommandError):  # noqa: N818  as the client's errors
+    """The service refuses one of the typed words."""
+
+
+# Their messages are complete: they were written for operators.
+_SAY_IT_ALL = (
+    ChildFailedError,
+    CommandError,
+    HomeError,
+    ListeningError,
+    PartKeepsFailingError,
+    PixConnectError,
+    PostgresUnavailableError,
+    SettingsError,
+)
+# The other failures by name, each with the advice that surrounds its message.
+_BY_NAME = {
+    "AlreadyRunningError": "{}",
+    "InstallationError": "{}",
+    "PoolerError": "{}",
+    "SchemaError": "{}",
+    "SealBroken": "{}: set PIXCONNECT_SECRET_KEY to the key it was sealed with",
+    "SecretKeyError": "{}",
+    "ClientCertificateError": "PIXCONNECT_WEBHOOK_CERTIFICATE_FILE, PIXCONNECT_WEBHOOK_KEY_FILE: {}",
+    "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
+    "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
+    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
+    "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
+    "the tables and may make roles, for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
+    "pixconnect_operator, and for the console PIXCONNECT_CONSOLE_DATABASE_URL to one that may take pixconnect_console",
+    "CannotConnectNowError": "PostgreSQL is starting or stopping ({}): try again",
+    "TooManyConnectionsError": "PostgreSQL has no connection left ({}): raise its max_connections",
+    "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",
+    "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
+    "DiskFullError": "the database's disk is full ({}): make room and try again",
+    "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
+    "SSLCertVerificationError": "the database's certificate is not the one that was expected ({}): look at sslrootcert, "
+    "and at the name of the server, in PIXCONNECT_DATABASE_URL or the address of this part",
+    "ReadOnlySQLTransactionError": "the database only reads ({}): it is a standby, or was set so; try again when it writes",
+    "ObjectNotInPrerequisiteStateError": "the database is in no state to do that ({}): look at its log, and try again",
+    "InsufficientResourcesError": "PostgreSQL has reached a limit of its server ({}): look at its memory, and try again",
+    "PostgresSystemError": "PostgreSQL cannot read or write its files ({}): look at its log",
+}
+
+
+# States that a database leaves again: it starts, stops, recovers from a crash, or has no connection left.
+_DATABASE_AWAY = (
+    "PostgresConnectionError",
+    "InterfaceError",
+    "InternalClientError",
+    "AdminShutdownError",
+    "CrashShutdownError",
+    "CannotConnectNowError",
+    "DatabaseDroppedError",
+    "IdleSessionTimeoutError",
+    "IdleInTransactionSessionTimeoutError",
+    "TransactionTimeoutError",
+    "ReadOnlySQLTransactionError",
+    "InsufficientResourcesError",
+    "PostgresSystemError",
+)
+_DATABASE_BUSY = (
+    "QueryCanceledError",
+    "LockNotAvailableError",
+    "DeadlockDetectedError",
+    "SerializationError",
+    "InvalidCachedStatementError",
+)
+# PostgreSQL's messages when a connection wants to take a role that does not exist, or a statement names one.
+_ABOUT_ROLES = {"InvalidParameterValueError", "UndefinedObjectError"}
+_MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
+# And when it wants a setting that there is not: the driver takes each word of an address that it does not know for one.
+_UNKNOWN_SETTING = re.compile(r'unrecognized configuration parameter "([^"]*)"$')
+
+
+def explain(error: BaseException) -> str | None:
+    """The line to show; ``None`` for an internal defect, whose traceback says more."""
+    if isinstance(error, _SAY_IT_ALL):
+        return str(error)
+    if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):
+        if missing[1].startswith("pixconnect_"):
+            return f"this server has never had our tables ({error}): run `pixconnect migrate`"
+        return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
+    if type(error).__name__ == "UndefinedObjectError" and (unknown := _UNKNOWN_SETTING.search(str(error))):
+        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of DATABASE_URL"
+    for kind in type(error).__mro__:
+        if kind.__name__ in _BY_NAME:
+            return _BY_NAME[kind.__name__].format(error)
+    if isinstance(error, OSError) and is_disk_full(error):
+        return f"the disk is full ({error.filename or error.strerror}): make room and try again"
+    # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
+    if type(error) is ConnectionError:
+        return str(error)
+    return _explain_loss(error)
+
+
+def explain_refused_value(error: BaseException) -> str | None:
+    """The line for a value that only PostgreSQL or the system rejects; in a part, which takes no values, it is a defect."""
+    if _is_one_of(error, ("DataError", "CheckViolationError")):
+        return f"the database rejects a value ({str(error).partition(chr(10))[0]}): nothing was done; correct the value"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return None
+
+
+def _explain_loss(error: BaseException) -> str | None:
+    said = error if str(error) else type(error).__name__
+    if is_database_unreachable(error):
+        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at DATABASE_URL"
+    if is_database_away(error):
+        return f"the database was lost ({said}): look at its log, and try again"
+    if _is_one_of(error, _DATABASE_BUSY):
+        return f"the database could not do it in time ({said}): try again"
+    return None
+
+
+def is_database_unreachable(error: BaseException) -> bool:
+    """Whether nothing answers at the database's address."""
+    # asyncpg passes on the system's errors: of the network, of the resolver, and a Unix socket that is missing, or closed to
+    # us, is a file. An unexpected certificate is for an operator to mend.
+    return isinstance(error, OSError) and not _is_one_of(error, ("SSLError",)) and _is_about_connecting(error)
+
+
+def is_database_away(error: BaseException) -> bool:
+    """Whether the database alone keeps a part from working, and may not do so for long."""
+    # Only we raise ConnectionError itself: the connection that a part lives by was lost.
+    if type(error) is ConnectionError or is_database_unreachable(error):
+        return True
+    return _is_one_of(error, _DATABASE_AWAY)
+
+
+@contextmanager
+def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
+    """End this process with one line, which the supervisor shows; we do where there is none, or it is past starting."""
+    try:
+        yield
+    except Exception as error:
+        reason = explain(error)
+        is_away = is_database_away(error)
+        if reason is None:
+            raise
+        if not (lifeline.report_database_away if is_away else lifeline.report_failure)(reason):
+            terminal.complain(reason)
+        raise SystemExit(DATABASE_AWAY_STATUS if is_away else 1) from None
+
+
+def _is_one_of(error: BaseException, names: Collection[str]) -> bool:
+    return any(kind.__name__ in names for kind in type(error).__mro__)
+
+
+def _is_about_connecting(error: BaseException) -> bool:
+    """Whether the error came out of opening a connection to PostgreSQL."""
+    trace = error.__traceback__
+    while trace is not None:
+        if "asyncpg" in trace.tb_frame.f_code.co_filename:
+            return True
+        trace = trace.tb_next
+    return False

@@ -1,0 +1,1 @@
+"""Verbs of one holder, which call the API."""

@@ -1,0 +1,122 @@
+"""``pixconnect refund``: return received money."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+from cyclopts import App, Parameter
+
+from pixconnect.doors.cli import records
+from pixconnect.doors.cli.failures import CommandError
+from pixconnect.doors.cli.integrator import transfer
+from pixconnect.doors.cli.integrator.session import open_session
+from pixconnect.doors.cli.integrator.transfer import PdfFile, show_receipt
+from pixconnect.doors.cli.output import Json
+from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.kernel.rules.refund import RefundReason, RefundStatus
+from pixconnect_client import Client, Forbidden, NotFound, Refund, Transfer
+
+app = App(name="refund", help="Refund payments that you received.")
+
+TheRefund = Annotated[AnyId, Parameter(help="Its id, external_id or return_identification.")]
+_COLUMNS = ("id", "status", "flow", "amount", "return_identification", "external_id")
+
+
+@app.command
+def create(
+    received: Annotated[AnyId, Parameter(help="The id or end_to_end_id of the transfer that you received.")],
+    *,
+    amount: Amount | None = None,
+    external_id: ExternalId = None,
+    reason: RefundReason | None = None,
+    description: str | None = None,
+    json: Json = False,
+) -> None:
+    """Return a received Pix, wholly or in part.
+
+    Args:
+        amount: In cents; all of it if left out.
+        reason: Why; MD06, requested by the payer, if left out.
+        description: For the payer to read.
+    """
+    with open_session() as session:
+        original = _find_received(session.client, received)
+        made = session.client.refunds.create(
+            original.end_to_end_id,
+            original.amount if amount is None else amount,
+            external_id=external_id,
+            reason=reason,
+            description=description,
+        )
+    records.show(made, as_json=json)
+
+
+def _find_received(client: Client, received: str) -> Transfer:
+    try:
+        return transfer.find(client, received)
+    except CommandError:
+        # People refund "an order": that is the charge's name, and the refund returns its payment.
+        try:
+            charge = client.charges.get_by_external_id(received)
+            paid_by = client.charges.payment(charge.id)
+        except (NotFound, Forbidden):
+            raise CommandError(
+                f"there is no transfer {received} of this holder that was received; a charge has to be paid first"
+            ) from None
+        raise CommandError(
+            f"{received} is a charge; what paid it is given back by `pixconnect refund create {paid_by.end_to_end_id}`"
+        ) from None
+
+
+@app.command
+def show(refund: TheRefund, *, external_id: ByExternalId = False, json: Json = False) -> None:
+    """Print a refund."""
+    with open_session() as session:
+        records.show(find(session.client, refund, is_external_id=external_id), as_json=json)
+
+
+@app.command
+def receipt(refund: TheRefund, *, external_id: ByExternalId = False, pdf: PdfFile = None, json: Json = False) -> None:
+    """Print the receipt of a refund that was returned, or write it as PDF (comprovante)."""
+    with open_session() as session:
+        found, refunds = find(session.client, refund, is_external_id=external_id), session.client.refunds
+        show_receipt(found.id, refunds.receipt, refunds.receipt_file, pdf, as_json=json)
+
+
+@app.command(name="list")
+def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json: Json = False) -> None:
+    """Print refunds of both directions, the newest first.
+
+    Args:
+        status: Only refunds with this status.
+    """
+    with open_session() as session:
+        lists = [
+            session.client.refunds.list(status=one, page_size=min(limit, 100))
+            for one in ([status] if status else get_args(RefundStatus))
+        ]
+        taken = records.read_each(lists, limit)
+        found = sorted(taken, key=lambda refund: refund.create_timestamp, reverse=True)[:limit]
+    records.show_items("refunds", found, _COLUMNS, as_json=json)
+
+
+@app.command
+def watch(
+    refund: TheRefund, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
+) -> None:
+    """Print a refund's status whenever it changes, until it has ended."""
+    with open_session() as session:
+        found = find(session.client, refund, is_external_id=external_id)
+        records.watch(lambda: session.client.refunds.get(found.id), {"PROCESSING"}, "RETURNED", timeout_s, as_json=json)
+
+
+def find(client: Client, any_id: str, *, is_external_id: bool) -> Refund:
+    refunds = client.refunds
+    return records.find(
+        "refund",
+        any_id,
+        refunds.get,
+        refunds.get_by_external_id,
+        refunds.get_by_return_identification,
+        is_external_id=is_external_id,
+    )

@@ -1,0 +1,213 @@
+"""``pixconnect transfer``: send money, and list sent and received transfers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from pixconnect.doors.cli import output, records, terminal
+from pixconnect.doors.cli.failures import CommandError
+from pixconnect.doors.cli.integrator.session import open_session
+from pixconnect.doors.cli.output import Json
+from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.doors.cli.whole_number import guess_key_type
+from pixconnect.kernel.rules.holder import KeyType
+from pixconnect.kernel.rules.short_text import trim_pasted
+from pixconnect.kernel.rules.transfer import TransferStatus
+from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect_client import AccountType, Client, Receipt, Transfer, TransferParty
+
+PdfFile = Annotated[str | None, Parameter(help="Write it to this file as PDF instead.")]
+
+
+def show_receipt(
+    receipt_id: int,
+    read: Callable[[int], Receipt],
+    read_file: Callable[[int], bytes],
+    pdf: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    if pdf is None:
+        records.show(read(receipt_id), as_json=as_json)
+    else:
+        _write(Path(pdf), read_file(receipt_id))
+
+
+def _write(path: Path, content: bytes) -> None:
+    # Interrupted, nothing has a name that looks whole.
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise CommandError(f"{path}: {error.strerror or error}; nothing was written") from None
+    terminal.notice(f"{path}: {len(content):,} octets")
+
+
+app = App(name="transfer", help="Send money, and list transfers sent and received.")
+
+TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end_id.")]
+QR_CODE_BEGINNING = "000201"
+"""The beginning of every BR Code, and of no key."""
+_COLUMNS = ("id", "status", "impact_type", "amount", "end_to_end_id", "external_id")
+
+
+@app.command
+def create(
+    amount: Amount,
+    to: Annotated[str | None, Parameter(show=True)] = None,
+    *,
+    key_type: KeyType | None = None,
+    account: str | None = None,
+    name: str | None = None,
+    tax_id: str | None = None,
+    external_id: ExternalId = None,
+    json: Json = False,
+) -> None:
+    """Send money to a Pix key, to a QR code, or to an account.
+
+    When it returns the money is reserved; `watch` waits until it has arrived.
+
+    Args:
+        amount: In cents: 1000 is R$ 10,00.
+        to: A Pix key, or the text of a QR code.
+        key_type: The key's type; by default derived from its form.
+        account: In place of a key, an account: ISPB/BRANCH/NUMBER, such as 99999004/0001/1001; its kind may follow
+            (99999004/0001/1001/SAVINGS), by default CHECKING.
+        name: The account's owner.
+        tax_id: The CPF or CNPJ of the account's owner.
+    """
+    if (to is None) == (account is None):
+        raise CommandError("TO: name a Pix key or a QR code, or an account by --account; one of them")
+    party = None if account is None else _read_account(account, name, tax_id)
+    to = trim_pasted(to or "")
+    with open_session() as session:
+        transfers = session.client.transfers
+        if party is not None:
+            made = transfers.create_by_account(amount, party, external_id=external_id)
+        elif to.startswith(QR_CODE_BEGINNING):
+            made = transfers.create_by_qr_code(amount, to, external_id=external_id)
+        else:
+            made = transfers.create_by_key(amount, to, key_type or guess_key_type(to), external_id=external_id)
+    records.show(made, as_json=json)
+
+
+@app.command
+def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json = False) -> None:
+    """Print a transfer, and if it failed, why."""
+    with open_session() as session:
+        found = find(session.client, transfer, is_external_id=external_id)
+        outcome = session.client.transfers.outcome(found.id)
+    output.show(
+        {**records.shown(found), "code": outcome.code, "reason": outcome.reason}, as_json=json, money=records.MONEY
+    )
+
+
+@app.command
+def parties(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json = False) -> None:
+    """Print the known facts about both sides of a transfer, and whether its name is the network's or ours."""
+    with open_session() as session:
+        found = find(session.client, transfer, is_external_id=external_id)
+        known = session.client.transfers.parties(found.id)
+    records.show(known, as_json=json)
+
+
+@app.command
+def receipt(
+    transfer: TheTransfer, *, external_id: ByExternalId = False, pdf: PdfFile = None, json: Json = False
+) -> None:
+    """Print the receipt of a transfer that has settled, or write it as PDF (comprovante)."""
+    with open_session() as session:
+        found, transfers = find(session.client, transfer, is_external_id=external_id), session.client.transfers
+        show_receipt(found.id, transfers.receipt, transfers.receipt_file, pdf, as_json=json)
+
+
+@app.command(name="list")
+def list_transfers(
+    *,
+    status: TransferStatus | None = None,
+    direction: Literal["IN", "OUT"] | None = None,
+    amount: Amount | None = None,
+    day: str | None = None,
+    tax_id: str | None = None,
+    part: str | None = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """Print transfers of both directions, the newest first.
+
+    Args:
+        status: Only transfers with this status.
+        direction: Only those that you received, or that you sent.
+        amount: Only those of this amount, in cents.
+        day: Only those of this day in Sao Paulo, such as 2026-11-20.
+        tax_id: Only those from or to this CPF or CNPJ.
+        part: Only those whose end_to_end_id has this part.
+    """
+    began_at = None if day is None else _read_day(day)
+    with open_session() as session:
+        found = session.client.transfers.search(
+            status=status,
+            direction=direction,
+            amount=amount,
+            tax_id=tax_id,
+            end_to_end_id_part=part,
+            initial_date=began_at,
+            final_date=None if began_at is None else began_at + timedelta(days=1, microseconds=-1),
+            page_size=min(limit, 100),
+        )
+        transfers = [*islice(found, limit)]
+    records.show_items("transfers", transfers, _COLUMNS, as_json=json)
+
+
+@app.command
+def watch(
+    transfer: TheTransfer, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
+) -> None:
+    """Print a transfer's status whenever it changes, until it has ended."""
+    with open_session() as session:
+        found = find(session.client, transfer, is_external_id=external_id)
+        records.watch(
+            lambda: session.client.transfers.get(found.id), {"PROCESSING"}, "CONFIRMED", timeout_s, as_json=json
+        )
+
+
+def _read_day(text: str) -> datetime:
+    try:
+        return datetime.combine(date.fromisoformat(text), time.min, SAO_PAULO)
+    except ValueError:
+        raise CommandError(f"--day: must be as 2026-11-20; it is {text!r}") from None
+
+
+def find(client: Client, any_id: str, *, is_external_id: bool = False) -> Transfer:
+    transfers = client.transfers
+    return records.find(
+        "transfer",
+        any_id,
+        transfers.get,
+        transfers.get_by_external_id,
+        transfers.get_by_end_to_end_id,
+        is_external_id=is_external_id,
+    )
+
+
+def _read_account(account: str, name: str | None, tax_id: str | None) -> TransferParty:
+    parts = account.split("/")
+    if len(parts) not in {3, 4} or not all(parts):
+        raise CommandError(f"--account: must be ISPB/BRANCH/NUMBER, such as 99999004/0001/1001; it is {account!r}")
+    if name is None or tax_id is None:
+        raise CommandError("--name, --tax-id: missing; an account needs its owner's")
+    ispb, branch, number, *kind = parts
+    # The service checks any other text here.
+    account_type = AccountType(kind[0]) if kind else AccountType.CHECKING
+    return TransferParty(
+        ispb=ispb, branch=branch, account_number=number, account_type=account_type, name=name, tax_id=tax_id
+    )

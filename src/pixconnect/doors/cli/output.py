@@ -1,0 +1,162 @@
+"""Prints a verb's result on standard output, and nothing else.
+
+People at a terminal get tables and colours; a pipe gets plain text, and ``--json`` one object on one line for scripts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from itertools import chain, zip_longest
+from operator import attrgetter
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from cyclopts import Parameter
+
+from pixconnect.doors.cli import terminal
+from pixconnect.kernel.rules.money import show_reais
+from pixconnect.platform import outgoing_text
+from pixconnect.platform.base.clock import format_instant
+
+Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print one JSON object.")]
+"""``--json``, without a ``--no-json`` beside it."""
+Shown = dict[str, Any]
+"""A verb's output for one resource: texts, numbers, instants, and objects and lists of them; it omits ``None``."""
+
+_GAP: Final = "  "
+
+
+def pick(record: object, columns: str) -> Shown:
+    """The printed attributes of a record, separated by blanks; ``name=attribute`` prints one under another name.
+
+    Example:
+        >>> pick(timedelta(hours=1), "days length_s=seconds")
+        {'days': 0, 'length_s': 3600}
+    """
+    pairs = (column.rpartition("=") for column in columns.split())
+    return {name or attribute: attrgetter(attribute)(record) for name, _, attribute in pairs}
+
+
+def show(shown: Shown, *, as_json: bool, money: Collection[str] = ()) -> None:
+    """Print one thing, for people as lines of ``name: value``.
+
+    Args:
+        money: Names of amounts in cents, which people are shown as reais.
+    """
+    if as_json:
+        show_json(_present(shown))
+        return
+    for name, value in _flatten(shown).items():
+        terminal.say(f"{terminal.paint(name, 'dim')}: {_paint_state(name, _text(name, value, money))}")
+
+
+def show_json(shown: object) -> None:
+    terminal.say(to_json(shown))
+
+
+def to_json(shown: object) -> str:
+    return outgoing_text.in_json_line(msgspec.json.encode(shown).decode())
+
+
+def show_list(
+    name: str, items: Sequence[Shown], *, as_json: bool, columns: Sequence[str] = (), money: Collection[str] = ()
+) -> None:
+    """Print several things: in JSON one object with a list under this name.
+
+    Args:
+        columns: The fields that people see of each, in this order, one line each even without a terminal; without it,
+            all fields.
+        money: As for ``show``.
+    """
+    if as_json or not items:
+        show_lists({name: items}, as_json=as_json)
+    elif (table := _draw_table(items, columns, money)) is not None:
+        for line in table:
+            terminal.say(line)
+    else:
+        _show_blocks([_pick(item, columns) for item in items], money)
+
+
+def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool) -> None:
+    """Print things of several kinds: in JSON one object with a list under each name."""
+    if as_json:
+        show_json({name: [_present(item) for item in items] for name, items in lists.items()})
+        return
+    if not any(lists.values()):
+        terminal.say("there is none")
+    # People do not need the kinds apart: each item names itself.
+    _show_blocks([item for items in lists.values() for item in items], ())
+
+
+def _show_blocks(items: Sequence[Shown], money: Collection[str]) -> None:
+    for number, item in enumerate(items):
+        if number:
+            terminal.say("")
+        show(item, as_json=False, money=money)
+
+
+def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collection[str]) -> list[str] | None:
+    """The lines of a table; ``None`` if it does not fit, or the output is no terminal."""
+    if not columns and not terminal.is_terminal():
+        return None
+    flat = [_flatten(item) for item in items]
+    # A member that none of them has needs no column.
+    names = [name for name in columns if any(name in item for item in flat)] or [*dict.fromkeys(chain(*flat))]
+    cells = [[_text(name, item.get(name), money) for name in names] for item in flat]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    # A pipe has no width.
+    if terminal.is_terminal() and sum(widths) + len(_GAP) * (len(widths) - 1) > shutil.get_terminal_size().columns:
+        return None
+    numeric = [all(isinstance(item.get(name), int | None) for item in flat) for name in names]
+    heading = terminal.paint(_join((), names, widths, numeric), "dim")
+    return [heading, *(_join(names, row, widths, numeric) for row in cells)]
+
+
+def _join(names: Sequence[str], row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    padded: list[str] = []
+    for name, cell, width, is_number in zip_longest(names, row, widths, numeric):
+        # Padded first: colours have no width.
+        space, painted = " " * (width - len(cell)), _paint_state(name, cell)
+        padded.append(space + painted if is_number else painted + space)
+    return _GAP.join(padded).rstrip()
+
+
+def _pick(item: Shown, columns: Sequence[str]) -> Shown:
+    flat = _flatten(item)
+    return {name: flat[name] for name in columns or flat if name in flat}
+
+
+def _flatten(shown: Shown) -> dict[str, Any]:
+    """Members of objects under names such as ``payer.name``."""
+    flat: dict[str, Any] = {}
+    for name, value in _present(shown).items():
+        if isinstance(value, dict):
+            inside = _flatten(cast(Shown, value))
+            flat |= {f"{name}.{below}": one for below, one in inside.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _present(shown: Shown) -> dict[str, Any]:
+    return {
+        name: format_instant(value) if isinstance(value, datetime) else value
+        for name, value in shown.items()
+        if value is not None
+    }
+
+
+def _text(name: str, value: object, money: Collection[str]) -> str:
+    if name in money and isinstance(value, int):
+        return show_reais(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return " ".join(outgoing_text.on_terminal(str(each)) for each in cast(Sequence[object], value))
+    return "" if value is None else outgoing_text.on_terminal(str(value))
+
+
+def _paint_state(name: str | None, text: str) -> str:
+    return terminal.paint_state(text) if name == "status" else text

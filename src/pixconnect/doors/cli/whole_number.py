@@ -1,0 +1,48 @@
+"""Values as people type them: Pix keys, and whole numbers as digits, perhaps behind a minus.
+
+The parser of the words would also take 10.50 for 10 cents and 0x10 for 16. An operator's verbs import this and not the client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from cyclopts import CoercionError, Parameter, Token
+
+from pixconnect.doors.cli.failures import CommandError
+from pixconnect.kernel.rules.holder import KeyType
+
+NO_LIMIT: Final = "none"
+
+
+def read_whole_number(_type: Any, tokens: Sequence[Token]) -> int:  # noqa: ANN401  as the parser calls it
+    text = tokens[0].value
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()):
+        # `usage` states the rule.
+        raise CoercionError(token=tokens[0], target_type=int)
+    return int(text)
+
+
+def read_limit(type_: Any, tokens: Sequence[Token]) -> int | Literal["none"]:  # noqa: ANN401  as the parser calls it
+    return NO_LIMIT if tokens[0].value == NO_LIMIT else read_whole_number(type_, tokens)
+
+
+WHOLE_NUMBER: Final = Parameter(converter=read_whole_number)
+
+
+def guess_key_type(key: str) -> KeyType:
+    digits = re.sub(r"[./-]", "", key)
+    if "@" in key:
+        return "EMAIL"
+    if key.startswith("+"):
+        return "PHONE"
+    if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", key):
+        return "EVP"
+    if re.fullmatch(r"[0-9]{11}", digits):
+        return "CPF"
+    if re.fullmatch(r"[0-9A-Za-z]{12}[0-9]{2}", digits):
+        return "CNPJ"
+    raise CommandError(f"TO: {key!r} looks like no kind of Pix key: name its kind by --key-type")

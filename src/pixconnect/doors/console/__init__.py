@@ -1,0 +1,1 @@
+"""The console: visits, sign-in, forms, templates; features add pages."""

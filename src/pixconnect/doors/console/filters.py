@@ -1,0 +1,140 @@
+"""What templates may call: how values are written, and the shapes of states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from markupsafe import Markup, escape
+
+from pixconnect.doors.console.language import Language
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.tax_id import write_tax_id
+from pixconnect.platform.base.civil_time import SAO_PAULO
+
+Tone = Literal["good", "going", "bad", "over", "back", "dot"]
+
+_WORDS: Final[Mapping[Tone, str]] = {
+    "good": "APPROVED CONFIRMED delivered active enabled fine done released joined proof_ended recorded_now "
+    "recorded_before",
+    "going": "PENDING PROCESSING pending running open answered block_open provisional announced day_not_over proof_running",
+    "bad": "ERROR failed disabled failing closed_with_cases unmatched perhaps_balance perhaps_known contradicts changed "
+    "perhaps_text not_yet_read order_unknown could_be_ours "
+    "opening_day proof_wrong recorded_no",
+    "over": "EXPIRED CANCELLED REMOVED_BY_RECEIVER REMOVED_BY_PSP inactive idle cancelled block_ended closed "
+    "before_opening balance_line same_line withdrawn proof_stopped",
+    "back": "RETURNED taken",
+}
+TONES: Final[Mapping[str, Tone]] = {word: tone for tone, words in _WORDS.items() for word in words.split()}
+"""How a state is felt about, by its word: one shape and one colour each, beside the word."""
+
+# Drawn on 16 by 16. Each tone has its own shape, so that colour is not needed.
+_SHAPES: Final = dict[str, str](
+    good='<circle cx="8" cy="8" r="7"/><path class="mark" d="M4.5 8.4l2.3 2.3 4.7-5.2"/>',
+    going='<circle class="ring" cx="8" cy="8" r="6"/><path d="M8 2a6 6 0 0 1 0 12z"/>',
+    bad='<path d="M8 .8l7.2 7.2L8 15.2.8 8z"/><path class="mark" d="M8 4.6v4M8 11.2v.2"/>',
+    over='<circle class="ring" cx="8" cy="8" r="6"/><path class="line" d="M5 8h6"/>',
+    dot='<circle cx="8" cy="8" r="4"/>',
+    # One line that turns back.
+    back='<path class="line" d="M10.5 11.8H5.5a3 3 0 0 1 0-6H13M10.5 3l3 2.8-3 2.8"/>',
+)
+
+
+def tone(word: str) -> Tone:
+    return TONES.get(word, "over")
+
+
+def shape(wanted: Tone) -> Markup:
+    """The drawing of a tone; the word beside it says the state."""
+    drawn = Markup(_SHAPES[wanted])  # noqa: S704 - our own table above
+    return Markup('<svg class="shape {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>').format(wanted, drawn)
+
+
+def last_day(charge: Charge) -> date:
+    """The last day on which a charge with a due date may be paid: its time is over at the midnight after it."""
+    return (charge.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
+
+
+def as_json(value: object) -> str:
+    """A record as people read JSON; bytes, which only machines compare, are left out."""
+    plain = msgspec.to_builtins(value, builtin_types=(datetime, bytes))
+    return msgspec.json.format(msgspec.json.encode(_readable(plain)), indent=2).decode()
+
+
+def pretty(text: str) -> str:
+    """JSON in lines; any other text as it is."""
+    try:
+        return msgspec.json.format(text, indent=2)
+    except msgspec.DecodeError:
+        return text
+
+
+class _Payload(msgspec.Struct):
+    amount: int | None = None
+    external_id: str | None = None
+    end_to_end_id: str | None = None
+    return_identification: str | None = None
+
+
+class _Body(msgspec.Struct):
+    payload: _Payload
+
+
+def event_payload(body: str) -> _Payload:
+    """An event's recognizable facts: its amount and names; those missing in the event are omitted."""
+    try:
+        return msgspec.json.decode(body, type=_Body).payload
+    except msgspec.DecodeError:
+        return _Payload()
+
+
+def machine_time(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()
+
+
+def _readable(value: object) -> object:
+    if isinstance(value, dict):
+        items = cast("Mapping[str, object]", value)
+        return {name: _readable(each) for name, each in items.items() if not isinstance(each, bytes)}
+    if isinstance(value, list | tuple):
+        return [_readable(each) for each in cast("Sequence[object]", value)]
+    return machine_time(value) if isinstance(value, datetime) else value
+
+
+def of_language(language: Language) -> dict[str, Any]:
+    """Texts that differ by language."""
+
+    def when(at: datetime | None) -> Markup:
+        if at is None:
+            return Markup("-")
+        return Markup('<time datetime="{}">{}</time>').format(machine_time(at), language.instant(at))
+
+    def micro(us: int) -> str:
+        return language.duration(timedelta(microseconds=us))
+
+    return dict(
+        amount=language.amount,
+        number=language.number,
+        instant=language.instant,
+        when=when,
+        clock_time=language.clock_time,
+        day=language.day,
+        duration=language.duration,
+        micro=micro,
+    )
+
+
+GLOBALS: Final[Mapping[str, Any]] = dict(
+    one_second=timedelta(seconds=1),
+    last_day=last_day,
+    tax_id=write_tax_id,
+    tone=tone,
+    shape=shape,
+    as_json=as_json,
+    pretty=pretty,
+    event_payload=event_payload,
+    machine_time=machine_time,
+    escape=escape,
+)

@@ -1,0 +1,309 @@
+"""One request to the console: the visitor, the language, the chosen holder; and the page that answers it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeVar, cast
+from urllib.parse import urlencode
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from msgspec import Struct
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from pixconnect.doors.console import filters, wanted
+from pixconnect.doors.console.exports import Exports
+from pixconnect.doors.console.language import LANGUAGES, Language, choose_language
+from pixconnect.features.identity.service.console_session import SignIn
+from pixconnect.features.institutions.service.inquiry import InquiryAnswer
+from pixconnect.features.monitoring.service.health import HealthWatch
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.audit import Act
+from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.kernel.flows.standby import Standby
+from pixconnect.kernel.rules.access import Caller, Network, Viewer, Visitor, client_address
+from pixconnect.platform import outgoing_text
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.flow.turns import Turns
+
+_FOLDER: Final = Path(__file__).parent / "assets"
+_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class Assets:
+    """All files, read when the process starts."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, Response] = {}
+        self._addresses: dict[str, str] = {}
+        for path in sorted(_FOLDER.iterdir()):
+            if path.suffix not in _MEDIA_TYPES:
+                continue
+            content = path.read_bytes()
+            name = f"{path.stem}.{hashlib.blake2b(content, digest_size=6).hexdigest()}{path.suffix}"
+            self._addresses[path.name] = f"/assets/{name}"
+            self._answers[name] = Response(
+                content,
+                media_type=_MEDIA_TYPES[path.suffix],
+                headers={"cache-control": "public, max-age=31536000, immutable"},
+            )
+
+    def address(self, name: str) -> str:
+        return self._addresses[name]
+
+    def find(self, name: str) -> Response | None:
+        return self._answers.get(name)
+
+
+class MenuEntry(Struct, frozen=True, kw_only=True):
+    section: Literal["payments", "webhooks", "account", "audit"]
+    path: str
+    text: str
+    """English: each language translates it."""
+    is_shown: Callable[[Visit], bool] = lambda _visit: True
+
+
+class ConsoleParts(Struct, frozen=True, kw_only=True):
+    context: Context
+    """With the service's rights: reads, and holders' own acts."""
+    operator: Operator
+    """With the console's own rights besides: sessions and the audit."""
+    sign_in: SignIn
+    assets: Assets
+    exports: Exports
+    turns: Turns
+    """Who may use the event loop next."""
+    hosts: frozenset[str]
+    """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
+    health: HealthWatch
+    draw_qr: Callable[[str], bytes]
+    """A QR code as PNG."""
+    ask_institution: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]
+    """As ``features.institutions.service.inquiry.ask``, at the account of this name."""
+    is_secure: bool
+    """Whether browsers reach it by https."""
+    cookie_name: str
+    api_url: str
+    auth_url: str
+    version: str
+    menu: Sequence[MenuEntry]
+    trusted_proxies: Sequence[Network]
+    standby: Standby | None = None
+    """From which lists, searches, figures and files are read; ``None`` where there is none."""
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.context.policy.is_sandbox
+
+
+THEMES: Final = ("light", "dark")
+LANGUAGE_COOKIE: Final = "pixconnect_language"
+THEME_COOKIE: Final = "pixconnect_theme"
+_HOLDER: Final = "holder"
+SEARCH_PATH: Final = "/search"
+
+Done = TypeVar("Done")
+
+
+def _finalize(value: object) -> object:
+    # All markup was rendered from texts that were escaped here.
+    return outgoing_text.on_page(value) if type(value) is str else value
+
+
+_templates: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+    finalize=_finalize,
+)
+cast("dict[str, object]", _templates.globals).update(filters.GLOBALS)  # pyright: ignore[reportUnknownMemberType] - it is untyped
+
+
+class Visit(Struct, frozen=True, kw_only=True):
+    request: Request
+    parts: ConsoleParts
+    visitor: Visitor | None
+    language: Language
+    theme: Literal["", "light", "dark"]
+    """Empty follows the system."""
+    is_part: bool = False
+    """Whether only the live part of the page is wanted."""
+    sent: FormData = FormData()
+    """A form's fields, from any sender."""
+    owner_id: int | None = None
+    """Whose thing an operator acts on, where the address names the thing and no holder."""
+    holder_name: str = ""
+    """Of the holder whose visitor it is, or that the address names."""
+
+    @property
+    def who(self) -> Visitor:
+        return errors.require(self.visitor, "a page behind the door")
+
+    @property
+    def holder_id(self) -> int | None:
+        """The holder on the page: a holder's visitor has only one, an operator's is in the address."""
+        if self.visitor is not None and self.visitor.holder_id is not None:
+            return self.visitor.holder_id
+        return self.owner_id or self.chosen_id
+
+    @property
+    def chosen_id(self) -> int | None:
+        return wanted.read_id(self.request.query_params.get(_HOLDER, ""))
+
+    @property
+    def viewer(self) -> Viewer:
+        return self.who.viewer(self.holder_id)
+
+    @property
+    def address(self) -> str:
+        """The address that failures of signing in count for."""
+        peer = self.request.client.host if self.request.client else ""
+        return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
+
+    def menu(self, section: str) -> list[MenuEntry]:
+        return [entry for entry in self.parts.menu if entry.section == section and entry.is_shown(self)]
+
+    def refuse_holders(self, reason: str) -> None:
+        """Refuse a page about all holders, which is for operators alone."""
+        if self.who.kind == "holder":
+            raise errors.Forbidden(reason)
+
+    def query(self, name: str) -> str:
+        # PostgreSQL takes no NUL: a text with one finds nothing, as any other unknown text.
+        return self.request.query_params.get(name, "").strip().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+    def path_id(self, name: str = "id") -> int:
+        """A number in the path; if it cannot be an id, the answer is 404."""
+        number = wanted.read_id(self.request.path_params[name])
+        if number is None:
+            raise errors.NotFound("id: there is no such thing")
+        return number
+
+    def link(self, path: str, **query: object) -> str:
+        """An address of the console that keeps the chosen holder; it leaves out empty values."""
+        pairs = [(name, value) for name, value in (self.kept | query).items() if value not in (None, "", ())]
+        return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path
+
+    @property
+    def kept(self) -> dict[str, object]:
+        """What addresses and filters keep of this one, by its name in them."""
+        # A holder's visitor has one holder.
+        if self.visitor is None or self.visitor.holder_id is not None or self.chosen_id is None:
+            return {}
+        return {_HOLDER: self.chosen_id}
+
+    def here(self, **changed: object) -> str:
+        """This page's own address with some of its query changed; values changed to nothing are left out."""
+        query: list[tuple[str, str]] = [
+            (name, value) for name, value in self.request.query_params.multi_items() if name not in changed
+        ]
+        query += [(name, str(value)) for name, value in changed.items() if value not in (None, "")]
+        return self.request.url.path + (f"?{urlencode(query)}" if query else "")
+
+    def about(self, holder_id: int) -> Visit:
+        """The same visit, about the holder of a thing that was found for it."""
+        return msgspec.structs.replace(self, owner_id=holder_id)
+
+    def form(self) -> FormData:
+        """The sent form, which must be one of ours."""
+        token = self.sent.get("csrf", "")
+        if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self.who.csrf_token.encode()):
+            raise errors.Forbidden("this form is not of this session: load the page again and send it from there")
+        return self.sent
+
+    @property
+    def context(self) -> Context:
+        return self.parts.context
+
+    @property
+    def operator(self) -> Operator:
+        """With the console's rights."""
+        return self.parts.operator
+
+    @property
+    def acting(self) -> Context:
+        """The context of use cases that record their act themselves: on connections that may write the audit."""
+        return msgspec.structs.replace(self.context, pool=self.operator.pool)
+
+    def begin_act(self, reason: str) -> Operator:
+        """The operator who acts by a form, as the audit names them; ``reason`` tells holders why they may not."""
+        self.refuse_holders(reason)
+        if not self.who.may_act:
+            raise errors.Forbidden("a reader changes nothing")
+        self.form()
+        return self.operator.acting_as(self.who.audit_name)
+
+    def act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> tuple[Caller, Act]:
+        """Who acts on a holder's things, and the audit's record of the act.
+
+        Raises:
+            BadRequest: No holder was chosen.
+        """
+        caller = self.who.caller(self.holder_id, self.address)
+        return caller, self._make_act(verb, subject, dict(after or {}, holder_id=caller.holder_id))
+
+    def sandbox_act(self, verb: str, subject: str, after: Mapping[str, object]) -> Act:
+        """The same for the sandbox's shared parts: its clock, and its network's faults."""
+        if not self.who.may_act:
+            raise errors.Forbidden("a reader changes nothing")
+        return self._make_act(verb, subject, after)
+
+    def _make_act(self, verb: str, subject: str, after: Mapping[str, object]) -> Act:
+        return Act(operator=self.who.audit_name, verb=verb, subject=subject, after=after)
+
+    async def do_in_sandbox(self, act: Act, deed: Awaitable[Done]) -> Done:
+        """Call the sandbox, and record the act afterwards: the sandbox is another program with its own tables."""
+        try:
+            done = await deed
+        except errors.OutcomeUnknown:
+            unknown = dict(act.after, outcome="unknown")
+            await audit.note(self.operator, msgspec.structs.replace(act, after=unknown))
+            raise
+        await audit.note(self.operator, act)
+        return done
+
+    def page(
+        self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object
+    ) -> Response:
+        found = _templates.get_template(template)
+        said = (
+            values
+            | filters.of_language(self.language)
+            | dict(
+                visit=self,
+                visitor=self.visitor,
+                parts=self.parts,
+                language=self.language,
+                languages=tuple(LANGUAGES.values()),
+                zone=SAO_PAULO.key,
+                link=self.link,
+                here=self.here,
+                _=self.language.text,
+                layout="part.html" if self.is_part else "base.html",
+            )
+        )
+        return HTMLResponse(found.render(said), status, headers)
+
+    def go(self, path: str, **query: object) -> Response:
+        """Lead the browser on after a form, so that loading again sends nothing twice."""
+        return RedirectResponse(self.link(path, **query), 303)
+
+
+def read_visit(request: Request, parts: ConsoleParts, visitor: Visitor | None) -> Visit:
+    theme = request.cookies.get(THEME_COOKIE, "")
+    return Visit(
+        request=request,
+        parts=parts,
+        visitor=visitor,
+        language=choose_language(request.cookies.get(LANGUAGE_COOKIE), request.headers.get("accept-language", "")),
+        theme=msgspec.convert(theme, Literal["light", "dark"]) if theme in THEMES else "",
+    )

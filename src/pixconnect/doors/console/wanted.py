@@ -1,0 +1,156 @@
+"""The filters of a console's list: with operators, read from the texts that people type and addresses contain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, TypeVar
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.listing import NUMBER_MAX
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO
+
+TEXT_LENGTH_MAX: Final = 255
+_ID_LENGTH_MAX: Final = 16
+_DAY_LENGTH: Final = len("2026-11-03")
+
+_AMOUNT: Final = re.compile(r"(?:R\$\s*)?(\d{1,3}(?:\.\d{3})+|\d{1,10})(?:[,.](\d{2}))?", re.ASCII)
+_BRAZILIAN_DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?=\b)", re.ASCII)
+_INSTANT: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
+)
+# With cents, or it may be an id.
+_KNOWN_AMOUNT: Final = re.compile(r"(?:R\$\s*)?([0-9.]{1,13},[0-9]{2})(?:\s+([0-9]{4}-[0-9]{2}-[0-9]{2}))?", re.ASCII)
+_TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
+# A part of a name of the network nearly always has a digit, and a person's name none.
+_PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z]{4,35}")
+_NAME: Final = re.compile(r"(?=.*[^\W\d_]{2}).{3,255}")
+_OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
+_TICK: Final = timedelta(microseconds=1)
+
+Value = TypeVar("Value", int, datetime)
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Conditions that things must meet; ``None`` and empty mean any. Bounds are included."""
+
+    statuses: tuple[str, ...] = ()
+    amount_min_cents: int | None = None
+    amount_max_cents: int | None = None
+    initial_at: datetime | None = None
+    final_at: datetime | None = None
+    direction: Literal["IN", "OUT"] | None = None
+    counterparty: str | None = None
+    """A part of the name, or the whole tax id or key."""
+    name_part: str | None = None
+    """A part of an end-to-end id, a return id or, of a charge, a txid; in capitals or not."""
+    event_types: tuple[str, ...] = ()
+    endpoint_id: int | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether it asks for something that no index knows."""
+        asked = (self.amount_min_cents, self.amount_max_cents, self.direction, self.counterparty, self.name_part)
+        return any(value is not None for value in asked)
+
+
+def read_id(text: str) -> int | None:
+    """An id in an address; ``None`` for any other text."""
+    # Counted before it is converted: Python refuses to read thousands of digits.
+    is_number = len(text) <= _ID_LENGTH_MAX and text.isascii() and text.isdecimal()
+    return number if is_number and 1 <= (number := int(text)) <= NUMBER_MAX else None
+
+
+def read_amounts(text: str) -> tuple[int | None, int | None]:
+    """Read ``>=100,00``, ``<5``, ``10..20`` or ``7,50``: the least and the greatest amount in cents, both included."""
+    return _read_range("amount", text, _read_amount, lambda cents: cents + 1, lambda cents: cents - 1)
+
+
+def read_instants(text: str) -> tuple[datetime | None, datetime | None]:
+    """Read ``>=2026-11-03``, ``01/11/2026..2026-11-03 12:00`` or ``03/11/2026``: a day is a whole one of Sao Paulo."""
+    return _read_range(
+        "instant", as_days(text), _read_instant, lambda instant: instant + _TICK, lambda instant: instant - _TICK
+    )
+
+
+def read_known(text: str) -> dict[str, str]:
+    """A search text as filters of a list; empty for a text that no filter takes.
+
+    Example:
+        >>> read_known("R$ 123,45 2026-11-20")
+        {'amount': '123,45', 'when': '2026-11-20'}
+        >>> read_known("529.982.247-25"), read_known("4a1B2c3D4e5"), read_known("Padaria Central")
+        ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'}, {'who': 'Padaria Central'})
+    """
+    text = text.strip()
+    found = _KNOWN_AMOUNT.fullmatch(as_days(text))
+    if found is not None:
+        return dict(amount=found[1]) | (dict(when=found[2]) if found[2] else {})
+    if _TAX_ID.fullmatch(text):
+        return dict(who=text)
+    if _PART.fullmatch(text):
+        return dict(part=text)
+    return dict(who=text) if _NAME.fullmatch(text) else {}
+
+
+def as_days(text: str) -> str:
+    """The same with each day that is written as in Brazil, 20/11/2026, as 2026-11-20."""
+    return _BRAZILIAN_DAY.sub(lambda day: f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}", text)
+
+
+def _read_range(
+    name: str,
+    text: str,
+    read: Callable[[str, str], tuple[Value, Value]],
+    later: Callable[[Value], Value],
+    earlier: Callable[[Value], Value],
+) -> tuple[Value | None, Value | None]:
+    if ".." in text:
+        first, _, last = text.partition("..")
+        low, high = read(name, first)[0], read(name, last)[1]
+        if low > high:
+            raise errors.BadRequest(f"{name}: the range ends before it begins")
+        return low, high
+    found = _OPERATOR.fullmatch(text.strip())
+    operator, value = ("", text) if found is None else found.groups(default="")
+    low, high = read(name, value)
+    ranges: dict[str, tuple[Value | None, Value | None]] = {
+        ">=": (low, None),
+        ">": (later(high), None),
+        "<=": (None, high),
+        "<": (None, earlier(low)),
+    }
+    return ranges.get(operator, (low, high))
+
+
+def _read_amount(name: str, text: str) -> tuple[int, int]:
+    found = _AMOUNT.fullmatch(text.strip())
+    cents = -1 if found is None else int(found[1].replace(".", "")) * 100 + int(found[2] or 0)
+    if not 0 <= cents <= AMOUNT_MAX_CENTS:
+        raise errors.BadRequest(f"{name}: write 100 or 100,00, with >=, >, <=, < or =, or a range as 10..20")
+    return cents, cents
+
+
+def _read_instant(name: str, text: str) -> tuple[datetime, datetime]:
+    text = text.strip()
+    try:
+        instant = datetime.fromisoformat(text) if _INSTANT.fullmatch(text) else None
+    except ValueError:
+        instant = None
+    if instant is None or not 1970 <= instant.year <= 9998:
+        raise errors.BadRequest(
+            f"{name}: write 2026-11-03 or 2026-11-03 12:00, with >=, >, <=, < or =, or a range as a..b"
+        )
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=SAO_PAULO)
+    # A part that is left out means all of it: for a day its hours, for a minute its seconds.
+    if len(text) == _DAY_LENGTH:
+        # By the calendar: a day has 23 or 25 hours where summer time begins or ends.
+        end = (instant + timedelta(days=1)).astimezone(UTC)
+    else:
+        end = instant.astimezone(UTC) + {16: timedelta(minutes=1), 19: timedelta(seconds=1)}.get(len(text), _TICK)
+    return instant.astimezone(UTC), end - _TICK

@@ -1,0 +1,315 @@
+"""The slots that this worker leases, renewed for as long as it lives.
+
+::
+
+    join ──► renew every 2 s: remove dead workers, release, take ──► ... ──► leave
+     ▲                            │
+     └── connection lost, not renewed for 15 s, or the clock wrong: nothing is held, work in progress stops
+
+The worker's own connection carries its advisory lock, so its slots are free at once when it dies. The same connection listens
+for wake-ups of other processes. Leases keep real time: the sandbox clock does not move them.
+
+All workers share the slots evenly. A worker with more than its share releases the rest once no work in them is in progress; a
+worker with less takes free ones.
+
+A part of the worker waits for notifications only so long (``Rest``): a wake-up may be lost, and time passes. Pollers that find
+nothing share one beat of the machine's clock, each shortly after the one before. A poller that wakes alone finds its code and
+data gone from the caches, which costs more than its query; all at the same time would need a connection each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from datetime import datetime
+from enum import IntEnum
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.kernel.rules.event import SLOTS_COUNT
+from pixconnect.kernel.tables import lease as lease_store
+from pixconnect.kernel.writing.service_time import check_skew, is_clock_right
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS, Connect
+from pixconnect.platform.pool import Connection
+from pixconnect.platform.shared_pool import Look
+from pixconnect.platform.shared_timeout import wait_for
+
+APART_S: Final = 0.005
+"""Between two parts at one beat."""
+EARLY_S: Final = 0.01
+"""A timer may end that much before its time: then the beat is the one that it waited for."""
+
+
+class Poller(IntEnum):
+    """The worker's own pollers, in the order in which they wake; members that features add follow."""
+
+    DELIVERIES = 0
+    ORDERS = 1
+    EXPIRY = 2
+    POSITIONS = 3
+    LEASES = 4
+    CHORES = 5
+
+
+def until_beat(every_s: float, looker: int, now_s: float) -> float:
+    """Seconds until a looker's next beat, which comes ``every_s``: not less than ``EARLY_S``; ``now_s`` is monotonic."""
+    return every_s - (now_s + EARLY_S - looker * APART_S) % every_s + EARLY_S
+
+
+class Rest:
+    """Longer from look to look while nothing is found, so that a service without work hardly wakes up."""
+
+    def __init__(self, shortest_s: float, longest_s: float, looker: int) -> None:
+        self._shortest_s = shortest_s
+        self._longest_s = longest_s
+        self._next_s = shortest_s
+        self._looker = looker
+
+    def after(self, now_s: float, *, has_found: bool) -> float:
+        """Seconds to wait after a look; ``now_s`` is monotonic."""
+        if has_found:
+            self._next_s = self._shortest_s
+            return self._shortest_s
+        rest_s, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
+        return until_beat(rest_s, self._looker, now_s)
+
+
+LEASE_S = lease_store.LEASE.total_seconds()
+"""A worker that could not renew for this long has lost its slots."""
+
+_RENEW_EVERY_S = 2.0
+_REJOIN_AFTER_S = 0.5
+_WOKEN_APART_S = 0.05
+
+_log = structlog.get_logger(__name__)
+
+
+class LeaseLost(Exception):  # noqa: N818  it is what happens to a worker that was too slow
+    """A slot belongs to another worker by now: nothing more may be written for it."""
+
+
+class Share(Struct, frozen=True, kw_only=True):
+    epochs: dict[int, int]
+    """Slots, each with the epoch of its lease."""
+    workers_count: int
+
+    @property
+    def slots_count(self) -> int:
+        # Rounded up: otherwise some slots would have no worker.
+        return -(-SLOTS_COUNT // self.workers_count)
+
+
+class Member(ABC):
+    """A part of a worker that works in leased slots."""
+
+    @abstractmethod
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        """Look again: there may be work, or other slots; or only new orders, or deliveries."""
+
+    def busy_slots(self) -> AbstractSet[int]:
+        """Slots in which something is under way that another worker must not do beside us; they are not released yet."""
+        return frozenset()
+
+    def slots_lost(self) -> None:  # noqa: B027  most parts have nothing to stop: the fence refuses their work in progress
+        """Stop the work under way: this worker holds no slot any more."""
+
+    def oldest_due_at(self) -> datetime | None:
+        """When the oldest delivery that could be tried became due, for the part that sends them; real time."""
+        return None
+
+
+class SlotLeases:
+    """One worker's slots.
+
+    Args:
+        silent_max_s: How long the database may leave a beat without an answer before its connection is given up.
+        look: Called with each new connection; raises where it leads to a server that is not to be used.
+    """
+
+    def __init__(
+        self, connect: Connect, clock: Clock, silent_max_s: float = LEASE_S / 2, *, look: Look | None = None
+    ) -> None:
+        self._silent_max_s = silent_max_s
+        self._look = look
+        self._connect = connect
+        self._clock = clock
+        self._members: list[Member] = []
+        self._listeners: list[tuple[str, Callable[..., None]]] = [(CHANNEL, self._heard)]
+        self._epochs: dict[int, int] = {}
+        self._releasing: frozenset[int] = frozenset()
+        self._confirmed_s = float("-inf")
+        self._is_stopping = asyncio.Event()
+        self.workers_count = 1
+
+    def add(self, member: Member) -> None:
+        self._members.append(member)
+
+    def listen(self, channel: str, hear: Callable[..., None]) -> None:
+        """Listen on another channel with the connection of the leases, from the next time it is opened."""
+        self._listeners.append((channel, hear))
+
+    @property
+    def held(self) -> dict[int, int]:
+        """The slots in which work may start, each with its epoch; empty once the leases may have run out."""
+        if self._clock.monotonic_s() - self._confirmed_s >= LEASE_S:
+            return {}
+        if not self._releasing:
+            return self._epochs
+        return {slot: epoch for slot, epoch in self._epochs.items() if slot not in self._releasing}
+
+    def may_start(self, slot: int, epoch: int) -> bool:
+        """Whether work that was read under an epoch may start; not in a slot that is about to be released."""
+        return slot not in self._releasing and self.is_held(slot, epoch)
+
+    def is_held(self, slot: int, epoch: int) -> bool:
+        """Whether work that was started under an epoch may be finished."""
+        return self._epochs.get(slot) == epoch and self._clock.monotonic_s() - self._confirmed_s < LEASE_S
+
+    def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
+        """The epochs under which work in these slots is written.
+
+        Raises:
+            ServiceUnavailable: This machine's clock was wrong when last compared with the database's.
+        """
+        check_skew(self._clock)
+        held = self._epochs
+        if not all(slot in held for slot in slots):
+            raise LeaseLost("the slot is not held")
+        return {slot: held[slot] for slot in slots}
+
+    async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
+        """Keep slots ours until a transaction ends; raises as ``epochs_of``. This must be the first lock that it takes."""
+        await fence(connection, self.epochs_of(slots))
+
+    async def run(self) -> None:
+        """Hold slots until ``stop``, and join again after every failure."""
+        while not self._is_stopping.is_set():
+            try:
+                await self._run_session()
+            except DATABASE_FAILED as error:
+                _log.warning("leases lost", error=type(error).__name__)
+            # However the session ended, another worker may have the slots by now.
+            self._lose()
+            await wait_for(self._is_stopping, _REJOIN_AFTER_S)
+
+    def stop(self) -> None:
+        """Release all slots and end; to be called when nothing is under way any more."""
+        self._is_stopping.set()
+
+    async def _run_session(self) -> None:
+        connection = await self._connect()
+        try:
+            with self._abort_if_silent(connection):
+                # A pool checks its own connections only, and slots that we take elsewhere are missing to others there.
+                if self._look is not None:
+                    await self._look(connection)
+                if not await is_clock_right(self._clock, connection):
+                    return  # a worker with a wrong clock may not write, so the slots are better elsewhere
+                for channel, hear in self._listeners:
+                    await connection.add_listener(channel, hear)
+                worker_id = await lease_store.join(connection)
+            while not self._is_stopping.is_set():
+                # We give up a renewal that hangs before the lease runs out.
+                with self._abort_if_silent(connection):
+                    if not await is_clock_right(self._clock, connection):
+                        break
+                    if not await self._renew(connection, worker_id):
+                        return
+                pause_s = until_beat(_RENEW_EVERY_S, Poller.LEASES, self._clock.monotonic_s())
+                await wait_for(self._is_stopping, pause_s)
+                if connection.is_closed():
+                    return
+            self._lose()
+            with self._abort_if_silent(connection):
+                await lease_store.leave(connection, worker_id)
+        finally:
+            connection.terminate()
+
+    @contextmanager
+    def _abort_if_silent(self, connection: Connection) -> Generator[None]:
+        """End all calls that wait on a connection whose other end has silently gone."""
+        # To cancel is not enough: the driver then waits for the server's word on that, before it rolls back.
+        timer = asyncio.get_running_loop().call_later(self._silent_max_s, connection.terminate)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    async def _renew(self, connection: Connection, worker_id: int) -> bool:
+        # The lease counts from before the question: the database may have renewed it at any moment after.
+        asked_s = self._clock.monotonic_s()
+        busy = frozenset[int]().union(*(member.busy_slots() for member in self._members))
+        released = sorted(self._releasing - busy)
+        oldest = min(filter(None, (member.oldest_due_at() for member in self._members)), default=None)
+        share = await renew(connection, worker_id, released, oldest)
+        if share is None:
+            return False
+        before = self._epochs
+        self._epochs, self._confirmed_s = share.epochs, asked_s
+        self.workers_count = share.workers_count
+        # Slots beyond our share take no new work from now on; a later renewal releases them.
+        self._releasing = frozenset(sorted(share.epochs)[share.slots_count :])
+        if self._epochs.keys() != before.keys():
+            _log.debug("slots held", slots_count=len(self.held), workers_count=self.workers_count)
+            # One after the other: looks at the same moment would each open a connection, which PostgreSQL needs 6 MiB for.
+            for number, member in enumerate(self._members):
+                asyncio.get_running_loop().call_later(number * _WOKEN_APART_S, member.wake)
+        return True
+
+    def _heard(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
+        self._wake(payload)
+
+    def on_local_wakeup(self, news: str) -> bool:
+        """Receive this process's own wake-up of all workers; return whether no other worker has work to find."""
+        self._wake(news)
+        # A worker that gets slots looks for all that there is in them.
+        return len(self.held) == SLOTS_COUNT
+
+    def _wake(self, news: object = "") -> None:
+        only_orders, only_deliveries = news == ONLY_ORDERS, news == ONLY_DELIVERIES
+        for member in self._members:
+            member.wake(only_orders=only_orders, only_deliveries=only_deliveries)
+
+    def _lose(self) -> None:
+        had = bool(self._epochs)
+        self._epochs, self._releasing, self._confirmed_s = {}, frozenset(), float("-inf")
+        if had:
+            for member in self._members:
+                member.slots_lost()
+
+
+async def renew(
+    connection: Connection, worker_id: int, released: Sequence[int], oldest_due_at: datetime | None
+) -> Share | None:
+    """Renew a worker's leases, release some slots, and take others up to its share.
+
+    ``oldest_due_at`` is for the health check, in real time. Answers ``None`` when the worker came too late and must join again.
+    """
+    async with connection.transaction():
+        if not await lease_store.renew(connection, worker_id, oldest_due_at):
+            return None
+        # Before counting: a dead worker would make every share too small.
+        await lease_store.remove_gone(connection, worker_id)
+        if released:
+            await lease_store.release(connection, worker_id, released)
+        held = await lease_store.read_held(connection, worker_id)
+        share = Share(epochs=held, workers_count=await lease_store.count_workers(connection))
+        missing_count = share.slots_count - len(held)
+        if missing_count > 0:
+            taken = await lease_store.take(connection, worker_id, missing_count)
+            share = Share(epochs=held | taken, workers_count=share.workers_count)
+    return share
+
+
+async def fence(connection: Connection, epochs: Mapping[int, int]) -> None:
+    """Keep slots ours until a transaction ends, each with the epoch under which its work was read."""
+    held = await lease_store.fence(connection, epochs)
+    if len(held) < len(epochs):
+        raise LeaseLost("another worker has taken over")

@@ -1,0 +1,95 @@
+"""What a worker needs, and the members that features add to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, Final, Protocol
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.doors.worker.leases import Connect, SlotLeases, until_beat
+from pixconnect.doors.worker.meter import Gauge
+from pixconnect.features.institutions.rules.institution import OpenAccount
+from pixconnect.features.institutions.rules.rail_memory import RailMemory
+from pixconnect.features.webhooks.service import delivery as delivery_usecases
+from pixconnect.features.webhooks.worker.delivery import MakeAttempt
+from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
+from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.rules.rail import Rail
+from pixconnect.platform.base import errors
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.metrics import Read
+from pixconnect.platform.notifier import Notifier
+
+OpenRail = Callable[[OpenAccount, RailMemory], Rail]
+
+
+class WorkerParts(Struct, frozen=True, kw_only=True):
+    context: Context
+    notifier: Notifier
+    calls: Mapping[tuple[str, str], int]
+    """Those to institutions, by account and outcome."""
+    connect: Connect
+    """Opens a separate connection for the leases."""
+    limits: QueueLimits
+    attempt_log: AttemptLog
+    event_retention_days: int
+    open_account_rail: OpenRail
+    serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]] = lambda _read: nullcontext()
+    attempt: MakeAttempt = delivery_usecases.attempt
+
+
+class Runner(Protocol):
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...
+
+
+class MemberRow(Struct, frozen=True, kw_only=True):
+    """A part of a worker that a feature adds."""
+
+    name: str
+    make: Callable[[WorkerParts, SlotLeases, int], Runner]
+    """The last is its place in the beat of pollers (``Poller``)."""
+    gauges: Sequence[Gauge[Any]] = ()
+    """Read from the result."""
+
+
+BATCH_MAX: Final = 64
+LOOK_AFTER_S: Final = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class SlotPoller:
+    """Does what is due in this worker's slots, and looks for more every second."""
+
+    def __init__(
+        self,
+        name: str,
+        context: Context,
+        leases: SlotLeases,
+        place: int,
+        do_due: Callable[[Context, Sequence[int], int], Awaitable[int]],
+    ) -> None:
+        self._name = name
+        self._context = context
+        self._leases = leases
+        self._place = place
+        self._do_due = do_due
+
+    async def run(self) -> None:
+        while True:
+            done_count = 0
+            slots = sorted(self._leases.held)
+            try:
+                done_count = await self._do_due(self._context, slots, BATCH_MAX) if slots else 0
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                _log.warning("due work waits", member=self._name, reason=type(error).__name__)
+            if done_count < BATCH_MAX:
+                now_s = self._context.clock.monotonic_s()
+                await asyncio.sleep(min(LOOK_AFTER_S, until_beat(LOOK_AFTER_S, self._place, now_s)))

@@ -1,0 +1,59 @@
+"""Some of a holder's transfers wait for an operator's yes before they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pixconnect.features.approvals import tables as approval_store
+from pixconnect.features.approvals.tables import PENDING_APPROVALS, PendingApproval
+from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
+from pixconnect.kernel.rules.limit import ApprovalReason, find_approval_reason
+from pixconnect.kernel.rules.order import OpenOrder, OrderWait, await_approval
+from pixconnect.kernel.rules.transfer import NewTransfer, Transfer, announce_update
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.pool import Pool
+
+
+class Approvals(OrderRule):
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._reasons: dict[int, ApprovalReason] = {}
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        for new in batch:
+            if not isinstance(new, NewTransfer):
+                continue
+            rule = self.work.balances[new.holder_id].approval
+            # By book the money only goes to another holder here, and stays within reach.
+            if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
+                continue
+            is_known = not rule.new_payees or await self._was_paid(new)
+            reason = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
+            if reason is not None:
+                self._reasons[new.transfer_id] = reason
+        return bool(self._reasons)
+
+    async def _was_paid(self, new: NewTransfer) -> bool:
+        by, payee = new.request.initiation_type, new.payee.party
+        return await approval_store.count_paid(self.work.connection, new.holder_id, by, payee, 1) > 0
+
+    def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
+        reason = self._reasons.get(transfer.id)
+        if reason is None:
+            return order
+        pending = PendingApproval(
+            order_name=order.name,
+            transfer_id=transfer.id,
+            holder_id=transfer.holder_id,
+            is_above=reason.is_above,
+            is_new_payee=reason.is_new_payee,
+            since=self.work.now,
+        )
+        self.work.put(PENDING_APPROVALS, pending)
+        self.work.announce(announce_update, transfer, self.work.now)
+        return await_approval(order, new.handover_timeout)
+
+    @staticmethod
+    async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
+        pending = await approval_store.find_awaited(pool, order_name)
+        return None if pending is None else OrderWait(waits_for="operator", since=pending.since)

@@ -1,0 +1,177 @@
+"""An operator's yes: some of a holder's transfers wait for it before they leave.
+
+What waits is an order that no worker looks at before its time is over. What an operator says moves that time: a worker then
+hands the order over as any other, or gives it up as any other, so that its money comes back by the one way there is, once.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.doors.worker.meter import Gauge, Meter, age_s
+from pixconnect.doors.worker.problem import counted
+from pixconnect.features.approvals import tables as approval_store
+from pixconnect.features.approvals.tables import ApprovalAnswer, PendingApproval
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.before_order import find_holds
+from pixconnect.kernel.flows.context import Core, Operator, read_ordered, write_alone
+from pixconnect.kernel.rules.order import OpenOrder, decide_approval, is_too_late
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import order as order_store
+from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+LISTED_MAX: Final = 1000
+COUNTED_MAX: Final = 100_000
+"""Counting for metrics stops here: measuring a backlog must not be a load."""
+WAITS_MAX: Final = timedelta(hours=1)
+"""A transfer that waits for an operator's approval is given up some hours later: an operator should look before."""
+PAID_COUNTED_MAX: Final = 100
+"""Up to which it is counted how often a payee was paid before."""
+
+
+class WaitingTransfer(Struct, frozen=True, kw_only=True):
+    """A transfer that waits for an operator's yes, as operators are shown it."""
+
+    transfer: Transfer
+    order: OpenOrder
+    """Its ``give_up_at`` is until when it can be approved."""
+    pending: PendingApproval
+    paid_count: int
+    """How many of its holder's transfers have settled to its payee, up to a bound."""
+    hold: str | None
+    """Why it could not leave now, so that a yes is refused."""
+
+
+async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: bool) -> ApprovalAnswer:
+    """Let a transfer leave that waits for an operator's yes, or have its money given back; who repeats it changes nothing.
+
+    Raises:
+        NotFound: No transfer of this id had to be approved.
+        BadRequest: Another operator said the opposite, it is too late, nothing leaves its account now, or it may not leave any
+            more.
+        ServiceUnavailable: This machine's clock is wrong; nothing was done.
+    """
+    async with write_alone(context.pool) as connection:
+        awaited = await approval_store.find(connection, transfer_id)
+        if awaited is None:
+            raise errors.NotFound(f"id: no transfer {transfer_id} had to be approved by an operator")
+        # Ending the order locks it too: one of the two is first, and the other sees it.
+        order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
+        # Before the order is judged: who repeats an answer gets it again though the order has ended since.
+        said = await approval_store.find_decision(connection, awaited.order_name)
+        if said is not None:
+            return _repeat(said, is_approved=is_approved)
+        # Read behind the lock, for which we may have waited until its time was over.
+        now = await service_now_to_write(context.clock, connection)
+        if order is None or order.approval != "awaited" or is_too_late(order, now):
+            raise errors.BadRequest(
+                "id: it no longer waits: the time for approval is over, or the database was restored"
+            )
+        # A refusal is accepted in any state of the account: it only gives money back.
+        if is_approved:
+            await _check_account(connection, order)
+            await _check_hold(connection, order)
+        decision = ApprovalAnswer(
+            order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now
+        )
+        handover_timeout = timedelta(seconds=context.policy.handover_timeout_s)
+        # Decision, order and audit are one transaction: if the process dies here, nothing was decided.
+        await approval_store.decide(
+            connection, decision, decide_approval(order, now, handover_timeout, is_approved=is_approved)
+        )
+        verb = f"operator transfer {'approve' if is_approved else 'refuse'}"
+        await audit.record(context, connection, verb, f"transfer {transfer_id}", before=awaited, after=decision)
+    return decision
+
+
+def _repeat(said: ApprovalAnswer, *, is_approved: bool) -> ApprovalAnswer:
+    if said.is_approved != is_approved:
+        word = "approved" if said.is_approved else "refused"
+        raise errors.BadRequest(f"id: {said.decided_by} has {word} it already, and that is not undone")
+    return said
+
+
+async def _check_account(connection: Connection, order: OpenOrder) -> None:
+    """Refuse a yes while it would only end the transfer: what cannot leave in its time is given up."""
+    if order.institution_id is None:
+        return
+    account = await account_store.find(connection, order.institution_id)
+    if account is None or account.state != "active":
+        raise errors.BadRequest("id: nothing leaves its account now: resume the account first, or refuse the transfer")
+
+
+async def _check_hold(connection: Connection, order: OpenOrder) -> None:
+    """Refuse to approve an order that its holder may no longer send."""
+    ordered = await read_ordered(connection, [order.name])
+    hold = (await find_holds(connection, ordered.values())).get(order.name)
+    if hold is not None:
+        raise errors.BadRequest(f"id: may not leave now: {hold}; change that, or refuse the transfer")
+
+
+async def list_waiting_transfers(
+    context: Core, holder_id: int | None = None, count_max: int = LISTED_MAX
+) -> list[WaitingTransfer]:
+    """Transfers that wait for an operator's yes, those first that have to be approved soonest."""
+    orders = await approval_store.list_awaited(context.pool, holder_id, count_max)
+    names = [order.name for order in orders]
+    ordered = await read_ordered(context.pool, names)
+    holds = await find_holds(context.pool, ordered.values())
+    awaited = await approval_store.find_all(context.pool, names)
+    return [
+        WaitingTransfer(
+            transfer=transfer,
+            order=order,
+            pending=awaited[order.name],
+            paid_count=await approval_store.count_paid(
+                context.pool, transfer.holder_id, transfer.initiation_type, transfer.counterparty, PAID_COUNTED_MAX
+            ),
+            hold=holds.get(order.name),
+        )
+        for order in orders
+        if isinstance(transfer := ordered.get(order.name), Transfer) and order.name in awaited
+    ]
+
+
+async def count_waiting(context: Core) -> int:
+    """How many wait, of all holders."""
+    return (await approval_store.measure_awaited(context.pool, LISTED_MAX))[0]
+
+
+async def _look_at_awaited(context: Core, now: datetime) -> tuple[int, float]:
+    count, oldest_at = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
+    return count, age_s(oldest_at, now)
+
+
+# fmt: off
+METERS: Final = (
+    Meter[tuple[int, float]](look=_look_at_awaited, gauges=(
+        Gauge("pixconnect_transfers_to_approve", (),
+            f"Transfers that wait for an operator's yes, counted up to {COUNTED_MAX}; see `pixconnect operator transfer list`.",
+            lambda awaited: awaited[0]),
+        Gauge("pixconnect_transfer_to_approve_oldest_age_seconds", (),
+            "How long ago the oldest of these was accepted; 0 if there is none.",
+            lambda awaited: awaited[1]),
+    )),
+)
+# fmt: on
+
+
+async def _count_late(context: Core) -> int:
+    return await approval_store.count_awaited_since(context.pool, context.clock.now() - WAITS_MAX, LISTED_MAX)
+
+
+PROBLEMS: Final = (
+    counted(
+        "rail",
+        _count_late,
+        "transfer has",
+        "transfers have",
+        f"waited for an operator's yes for over {WAITS_MAX // timedelta(hours=1)} h",
+    ),
+)

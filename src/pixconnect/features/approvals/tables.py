@@ -1,0 +1,177 @@
+"""The tables of transfers that wait for an operator's approval, and of operators' decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.order import OpenOrder
+from pixconnect.kernel.rules.rail import InitiationType
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.order import ORDER
+from pixconnect.kernel.tables.table import Table, fetch_row, of_columns
+from pixconnect.platform.pool import Connection, Pool
+
+
+class PendingApproval(Struct, frozen=True, kw_only=True):
+    """That a transfer had to wait for an operator's yes, and why."""
+
+    order_name: str
+    transfer_id: int
+    holder_id: int
+    is_above: bool
+    """Its amount exceeds the limit without approval."""
+    is_new_payee: bool
+    """Nothing of its holder's had settled to the payee."""
+    since: datetime
+    """In service time."""
+
+
+class ApprovalAnswer(Struct, frozen=True, kw_only=True):
+    """An operator's decision on it, made once."""
+
+    order_name: str
+    is_approved: bool
+    decided_by: str
+    decided_at: datetime
+    """In service time."""
+
+
+PENDING_APPROVAL: Final = Table(
+    "pending_approval",
+    PendingApproval,
+    """
+    order_name text, transfer_id bigint, holder_id bigint, is_above boolean, is_new_payee boolean, since timestamptz
+    """,
+    key=("order_name",),
+)
+APPROVAL_ANSWER: Final = Table(
+    "approval_answer",
+    ApprovalAnswer,
+    "order_name text, is_approved boolean, decided_by text, decided_at timestamptz",
+    key=("order_name",),
+)
+
+INSERT: Final = of_columns(
+    PENDING_APPROVAL, once=(), name="pending_approval_row", sql="insert into pending_approval ({names}) {rows}"
+)
+PENDING_APPROVALS: Final = Fact(rank=80, inserts=(INSERT,), key=None)
+
+
+async def find(connection: Connection | Pool, transfer_id: int) -> PendingApproval | None:
+    """Whether a transfer ever had to be approved."""
+    return await PENDING_APPROVAL.find(connection, "where transfer_id = $1", transfer_id)
+
+
+_FIND_AWAITED: Final[LiteralString] = f"""
+    select {PENDING_APPROVAL.select} from pending_approval
+    where order_name = $1 and exists (select from open_order where name = order_name and approval = 'awaited')
+"""
+
+
+async def find_awaited(connection: Connection | Pool, order_name: str) -> PendingApproval | None:
+    """The same of one that still waits."""
+    return PENDING_APPROVAL.read_found(await connection.fetchrow(_FIND_AWAITED, order_name))
+
+
+async def find_decision(connection: Connection | Pool, order_name: str) -> ApprovalAnswer | None:
+    return await APPROVAL_ANSWER.find(connection, "where order_name = $1", order_name)
+
+
+# Its order is locked.
+_INSERT_DECISION: Final[LiteralString] = f"""
+    insert into approval_answer ({APPROVAL_ANSWER.names}) values ({APPROVAL_ANSWER.parameters})
+"""
+_MOVE_ORDER: Final[LiteralString] = "update open_order set approval = $2, due_at = $3, give_up_at = $4 where name = $1"
+
+
+async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOrder) -> None:
+    """Write an operator's decision, and the changed order."""
+    # First the decision, whose key is the order: a second one fails before it moves anything.
+    await connection.execute(_INSERT_DECISION, *APPROVAL_ANSWER.values(decision))
+    await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)
+
+
+# Only of those that wait still: a yes that was committed before this one stays a yes.
+_LAPSE: Final[LiteralString] = """
+    update open_order set approval = 'refused' where name = any($1) and approval = 'awaited' and give_up_at <= $2
+"""
+
+
+async def refuse_late(pool: Pool, names: Sequence[str], now: datetime) -> None:
+    """Refuse those of these orders whose time for approval has passed."""
+    await pool.execute(_LAPSE, sorted(names), now)
+
+
+# In the words of the index `open_order_awaiting`.
+_LIST_AWAITED: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2
+"""
+
+
+async def list_awaited(pool: Pool, holder_id: int | None, count_max: int) -> list[OpenOrder]:
+    """Orders that wait, of one holder or of all; those first that have to be approved soonest."""
+    return [ORDER.read(row) for row in await pool.fetch(_LIST_AWAITED, holder_id, count_max)]
+
+
+_FIND_MANY: Final[LiteralString] = f"select {PENDING_APPROVAL.select} from pending_approval where order_name = any($1)"
+
+
+async def find_all(pool: Pool, order_names: Sequence[str]) -> dict[str, PendingApproval]:
+    return {row["order_name"]: PENDING_APPROVAL.read(row) for row in await pool.fetch(_FIND_MANY, order_names)}
+
+
+_MEASURE: Final[LiteralString] = """
+    select count(*) as count, min(ordered_at) as oldest_at
+    from (select ordered_at from open_order where approval = 'awaited' order by give_up_at limit $1) as awaited
+"""
+
+
+async def measure_awaited(pool: Connection | Pool, count_max: int) -> tuple[int, datetime | None]:
+    """How many wait, counted up to a bound, and since when the first of them does."""
+    row = await fetch_row(pool, _MEASURE, count_max)
+    return row["count"], row["oldest_at"]
+
+
+_COUNT_LONG: Final[LiteralString] = """
+    select count(*) from (
+        select from open_order where approval = 'awaited' and ordered_at <= $1 limit $2
+    ) as awaited
+"""
+
+
+async def count_awaited_since(pool: Pool, accepted_before: datetime, count_max: int) -> int:
+    """How many wait that were accepted before an instant; counting stops at ``count_max``."""
+    return await pool.fetchval(_COUNT_LONG, accepted_before, count_max)
+
+
+# In the terms of the index `transfer_payee`. An account is identified by itself, not by the key that the caller used. A key
+# whose owner has changed, as far as reported, is another payee.
+_COUNT_PAID: Final[LiteralString] = """
+    select count(*) from (
+        select from transfer
+        where holder_id = $1 and direction = 'OUT' and settled_at is not null and not is_book
+            and case initiation_type when 'MANUAL' then
+                (counterparty ->> 'ispb') || '/' || (counterparty ->> 'branch') || '/' || (counterparty ->> 'account_number')
+            else coalesce(
+                counterparty ->> 'key',
+                (counterparty ->> 'ispb') || '/' || (counterparty ->> 'branch') || '/' || (counterparty ->> 'account_number')
+            ) end = $2
+            and counterparty ->> 'tax_id' = $3
+        limit $4
+    ) as paid
+"""
+
+
+async def count_paid(
+    connection: Connection | Pool, holder_id: int, initiation_type: InitiationType, payee: Party, count_max: int
+) -> int:
+    """How many of a holder's transfers have settled to this key or account, up to ``count_max``."""
+    by_account = f"{payee.ispb}/{payee.branch}/{payee.account_number}"
+    name = by_account if initiation_type == "MANUAL" else payee.key or by_account
+    return await connection.fetchval(_COUNT_PAID, holder_id, name, payee.tax_id, count_max)

@@ -1,0 +1,24 @@
+"""Entries that two operators post where the books and an institution differ."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Event, Feature
+
+FEATURE: Final = Feature(
+    rules=("features.proof.tables.blocks:ADJUSTMENTS",),
+    events=(
+        Event(
+            "adjustment.posted",
+            "adjustment",
+            "The operators have adjusted your balance: your account and the institution's differ, and no Pix or "
+            "movement explains it.",
+            is_own=True,
+            is_in_sandbox=False,
+        ),
+    ),
+    event_families=("kernel.rules.adjustment:FAMILIES",),
+    text_columns="""
+adjustment,kind direction account,none
+adjustment,proposed_by confirmed_by,operator
+""",
+)

@@ -1,0 +1,294 @@
+"""Answers the question about a day of an account: two operators identify lines of the institution's statement.
+
+::
+
+    counts    the line is money: it is joined or posted as any other line that counts
+    ours      the line is a settled transfer or refund here, or sums its day's transfers: it is joined, and nothing moves
+    aside     it is no money, or the opening balance has it: it moves nothing, in any later file that lists it
+    out       the bank has removed it: the opposite of its movement is posted, and dated when it is confirmed
+
+A confirmation is one transaction. Counting lines are settled after it, and by the worker if this process dies before that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.cases.rules.case import Case
+from pixconnect.features.institutions.rules import joining
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.joining import ItemJoin, RecordedItem
+from pixconnect.features.institutions.rules.outcome import ANSWERS, OUTCOMES, Answer
+from pixconnect.features.institutions.rules.unmatched import count_as_movement
+from pixconnect.features.institutions.service.day import list_waiting
+from pixconnect.features.institutions.service.proposing import (
+    confirming,
+    find_account_of,
+    lock_case,
+    lock_to_propose,
+    record_confirmed,
+)
+from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.statement_posting import describe_movements, find_holders
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import reserved_line as reserved_store
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.service import RECEIVE_MOVEMENTS, ReportedMovement, StruckItem, take_back_struck
+from pixconnect.kernel.flows.context import Operator, Writer, write_alone
+from pixconnect.kernel.flows.proposal import make_proposal, propose
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.writing.batch import Batch
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+LINES_MAX: Final = 100
+"""So many lines are answered at once."""
+OURS_APART_MAX: Final = timedelta(days=35)
+"""Between a line and the transfer or refund that it is."""
+SUM: Final = "sum"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[str]).decode
+_decode_own = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class WantedAnswer(Struct, frozen=True, kw_only=True):
+    """Lines of a day by their ids."""
+
+    case_id: int
+    counts: Sequence[str] = ()
+    ours: Mapping[str, str] = {}
+    """What each is, such as ``transfer:12``, or ``SUM``."""
+    aside: Sequence[str] = ()
+    out: Sequence[str] = ()
+    with_alike: bool = False
+    """Also lines of other days of a named one's pattern: its reason to wait, its direction and, but for numbers, its text."""
+
+
+class _Plan(Struct, frozen=True, kw_only=True):
+    items: dict[Answer, list[RecordedItem]]
+    joins: Sequence[ItemJoin]
+    """The ``items`` that are ours."""
+    struck: Sequence[StruckItem]
+    """Those of ``items`` that are to go out and have moved money."""
+
+    moves: Mapping[int, int]
+    """The change of each holder's money, in cents, if no counting line is a Pix of this service."""
+
+
+def read_own(text: str) -> tuple[str, str]:
+    """A line and our record of it, as people write it: ``N1=transfer:12``, or the line alone for a sum."""
+    line, _, own = text.rpartition("=")
+    return (line, own) if own.startswith(("transfer:", "refund:")) else (text, SUM)
+
+
+async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
+    """Say what lines of a day are; nothing moves before another operator confirms it on the case's account.
+
+    Raises:
+        NotFound: There is no such case, or its account was removed.
+        BadRequest: The case is of no day, has ended, or a line does not wait, or not for such an answer.
+    """
+    async with write_alone(context.pool) as connection:
+        await lock_to_propose(connection, wanted.case_id)
+        case = await lock_case(connection, wanted.case_id)
+        account = await find_account_of(connection, case)
+        name = _check(case, account)
+        day = None if wanted.with_alike else date.fromisoformat(name)
+        waiting = {item.item_id: item for item in await list_waiting(connection, account.id, day)}
+        named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
+        if wanted.with_alike:
+            named = _add_alike(named, waiting)
+        plan = await _plan(connection, account, named, wanted.ours, waiting)
+        reserved = await reserved_store.list_reserved(
+            connection, account.id, [one.item_id for one in plan.items["counts"]]
+        )
+        lacking = await find_lacking(connection, plan.moves, {account.house_id: sum(reserved.values())})
+        said = dict[str, str | int](
+            case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values())
+        )
+        said |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
+        said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
+        said["ours"] = _encode(wanted.ours).decode()
+        proposal = make_proposal(context, "answer", said, institution_id=account.id)
+        return await propose(context, connection, "case answer", f"case {case.id}", proposal)
+
+
+async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """Apply the answer, as long as each line still waits for such an answer."""
+    said = proposal.contents
+    named: dict[Answer, list[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS if answer != "ours"}
+    ours = _decode_own(str(said["ours"]))
+    async with confirming(context, proposal) as (connection, account):
+        case = await lock_case(connection, int(said["case_id"]))
+        _check(case, account)
+        await item_store.lock_recording(connection, account.id)
+        waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
+        plan = await _plan(connection, account, named, ours, waiting)
+        to_join = [item.item_id for answer in ("counts", "ours") for item in plan.items[answer]]
+        if not await item_store.lock_alone(connection, account.id, to_join):
+            raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
+        await item_store.join(connection, account.id, plan.joins)
+        await _count(writes, connection, account, plan.items["counts"])
+        await item_store.note_waiting(
+            connection,
+            account.id,
+            {
+                item.item_id: "before_opening" if item.waits == "opening_day" else "no_money"
+                for item in plan.items["aside"]
+            },
+        )
+        if plan.struck:
+            await take_back_struck(Batch(plan.struck, connection, context.clock))
+        await item_store.strike(connection, account.id, [item.item_id for item in plan.items["out"]])
+        await record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
+    first_on = min(item.day for items in plan.items.values() for item in items)
+    # A concurrent process ends it as well.
+    with suppress(errors.ServiceUnavailable):
+        await settle_items(writes, account, first_on)
+
+
+def _check(case: Case, account: InstitutionAccount) -> str:
+    if case.kind != "day" or case.ended_at is not None:
+        raise errors.BadRequest("case: only the lines of a day whose case is open are answered")
+    if account.state == "closed":
+        raise errors.BadRequest(f"case: the account {account.name} is closed: nothing is posted on it any more")
+    return case.name
+
+
+async def _plan(
+    connection: Connection,
+    account: InstitutionAccount,
+    named: Mapping[Answer, Iterable[str]],
+    ours: Mapping[str, str],
+    waiting: Mapping[str, RecordedItem],
+) -> _Plan:
+    replaced = await _find_replaced(connection, account, named, waiting)
+    every: dict[Answer, Iterable[str]] = {**named, "ours": ours}
+    answers: list[tuple[str, Answer]] = [(name, answer) for answer, names in every.items() for name in names]
+    if not 0 < len(answers) <= LINES_MAX or len({name for name, _ in answers}) < len(answers):
+        raise errors.BadRequest(f"lines: name 1 to {LINES_MAX} lines, each once, and these are {len(answers)}")
+    items: dict[Answer, list[RecordedItem]] = {answer: [] for answer in ANSWERS}
+    for name, answer in answers:
+        is_replaced = answer == "out" and name in replaced
+        item = replaced[name] if is_replaced else waiting.get(name)
+        if item is None:
+            raise errors.BadRequest(f"{answer}: no line {name} waits; `pixconnect case show` prints those that do")
+        if not is_replaced and answer not in OUTCOMES[item.waits or "new"].answers:
+            raise errors.BadRequest(f"{answer}: is no answer about line {name}, which waits as {item.waits}")
+        items[answer].append(item)
+    joins = [await _find_own(connection, account, item, ours[item.item_id]) for item in items["ours"]]
+    if len({join.key for join in joins}) < len(joins):
+        raise errors.BadRequest("ours: one transfer or refund matches at most one line")
+    moved = [item for item in items["out"] if item.joined_id is not None]
+    holders = await movement_store.find_holders(connection, account.id, [item.joined_id or "" for item in moved])
+    struck = [
+        StruckItem(holder_id=holders[item.joined_id], item_id=item.joined_id, day=item.day)
+        for item in moved
+        if item.joined_id is not None
+    ]
+    moves, cents = Counter[int](), {item.joined_id: item.signed_cents for item in moved}
+    counted = await find_holders(connection, account, items["counts"])
+    for item in items["counts"]:
+        moves[counted[item.item_id]] += item.signed_cents
+    for one in struck:
+        moves[one.holder_id] -= cents[one.item_id]
+    return _Plan(items=items, joins=joins, struck=struck, moves=moves)
+
+
+async def _find_replaced(
+    connection: Connection,
+    account: InstitutionAccount,
+    named: Mapping[Answer, Iterable[str]],
+    waiting: Mapping[str, RecordedItem],
+) -> dict[str, RecordedItem]:
+    """The lines that may be removed because others, reported later under their ids, count."""
+    changed = [name for name in named["counts"] if name in waiting and waiting[name].waits == "changed"]
+    names = [name for name in named["out"] if any(other.startswith(f"{name}~") for other in changed)]
+    found = await item_store.find(connection, account.id, names)
+    return {name: one for name, one in found.items() if one.waits is None and one.joined_kind in (None, "movement")}
+
+
+async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:
+    """The join of a line with the record that a person names; no other line may have that."""
+    apart = timedelta(0) if own == SUM else OURS_APART_MAX
+    amounts = None if own == SUM else [item.amount_cents]
+    days = (item.day - apart, item.day + apart)
+    lines = await line_store.list_unmatched(connection, account.id, days, amounts)
+    if own == SUM:
+        if parts := joining.find_parts(item, lines):
+            return joining.join_sum(item, parts)
+        raise errors.BadRequest(
+            f"ours: line {item.item_id} is not the sum, or not the count, of all unmatched transfers of its day"
+        )
+    for line in lines:
+        if f"{line.key[0]}:{line.key[1]}" == own and line.key[0] != "movement" and joining.fits(item, line):
+            return ItemJoin(item_id=item.item_id, key=line.key, by="answer")
+    raise errors.BadRequest(
+        f"ours: no {own} is settled within {OURS_APART_MAX.days} days of line {item.item_id}, with its amount and "
+        "direction, and without a line"
+    )
+
+
+def _add_alike(
+    named: Mapping[Answer, Sequence[str]], waiting: Mapping[str, RecordedItem]
+) -> dict[Answer, Sequence[str]]:
+    """Add the lines of each answer's patterns; a line that is named keeps its own answer."""
+
+    def mark(one: RecordedItem) -> tuple[str | None, str, str]:
+        return one.waits, one.direction, joining.read_form(one.text)
+
+    every = {name for names in named.values() for name in names}
+    added = dict[Answer, Sequence[str]]()
+    for answer, names in named.items():
+        marks = {mark(waiting[name]) for name in names if name in waiting and waiting[name].text}
+        added[answer] = [*names, *(name for name, one in waiting.items() if mark(one) in marks and name not in every)]
+    return added
+
+
+async def _count(
+    writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
+) -> None:
+    """Lines in no sum so far count from now on; one that resembles a Pix of this service is posted now, as it is none."""
+    aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
+    await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
+    left = [count_as_movement(item) for item in items if item not in aside]
+    if not left:
+        return
+    described = await describe_movements(writes, connection, account, left, {})
+    reports = [
+        ReportedMovement(holder_id=holder_id, report=report, is_refusable=False) for holder_id, report in described
+    ]
+    for outcome in await RECEIVE_MOVEMENTS.write(Batch(reports, connection, writes.clock)):
+        if isinstance(outcome, Exception) or outcome.misfit is not None or outcome.refusal_code is not None:
+            raise errors.BadRequest("counts: a line of this name is recorded with other contents")
+    joins = [
+        ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="answer")
+        for one, (_, report) in zip(left, described, strict=True)
+    ]
+    await item_store.join(connection, account.id, joins)
+
+
+async def find_lacking(connection: Connection, moves: Mapping[int, int], reserved: Mapping[int, int]) -> dict[int, int]:
+    """The amounts taken from holders beyond their balances, which they would owe.
+
+    Args:
+        moves: Cents by holder; negative where they are taken.
+        reserved: Cents by holder that are reserved for it.
+    """
+    lacking = dict[int, int]()
+    for holder_id, cents in moves.items():
+        balance = await ledger_store.find_balance(connection, holder_id)
+        there_cents = reserved.get(holder_id, 0) + (balance.available_cents if balance is not None else 0)
+        short_cents = -cents - there_cents
+        if cents < 0 < short_cents:
+            lacking[holder_id] = short_cents
+    return lacking

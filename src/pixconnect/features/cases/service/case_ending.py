@@ -1,0 +1,279 @@
+"""Ends an order whose institution cannot report its end: two operators decide, by evidence.
+
+All of a confirmation is one transaction. In it the step of the rail is closed first, so that no call follows; then the order
+ends as by a report of the rail. A later report of the institution changes no state: the case opens again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.features.cases.rules.case import (
+    TEXT_LENGTH_MAX,
+    Case,
+    CaseEnding,
+    Difference,
+    EndingClaim,
+    Evidence,
+    SilentOrder,
+    parse_ending_claim,
+)
+from pixconnect.features.cases.tables import case as case_store
+from pixconnect.features.cases.tables import case_ending as ending_store
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.day import is_over
+from pixconnect.features.institutions.rules.joining import ItemJoin
+from pixconnect.features.institutions.service.proposing import (
+    confirming,
+    find_account_of,
+    lock_case,
+    lock_to_propose,
+    record_confirmed,
+)
+from pixconnect.features.institutions.service.statement import list_span
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.kernel.flows.context import Context, Operator, Writer, read_ordered, write_alone
+from pixconnect.kernel.flows.order_end import EndedOrder, find_mistaken, holders_of, statements_of
+from pixconnect.kernel.flows.proposal import make_proposal, propose
+from pixconnect.kernel.flows.settlement import WRITE_ENDINGS
+from pixconnect.kernel.rules.ledger import Held
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.rules.rail import NeverTaken, Settled
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import order as order_store
+from pixconnect.kernel.tables.order import WaitingOrder
+from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.pool import Connection
+
+SILENT_MAX: Final = 1000
+"""Orders of an account that are looked at together; where there are more, none of their cases ends by itself."""
+
+
+class WantedEnding(Struct, frozen=True, kw_only=True):
+    """What an operator wants said of the order of a case."""
+
+    case_id: int
+    said: EndingClaim
+    evidence: Evidence
+    item_id: str | None = None
+    """The line of the statement that the order is, where several may be it."""
+
+
+async def find_differences(
+    context: Context, connection: Connection, account: InstitutionAccount
+) -> tuple[list[Difference], bool]:
+    """Orders of the account that wait for people, and what contradicts what people have said; whether that is all."""
+    silent = await ending_store.list_silent(connection, account.id, SILENT_MAX)
+    waiting = await order_store.find_waiting(connection, [order.order_name for order in silent])
+    now = context.clock.now()
+    differences = [
+        _tell(account, order, waiting=waiting.get(order.order_name))
+        for order in silent
+        if now >= order.over_at and not await _find_unread(connection, order, now)
+    ]
+    for ending, explanation in await ending_store.list_contrary(connection, account.id):
+        cents = ending.amount_cents if ending.said == "settled" else -ending.amount_cents
+        why = explanation or f"the statement has the line {ending.contrary_item_id}"
+        differences.append(_tell(account, ending, cents, f"two operators have said {ending.said}, and now: {why}"))
+    return differences, len(silent) < SILENT_MAX
+
+
+def _tell(
+    account: InstitutionAccount,
+    order: SilentOrder,
+    amount_cents: int | None = None,
+    said: str | None = None,
+    waiting: WaitingOrder | None = None,
+) -> Difference:
+    words = f"the {order.line_kind} of {order.amount_cents} cents was called at {account.name} on {to_day(order.called_at)},"
+    # Ending it as never sent must consider that a person there may still approve it.
+    if waiting is not None:
+        words += f" where since {to_day(waiting.since)} it waited for {waiting.waits_for}: have it ended there first;"
+    return Difference(
+        kind="order",
+        institution_id=account.id,
+        holder_id=order.holder_id,
+        name=order.order_name,
+        amount_cents=amount_cents,
+        said=(said or f"{words} the institution never said how it ended; its statement of those days is whole")[
+            :TEXT_LENGTH_MAX
+        ],
+        since=order.called_at,
+    )
+
+
+async def _find_unread(connection: Connection, order: SilentOrder, now: datetime) -> list[date]:
+    first_on, last_on = order.days
+    if not is_over(last_on, now):
+        return [last_on]
+    told = await day_store.list_days(connection, order.institution_id, first_on, last_on)
+    read = {one.day for one in told if one.read_at is not None and is_over(one.day, one.read_at)}
+    return [day for day in list_span(first_on, last_on) if day not in read]
+
+
+async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
+    """Want an order to end as evidence says; nothing moves before another operator confirms it on its account.
+
+    Raises:
+        NotFound: There is no such case, or its account was removed.
+        BadRequest: The case is of no order over an account at an institution, has ended, or operators have said it already;
+            the order may still be called, or its days' statement is not whole; several lines of it may be the order; the
+            evidence is no file of at most 1 MiB.
+    """
+    wanted.evidence.check()
+    async with write_alone(context.pool) as connection:
+        await lock_to_propose(connection, wanted.case_id)
+        order, item_id = await _find(context, connection, wanted)
+        said = dict[str, str | int](
+            case_id=wanted.case_id,
+            order=order.order_name,
+            said=wanted.said,
+            amount_cents=order.amount_cents,
+            holder_id=order.holder_id,
+            evidence_name=wanted.evidence.name,
+            evidence_size=wanted.evidence.size,
+            evidence_sha256=wanted.evidence.digest,
+        )
+        if item_id is not None:
+            said["item_id"] = item_id
+        proposal = make_proposal(context, "decide", said, institution_id=order.institution_id)
+        return await propose(context, connection, "case close", f"case {wanted.case_id}", proposal)
+
+
+async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """End the order as proposed, if it still has no end."""
+    del writes  # A separate transaction: the service's queues cannot do this.
+    wanted = _read(proposal)
+    async with confirming(context, proposal) as (connection, account):
+        # Judged once more, under the locks: since the proposal the institution may have spoken.
+        order, item_id = await _find(context, connection, wanted)
+        ended = await _lock(connection, order, wanted.said)
+        ending = _make(order, wanted, proposal, context.operator, context.clock.real_now())
+        await ending_store.CASE_ENDING.insert(connection, ending)
+        is_closed = await ending_store.close_step(connection, ending.order_name)
+        (was_open,) = await WRITE_ENDINGS.write_within(connection, context.clock, [ended])
+        # Raised within the transaction, which undoes all that was written above.
+        if not is_closed or was_open is not True:
+            raise errors.BadRequest("confirm: the order has ended meanwhile, as the institution said")
+        if item_id is not None and ended.mistaken is None:
+            key = (order.line_kind, order.resource_id)
+            await item_store.join(connection, account.id, [ItemJoin(item_id=item_id, key=key, by="amount")])
+        await case_store.end(
+            connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators"
+        )
+        await record_confirmed(context, connection, account, proposal, ending)
+
+
+def _read(proposal: Proposal) -> WantedEnding:
+    said = proposal.contents
+    item_id = said.get("item_id")
+    return WantedEnding(
+        case_id=int(said["case_id"]),
+        said=parse_ending_claim(str(said["said"])),
+        evidence=Evidence(
+            name=str(said["evidence_name"]), size=int(said["evidence_size"]), digest=str(said["evidence_sha256"])
+        ),
+        item_id=None if item_id is None else str(item_id),
+    )
+
+
+def _make(order: SilentOrder, wanted: WantedEnding, proposal: Proposal, operator: str, now: datetime) -> CaseEnding:
+    return CaseEnding(
+        order_name=order.order_name,
+        kind=order.kind,
+        institution_id=order.institution_id,
+        holder_id=order.holder_id,
+        resource_id=order.resource_id,
+        amount_cents=order.amount_cents,
+        called_at=order.called_at,
+        case_id=wanted.case_id,
+        said=wanted.said,
+        evidence_name=wanted.evidence.name,
+        evidence_size=wanted.evidence.size,
+        evidence_digest=wanted.evidence.digest,
+        proposed_by=proposal.proposed_by,
+        confirmed_by=operator,
+        ended_at=now,
+    )
+
+
+async def _find(context: Operator, connection: Connection, wanted: WantedEnding) -> tuple[SilentOrder, str | None]:
+    """The order of the case, if people may say how it ended, and the line of the statement that it is."""
+    case = await lock_case(connection, wanted.case_id)
+    if case.kind != "order" or case.institution_id is None:
+        raise errors.BadRequest("case: it has no order over an account at an institution")
+    if await ending_store.find_of_cases(connection, [case.id]):
+        raise errors.BadRequest(
+            "case: two operators have said how the order ended: that stays; close the case by --reason"
+        )
+    if case.ended_at is not None:
+        raise errors.BadRequest("case: it has ended")
+    account = await find_account_of(connection, case)
+    order = await ending_store.find_silent(connection, account.id, case.name)
+    if order is None:
+        raise errors.BadRequest(
+            "case: its order has an end, or was never called: what it comes to is recorded by itself"
+        )
+    await _check_time(context, connection, order)
+    return order, await _choose_item(connection, order, wanted)
+
+
+async def _check_time(context: Operator, connection: Connection, order: SilentOrder) -> None:
+    # An operator's machine may be hours ahead.
+    now = await service_now_to_write(context.clock, connection)
+    if now < order.over_at:
+        until = order.over_at.astimezone(UTC).isoformat(timespec="seconds")
+        raise errors.BadRequest(f"case: the order may still be called, or take effect, until {until}")
+    if unread := await _find_unread(connection, order, now):
+        raise errors.BadRequest(
+            f"case: the statement of {unread[0]} was not read whole when that day was over, and the order may be in it"
+        )
+
+
+async def _choose_item(connection: Connection, order: SilentOrder, wanted: WantedEnding) -> str | None:
+    """The line that the order is, if it settled: joined to it, so that it becomes nothing else."""
+    if wanted.said == "never":
+        if wanted.item_id is not None:
+            raise errors.BadRequest("item: what never left is on no line")
+        return None
+    like = await ending_store.list_like(connection, order)
+    if wanted.item_id is not None:
+        if wanted.item_id not in like:
+            raise errors.BadRequest("item: the statement has no unclaimed line of its amount and days with this id")
+        return wanted.item_id
+    if len(like) > 1:
+        raise errors.BadRequest(f"item: say which line of the statement it is: {', '.join(like)}"[:1000])
+    return like[0] if like else None
+
+
+async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -> EndedOrder:
+    name = order.order_name
+    ordered = (await read_ordered(connection, [name])).get(name)
+    if ordered is None:
+        raise errors.BadRequest("case: the transfer or refund of its order is missing: ask `pixconnect verify`")
+    # The network's instant is unknown: a call settles within seconds.
+    ending = Settled(settled_at=order.called_at) if said == "settled" else NeverTaken()
+    mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
+    ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
+    # In the order in which every process locks: who ends the order at the same time comes before or after all of this.
+    held = Held(balances=frozenset(holders_of(ended)), statements=frozenset(statements_of(ended)))
+    await ledger_store.lock_balances(connection, held)
+    await order_store.lock(connection, [name])
+    return ended
+
+
+async def refuse_open_orders(connection: Connection, cases: Sequence[Case]) -> None:
+    """Refuse to close, by one operator's word, a case whose order is still open."""
+    of_orders = {case.id for case in cases if case.kind == "order"}
+    said = {ending.case_id for ending in await ending_store.find_of_cases(connection, sorted(of_orders))}
+    if of_orders - said:
+        raise errors.BadRequest(
+            f"case: {min(of_orders - said)} is of an order that is open: --as, --evidence and two operators end it"
+        )

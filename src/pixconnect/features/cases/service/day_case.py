@@ -1,0 +1,115 @@
+"""One case for each account and day: everything about the day on which the institution's statement and the books disagree.
+
+Its amount is what can be adjusted once each line is answered: the difference of the day's balances, what waits and counts, and
+what the books have and the statement lacks. Lines that are set aside are in its text alone, as they may be no money.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import date, datetime, time
+from typing import Final
+
+from pixconnect.features.cases.rules.case import TEXT_LENGTH_MAX, Difference
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem, find_parts
+from pixconnect.features.institutions.rules.outcome import OUTCOMES
+from pixconnect.features.institutions.service.day import UnmatchedSpan
+from pixconnect.kernel.rules import kept_report
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
+from pixconnect.platform.base.civil_time import SAO_PAULO
+
+_MORE_LENGTH: Final = 100
+"""Of the words that say how much is left out."""
+
+
+def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:
+    """The case of each day of a span, by day."""
+    apart = {judged.day: (judged.difference_cents or 0, judged.cases.disagreements_count) for judged in span.days}
+    items, lines = defaultdict[date, list[RecordedItem]](list), defaultdict[date, list[BookLine]](list)
+    for item in span.items:
+        items[item.day].append(item)
+    for line in span.lines:
+        lines[line.day].append(line)
+    return [
+        _of_day(account, day, apart.get(day, (0, 0)), items[day], lines[day])
+        for day in sorted({*apart, *items, *lines})
+    ]
+
+
+def _of_day(
+    account: InstitutionAccount,
+    day: date,
+    apart: tuple[int, int],
+    items: Sequence[RecordedItem],
+    lines: Sequence[BookLine],
+) -> Difference:
+    apart_cents, disagreements_count = apart
+    # Where all of it is one holder's, it is that holder's case; what nothing names is the house's.
+    owners = {line.holder_id for line in lines} if not (items or apart_cents) else set[int]()
+    unrecorded_cents = sum(item.signed_cents for item in items if _counts_alone(item))
+    booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
+    said = (
+        [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"]
+        if apart_cents
+        else []
+    )
+    if disagreements_count:
+        said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
+    said += [_describe_item(item, len(find_parts(item, lines))) for item in items]
+    said += [_describe_line(line) for line in lines]
+    return Difference(
+        kind="day",
+        institution_id=account.id,
+        holder_id=owners.pop() if len(owners) == 1 else account.house_id,
+        name=day.isoformat(),
+        # What we have booked and they have not is what they say less.
+        amount_cents=within_bounds(apart_cents + unrecorded_cents - booked_cents),
+        said=_cut_list(said),
+        since=datetime.combine(day, time(0), SAO_PAULO),
+    )
+
+
+def _counts_alone(item: RecordedItem) -> bool:
+    """It is in the sums of its day, and has no record of ours."""
+    return item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
+
+
+def _describe_item(item: RecordedItem, parts_count: int) -> str:
+    waits: str = item.waits or "not posted"
+    if parts_count:
+        waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
+    elif item.waits == "not_yet_read" and item.direction == "IN":
+        waits = "not_yet_read (no reading reports it; if it gives a transfer back, `case adjust` records that)"
+    named = "".join(f" {name}" for name in item.names)
+    return (
+        f"line {item.item_id} of {_format_cents(item.signed_cents)}, {item.kind}, {waits}, read on"
+        f" {item.recorded_at.astimezone(SAO_PAULO):%Y-%m-%d} from {item.source}: {item.text}{named}"
+    )
+
+
+def _describe_line(line: BookLine) -> str:
+    cents = line.amount_cents if line.direction == "IN" else -line.amount_cents
+    return f"{line.key[0]} {line.key[1]} of {_format_cents(cents)} is not in the statement: {', '.join(line.names)}"
+
+
+def _format_cents(cents: int) -> str:
+    return ("" if cents < 0 else "+") + show_reais(cents)
+
+
+def _cut_list(said: Sequence[str]) -> str:
+    """As many as there is room for, and how many more there are."""
+    kept, length = list[str](), 0
+    for text in said:
+        length += len(text) + 2
+        if kept and length > TEXT_LENGTH_MAX - _MORE_LENGTH:
+            kept.append(f"and {len(said) - len(kept)} more, as `institution days --lines` prints them")
+            break
+        kept.append(text)
+    return kept_report.storable("; ".join(kept), TEXT_LENGTH_MAX)
+
+
+def within_bounds(cents: int) -> int | None:
+    # Two permitted amounts may differ by more than one: the case of any report is opened.
+    return max(-AMOUNT_MAX_CENTS, min(cents, AMOUNT_MAX_CENTS)) or None

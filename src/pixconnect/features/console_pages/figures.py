@@ -1,0 +1,206 @@
+"""Figures over time, from the hourly totals; and the latest durations, which have no totals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from pixconnect.doors.console.application import PageRoute
+from pixconnect.doors.console.visit import Visit
+from pixconnect.features.monitoring.rules import Series, Spread, Step
+from pixconnect.features.monitoring.service import overview
+from pixconnect.kernel.rules.charge import STATUSES
+from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.platform.base.civil_time import SAO_PAULO
+
+WIDTH: Final = 480
+HEIGHT: Final = 200
+_LEFT: Final = 52
+_BOTTOM: Final = 22
+_TOP: Final = 10
+_LABELS_MAX: Final = 6
+_LINES: Final = 4
+
+
+class BarPart(Struct, frozen=True, kw_only=True):
+    status: str
+    count: int
+    y: float
+    height: float
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    x: float
+    width: float
+    label: str
+    parts: tuple[BarPart, ...]
+    is_labelled: bool
+    """Whether there is room for its label below it."""
+
+
+class Chart(Struct, frozen=True, kw_only=True):
+    width: int
+    height: int
+    left: int
+    base: int
+    """Where the bars stand."""
+    bars: tuple[Bar, ...]
+    lines: tuple[tuple[float, int], ...]
+    """Lines across, with the value of each."""
+    statuses: tuple[str, ...]
+    """In the order in which they stand on each other."""
+    totals: Mapping[str, int]
+
+
+def list_steps(
+    initial_at: datetime, final_at: datetime, step: Step, zone: Callable[[datetime], datetime]
+) -> list[datetime]:
+    """When each step of a span begins, in the visitor's time zone."""
+    local = zone(initial_at).replace(minute=0, second=0, microsecond=0)
+    at = local.replace(hour=0) if step == "day" else local
+    length, found = timedelta(days=1) if step == "day" else timedelta(hours=1), list[datetime]()
+    while at <= final_at:
+        found.append(at)
+        at += length
+    return found
+
+
+def stack(
+    series: Sequence[Series], order: Sequence[str], steps: Sequence[datetime], label: Callable[[datetime], str]
+) -> Chart:
+    """Bars of the things created in each step, stacked by state."""
+    counts = {each.status: dict(each.points) for each in series}
+    statuses = tuple(status for status in order if any(counts.get(status, {}).values()))
+    columns = [(label(at), [(status, counts[status].get(at, 0)) for status in statuses]) for at in steps]
+    return _draw(columns, statuses)
+
+
+def spread_out(spread: Spread, label: Callable[[int], str], status: str) -> Chart:
+    """Bars of how many took how long."""
+    return _draw([(label(bound), [(status, count)]) for bound, count in spread.buckets], (status,))
+
+
+def _draw(columns: Sequence[tuple[str, Sequence[tuple[str, int]]]], statuses: tuple[str, ...]) -> Chart:
+    highest = max((sum(count for _, count in parts) for _, parts in columns), default=0)
+    unit = _round_up(highest / _LINES)
+    base, room = HEIGHT - _BOTTOM, HEIGHT - _BOTTOM - _TOP
+    scale = room / (unit * _LINES)
+    pitch = (WIDTH - _LEFT) / max(1, len(columns))
+    every = -(-len(columns) // _LABELS_MAX)
+    bars: list[Bar] = []
+    for number, (label, counts) in enumerate(columns):
+        parts, y = list[BarPart](), float(base)
+        for status, count in counts:
+            # Every value is visible, however small it is beside the highest.
+            height = max(1.0, count * scale) if count > 0 else 0.0
+            y -= height
+            if count > 0:
+                parts.append(BarPart(status=status, count=count, y=round(y, 1), height=round(height, 1)))
+        bars.append(
+            Bar(
+                x=round(_LEFT + number * pitch + pitch * 0.1, 1),
+                width=round(pitch * 0.8, 1),
+                label=label,
+                parts=tuple(parts),
+                is_labelled=number % max(1, every) == 0,
+            )
+        )
+    totals = {status: sum(dict(counts)[status] for _, counts in columns) for status in statuses}
+    lines = tuple((round(base - unit * line * scale, 1), unit * line) for line in range(_LINES + 1))
+    return Chart(
+        width=WIDTH,
+        height=HEIGHT,
+        left=_LEFT,
+        base=base,
+        bars=tuple(bars),
+        lines=lines,
+        statuses=statuses,
+        totals=totals,
+    )
+
+
+def _round_up(value: float) -> int:
+    """The next of 1, 2, 5, 10, 20 and so on."""
+    power = 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * power >= value:
+                return digit * power
+        power *= 10
+
+
+SPANS: Final = dict[str, tuple[timedelta, Step]](
+    {
+        "1": (timedelta(hours=23), "hour"),
+        "7": (timedelta(days=6), "day"),
+        "30": (timedelta(days=29), "day"),
+        "90": (timedelta(days=89), "day"),
+    }
+)
+"""Days that are shown, and in which steps."""
+_DEFAULT: Final = "1"
+_ORDERS: Final = dict[str, tuple[str, ...]](
+    charge=("APPROVED", "RETURNED", "PENDING", "EXPIRED", *(each for each in STATUSES if each.startswith("REMOVED"))),
+    transfer=("CONFIRMED", "RETURNED", "PROCESSING", "CANCELLED", "ERROR"),
+    refund=("RETURNED", "PROCESSING", "ERROR"),
+    delivery=("delivered", "pending", "failed"),
+)
+"""The states of each kind, as they stand on each other: what went well stands at the bottom."""
+
+
+async def show_figures(visit: Visit) -> Response:
+    chosen = visit.query("days") if visit.query("days") in SPANS else _DEFAULT
+    length, step = SPANS[chosen]
+    final_at = await service_now(visit.context.clock, visit.context.pool)
+    steps = list_steps(final_at - length, final_at, step, lambda at: at.astimezone(SAO_PAULO))
+    found = await overview.read_figures(visit.context, visit.viewer, steps[0], final_at, step)
+
+    def label(at: datetime) -> str:
+        return f"{at:%H:%M}" if step == "hour" else f"{at:%d/%m}"
+
+    def bound(us: int) -> str:
+        return visit.language.duration(timedelta(microseconds=us))
+
+    of_kind = {kind: [each for each in found.series if each.kind == kind] for kind in _ORDERS}
+    of_kind["delivery"] = _with_pending(of_kind["delivery"])
+    drawn = {kind: stack(of_kind[kind], order, steps, label) for kind, order in _ORDERS.items()}
+    spent = next((sum(count for _, count in each.points) for each in found.series if each.kind == "spent"), None)
+    settling = delivering = None
+    if found.settling is not None:
+        settling = spread_out(found.settling, bound, "CONFIRMED")
+    if found.delivering is not None:
+        delivering = spread_out(found.delivering, bound, "delivered")
+    return visit.page(
+        "figures.html",
+        found=found,
+        drawn={kind: chart for kind, chart in drawn.items() if chart.totals},
+        # How many went well, and of how many.
+        shares={
+            kind: (chart.totals.get(order[0], 0), sum(chart.totals.values()))
+            for (kind, order), chart in zip(_ORDERS.items(), drawn.values(), strict=True)
+        },
+        spent_cents=spent,
+        settling=settling,
+        delivering=delivering,
+        spans=tuple(SPANS),
+        chosen=chosen,
+    )
+
+
+def _with_pending(series: list[Series]) -> list[Series]:
+    """Deliveries are counted as made, and as what they became: those in between wait."""
+    points: dict[datetime, int] = {}
+    for each in series:
+        for at, count in each.points:
+            points[at] = points.get(at, 0) + (count if each.status == "made" else -count)
+    return [
+        *(each for each in series if each.status != "made"),
+        Series(kind="delivery", status="pending", points=tuple(sorted(points.items()))),
+    ]
+
+
+ROUTES: Final = (PageRoute(path="/figures", page=show_figures, may_be_old=True),)

@@ -1,0 +1,84 @@
+"""Contested Pix: infractions, the money that institutions block for them, and suspect credits."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Event, Feature, Scope, Verb
+
+FEATURE: Final = Feature(
+    deadlines=("features.contests.tables.infraction:DEADLINES",),
+    members=("features.contests.worker:MEMBERS",),
+    rules=("features.proof.tables.blocks:BLOCKS",),
+    pages=("features.contests.pages:ROUTES",),
+    menu=("features.contests.pages:MENU",),
+    overview=("features.contests.pages:OVERVIEW",),
+    verbs=(
+        Verb(
+            "integrator",
+            "infraction",
+            "features.contests.cli.infraction:app",
+            "Answer contests of received Pix.",
+        ),
+        Verb(
+            "operator",
+            "block",
+            "features.contests.cli.block:app",
+            "Money that institutions keep holders from spending.",
+        ),
+    ),
+    scopes=(
+        Scope("infraction.read", "reading and listing infractions: Pix that their payers contest", ("infraction",)),
+        Scope("infraction.write", "answering an infraction"),
+    ),
+    sections=("features.contests.api:SECTIONS",),
+    events=(
+        Event(
+            "infraction.opened",
+            "infraction",
+            "A payer contests a Pix that you received, and your institution judges it: you cannot spend the money"
+            " that it has blocked. You can answer until `respond_by`, at `respond_to`.",
+            is_own=True,
+        ),
+        Event(
+            "infraction.answered",
+            "infraction",
+            "Your institution has received your answer to an infraction.",
+            is_own=True,
+        ),
+        Event(
+            "infraction.taken",
+            "infraction",
+            "Your institution has decided for the payer, and returned as much as it could, by a refund of yours "
+            "that it made. The rest remains claimed, and may be blocked from incoming money; each later part is "
+            "announced again, with the sum of all in `taken`.",
+            is_own=True,
+        ),
+        Event(
+            "infraction.released",
+            "infraction",
+            "Your institution has decided for you: the blocked money is available again.",
+            is_own=True,
+        ),
+        Event(
+            "infraction.reminded",
+            "infraction",
+            "The time to answer an infraction ends soon, and you have not answered: see `respond_by`.",
+            is_own=True,
+        ),
+        Event(
+            "transfer.in.held",
+            "transfer",
+            "A payment to you has come, and your institution holds it as suspect: do not deliver yet. "
+            "`transfer.in.confirmed`, and of a charge `qrcode.approved`, announce its release; "
+            "`transfer.in.error` its return.",
+            is_own=True,
+        ),
+    ),
+    event_families=("features.contests.rules.infraction:FAMILIES",),
+    text_columns="""
+block,kind reference line_id source state,none
+block_step,kind,none
+infraction,name end_to_end_id txid charge_external_id,entry
+infraction,reason situation state defence_state,none
+infraction,words defence defence_refusal,contest
+""",
+)

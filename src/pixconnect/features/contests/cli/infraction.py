@@ -1,0 +1,67 @@
+"""``pixconnect infraction``: payers' contests, and the holder's answers."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Final, Literal
+
+from cyclopts import App, Parameter
+
+from pixconnect.doors.cli import records
+from pixconnect.doors.cli.failures import CommandError
+from pixconnect.doors.cli.integrator.session import open_session
+from pixconnect.doors.cli.output import Json
+from pixconnect.doors.cli.records import AnyId, Limit
+from pixconnect_client import Client, Infraction, NotFound
+
+_ID_LENGTH_MAX: Final = 16
+app = App(name="infraction", help="Answer contests of received Pix.")
+
+TheInfraction = Annotated[AnyId, Parameter(help="Its id, its infraction_id, or the end_to_end_id of the Pix.")]
+Status = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]
+_COLUMNS = ("id", "status", "amount", "held", "taken", "respond_by", "end_to_end_id")
+
+
+@app.command(name="list")
+def list_infractions(*, status: Status | None = None, limit: Limit = 20, json: Json = False) -> None:
+    """Print infractions, the newest first.
+
+    Args:
+        status: Only infractions with this status.
+    """
+    with open_session() as session:
+        listed = session.client.infractions.list(status=status, page_size=min(limit, 100))
+        found = list(islice(listed, limit))
+    records.show_items("infractions", found, _COLUMNS, as_json=json)
+
+
+@app.command
+def show(infraction: TheInfraction, *, json: Json = False) -> None:
+    """Print an infraction."""
+    with open_session() as session:
+        records.show(_find(session.client, infraction), as_json=json)
+
+
+@app.command
+def defend(infraction: TheInfraction, text: str, *, json: Json = False) -> None:
+    """Answer an infraction, once and until its `respond_by`.
+
+    Args:
+        text: Why the Pix is rightly yours: `infraction show` prints the maximum length.
+    """
+    with open_session() as session:
+        found = _find(session.client, infraction)
+        records.show(session.client.infractions.defend(found.id, text), as_json=json)
+
+
+def _find(client: Client, any_id: str) -> Infraction:
+    if any_id.isascii() and any_id.isdecimal() and len(any_id) <= _ID_LENGTH_MAX:
+        try:
+            return client.infractions.get(int(any_id))
+        except NotFound:
+            raise CommandError(f"there is no infraction {any_id} of this holder") from None
+    # There are few: with thousands of them, callers use ids.
+    for each in client.infractions.list(page_size=100):
+        if any_id in (each.infraction_id, each.end_to_end_id):
+            return each
+    raise CommandError(f"there is no infraction {any_id} of this holder")

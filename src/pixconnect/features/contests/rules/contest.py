@@ -1,0 +1,143 @@
+"""Contests by payers, as an institution lists them, and their reports by a rail.
+
+An institution reports the state of a contest, and lists returns beside their Pix; the contest behind a return it may not
+report. Then its returns are those made there of that Pix since the contest was opened, without our request, up to the contested
+sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+
+from pixconnect.features.contests.rules.infraction import Infraction
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.rules.block_report import (
+    Defence,
+    DefenceAnswer,
+    InfractionReason,
+    InfractionReport,
+    InfractionState,
+    Situation,
+    TakenPart,
+)
+from pixconnect.kernel.rules.holder import Party
+
+ContestWord = Literal["open", "answered", "accepted", "rejected"]
+
+_STEPS: Final = dict[ContestWord, int]((("open", 0), ("answered", 1), ("accepted", 2), ("rejected", 3)))
+
+
+class ListedContest(Struct, frozen=True, kw_only=True):
+    """A contest of a Pix that the account received, in its present state."""
+
+    name: str
+    """The institution's, unique on the account."""
+    end_to_end_id: str
+    amount_cents: int
+    """How much of the Pix is contested."""
+    status: ContestWord
+    """``accepted``: it returns, or has returned, the available money."""
+    reason: InfractionReason
+    situation: Situation
+    words: str | None
+    """The payer's words."""
+    defence: str | None
+    """The answer, sent by us or by a person at the institution."""
+    opened_at: datetime
+    respond_by: datetime
+    told_at: datetime
+    """When the institution last changed it."""
+
+
+class Contests(Protocol):
+    """Contests of an account's received Pix, if the institution reports them: it judges and returns."""
+
+    @property
+    def text_length_max(self) -> int:
+        """How many characters of an answer it takes."""
+        ...
+
+    def list_contests(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
+        """Pages of contests of an interval; one may come twice, as pages shift."""
+        ...
+
+    async def defend(self, defence: Defence) -> DefenceAnswer:
+        """Answer one; the same words again are no second answer."""
+        ...
+
+
+def report_contest(
+    contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime
+) -> InfractionReport:
+    """All of a contest in its present state: the same again, however often it is read.
+
+    Args:
+        contest: As it is listed.
+        party: The account's owner.
+        returned: Its possible returns, in turn.
+        now: Real time, by which the arrangement's times end.
+    """
+    taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
+    rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)
+    until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration
+    state: InfractionState = "answered" if contest.status == "answered" else "open"
+    held_cents, wanted_cents, told_at, respond_by = rest_cents, rest_cents, contest.told_at, contest.respond_by
+    # A later state counts as reported later, even if the institution dates no change, or dates a return earlier.
+    step = _STEPS[contest.status]
+    if contest.status == "rejected":
+        state, held_cents, wanted_cents = "released", 0, 0
+    elif contest.status == "accepted":
+        # Answers are no longer accepted; the money is blocked until it has gone.
+        respond_by = min(respond_by, contest.told_at)
+        if taken or now >= until:
+            state, held_cents, step = "taken", 0, step + 1 + len(taken)
+            told_at = max(told_at, taken[-1].settled_at if taken else until)
+            began_at = taken[0].settled_at if taken else until
+            ends_at = began_at + ARRANGEMENT.find("rest_followed", began_at).duration
+            # Later incoming money is blocked up to the rest, for this time only.
+            if now >= ends_at:
+                wanted_cents, told_at = 0, max(told_at, ends_at)
+    told_at += timedelta(microseconds=step)
+    return InfractionReport(
+        report_id=f"{contest.name}/{state}/{contest.amount_cents - rest_cents}/{int(told_at.timestamp())}",
+        name=contest.name,
+        party=party,
+        end_to_end_id=contest.end_to_end_id,
+        amount_cents=contest.amount_cents,
+        reason=contest.reason,
+        situation=contest.situation,
+        words=contest.words,
+        state=state,
+        opened_at=contest.opened_at,
+        respond_by=respond_by,
+        wanted_cents=wanted_cents,
+        held_cents=held_cents,
+        taken=tuple(taken),
+        told_at=told_at,
+        until=until,
+    )
+
+
+def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequence[TakenPart]:
+    taken, left_cents = list[TakenPart](), contest.amount_cents
+    for part in sorted(returned, key=lambda part: (part.settled_at, part.return_id)):
+        # Before the contest was opened nothing was given back because of it.
+        if part.settled_at >= contest.opened_at and part.amount_cents <= left_cents:
+            taken.append(part)
+            left_cents -= part.amount_cents
+    return taken
+
+
+def is_told(known: Infraction, report: InfractionReport) -> bool:
+    """Whether a report contains nothing new: lists are read again and again."""
+    return (
+        known.told_at >= report.told_at
+        and (known.state, known.amount_cents, known.end_to_end_id, known.reason)
+        == (report.state, report.amount_cents, report.end_to_end_id, report.reason)
+        and known.taken_cents == sum(part.amount_cents for part in report.taken)
+    )

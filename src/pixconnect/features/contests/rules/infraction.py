@@ -1,0 +1,392 @@
+"""An infraction: the payer of a received Pix contests it, and the holder's institution judges it.
+
+::
+
+    open ──the holder answers──► answered ──► released    the block ends, the money is the holder's to spend again
+      └───────────────────────────────┴────► taken        the institution has given back what there was
+
+The institution blocks, decides and returns; here its reports are mirrored, in any order: each contains the whole
+state. The holder may answer until ``respond_by``. While it is open or answered, that Pix cannot be refunded here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from pixconnect.kernel.rules import event as events
+from pixconnect.kernel.rules.block_report import (
+    BlockTerms,
+    DefenceAnswer,
+    DefenceRefused,
+    DefenceTaken,
+    InfractionReason,
+    InfractionReport,
+    InfractionState,
+    Situation,
+)
+from pixconnect.kernel.rules.event import Amount, Event, EventFamily, EventName, Instant
+from pixconnect.kernel.rules.kept_report import Misfit, find_change
+from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.refund import RefundReason
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import format_instant
+
+DefenceState = Literal["sending", "sent", "refused"]
+
+REMINDED_BEFORE: Final = (timedelta(hours=48), timedelta(hours=24), timedelta(hours=6))
+"""Reminders of an unanswered infraction, before the time to answer is over."""
+UNHEARD: Final = "it was decided before your institution confirmed that it has the answer"
+"""Why an answer that was on its way is no longer sent."""
+SEND_AGAIN_AFTER: Final = timedelta(seconds=10)
+"""An answer that the institution may not have is sent again; it takes the same words once."""
+SEND_AGAIN_THERE_AFTER: Final = timedelta(minutes=2)
+"""The same at an account, within its budget of calls."""
+
+_ORDER: Final[dict[InfractionState, int]] = {"open": 0, "answered": 1, "taken": 2, "released": 2}
+_EVENT_NAMES: Final = dict[InfractionState, EventName](
+    (
+        ("open", "infraction.opened"),
+        ("answered", "infraction.answered"),
+        ("taken", "infraction.taken"),
+        ("released", "infraction.released"),
+    )
+)
+REFUND_REASONS: Final = dict[InfractionReason, RefundReason]((("fraud", "FR01"), ("operational_flaw", "BE08")))
+"""Why the institution gives back, by the scheme's codes."""
+
+
+class Infraction(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    institution_id: int | None
+    """The account at an institution; ``None`` is the installation's own rail."""
+    name: str
+    """The institution's, unique on the account."""
+    transfer_id: int
+    """The Pix."""
+    end_to_end_id: str
+    charge_id: int | None
+    """The charge that the Pix has paid."""
+    txid: str | None
+    charge_external_id: str | None
+    amount_cents: int
+    """How much is contested."""
+    taken_cents: int
+    """The sum that the institution has returned because of it."""
+    reason: InfractionReason
+    situation: Situation
+    words: str | None
+    """The payer's words."""
+    state: InfractionState
+    opened_at: datetime
+    """By the institution's clock, as ``respond_by`` and ``told_at`` are."""
+    respond_by: datetime
+    told_at: datetime
+    """The date of the institution's report: an older one changes nothing."""
+    defence: str | None
+    """The holder's answer."""
+    defended_at: datetime | None
+    defence_state: DefenceState | None
+    defence_refusal: str | None
+    """Why the institution did not take it."""
+    send_at: datetime | None
+    """When the answer is sent next; set as long as it is on its way."""
+    remind_at: datetime | None
+    """When the holder is reminded next."""
+    slot: int
+    created_at: datetime
+    modified_at: datetime
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is decided yet."""
+        return self.state in {"open", "answered"}
+
+    def can_be_answered(self, now: datetime) -> bool:
+        """Whether its holder may still answer it, as ``defend`` judges it."""
+        is_answered = self.defence is not None and self.defence_state != "refused"
+        return self.state == "open" and not is_answered and now < self.respond_by
+
+
+class AnswerTerms(Struct, frozen=True, kw_only=True):
+    """An institution's limits for an answer: shown before anything is typed."""
+
+    length_max: int
+    """Characters of the text."""
+    files_max: int = 0
+    """How many files go with it; 0 is none."""
+
+
+class InfractionReturn(Struct, frozen=True, kw_only=True):
+    """The link from a refund to the infraction that caused it."""
+
+    refund_id: int
+    holder_id: int
+    infraction_id: int
+
+
+def find_infraction_misfit(
+    report: InfractionReport, known: Infraction | None, transfer: Transfer | None
+) -> Misfit | None:
+    """Why a report cannot be believed, before anything is done."""
+    if transfer is None or transfer.is_book or transfer.settled_at is None:
+        explanation = f"contests {report.end_to_end_id}, and no such Pix was received here"
+        # The payer has the money back, and none of it is here: a person must look at the contest.
+        if transfer is not None and transfer.status == "ERROR":
+            explanation = f"contests {report.end_to_end_id}, which did not settle here: its payer has the money"
+            return Misfit(reason="contradiction", explanation=explanation)
+        return Misfit(reason="unknown_order", explanation=explanation)
+    if report.amount_cents > transfer.amount_cents:
+        explanation = f"contests {report.amount_cents} cents of a Pix of {transfer.amount_cents}"
+        return Misfit(reason="contradiction", explanation=explanation)
+    if known is None:
+        return None
+    changed = find_change(
+        {
+            "amount_cents": (known.amount_cents, report.amount_cents),
+            "end_to_end_id": (known.end_to_end_id, report.end_to_end_id),
+            "reason": (known.reason, report.reason),
+        }
+    )
+    if changed is None and not known.is_open and _ORDER[report.state] == _ORDER[known.state] != 0:
+        return None if report.state == known.state else _contradict(report, known)
+    # A report of its continuation is older than its end, or is not credible.
+    goes_back = not known.is_open and report.state in {"open", "answered"} and report.told_at > known.told_at
+    return changed or (_contradict(report, known) if goes_back else None)
+
+
+def _contradict(report: InfractionReport, known: Infraction) -> Misfit:
+    explanation = f"the infraction {known.name} is {known.state}, and is reported as {report.state}"
+    return Misfit(reason="contradiction", explanation=explanation)
+
+
+def begin_infraction(
+    report: InfractionReport, transfer: Transfer, infraction_id: int, charge_external_id: str | None, now: datetime
+) -> Infraction:
+    """Make a newly reported one, in its initial state."""
+    return Infraction(
+        id=infraction_id,
+        holder_id=transfer.holder_id,
+        institution_id=transfer.institution_id,
+        name=report.name,
+        transfer_id=transfer.id,
+        end_to_end_id=transfer.end_to_end_id,
+        charge_id=transfer.charge_id,
+        txid=transfer.txid,
+        charge_external_id=charge_external_id,
+        amount_cents=report.amount_cents,
+        taken_cents=0,
+        reason=report.reason,
+        situation=report.situation,
+        words=report.words,
+        state="open",
+        opened_at=report.opened_at,
+        respond_by=report.respond_by,
+        told_at=report.told_at,
+        defence=None,
+        defended_at=None,
+        defence_state=None,
+        defence_refusal=None,
+        send_at=None,
+        remind_at=find_reminder(report.respond_by, now),
+        slot=transfer.slot,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def find_reminder(respond_by: datetime, after: datetime) -> datetime | None:
+    """The next instant to remind of the time to answer."""
+    return min((at for before in REMINDED_BEFORE if (at := respond_by - before) > after), default=None)
+
+
+def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, now: datetime) -> Infraction:
+    """Apply a report, as far as it advances the state: a step is never undone."""
+    is_later = report.told_at > infraction.told_at
+    state = report.state if _ORDER[report.state] > _ORDER[infraction.state] else infraction.state
+    respond_by = report.respond_by if is_later else infraction.respond_by
+    is_asked = state == "open" and infraction.defence is None
+    # The report of its answer may come after the decision.
+    is_heard = "answered" in {state, report.state} and infraction.defence is not None
+    is_unheard = not is_heard and state in {"taken", "released"} and infraction.defence_state == "sending"
+    return structs.replace(
+        infraction,
+        state=state,
+        taken_cents=infraction.taken_cents + taken_cents,
+        respond_by=respond_by,
+        told_at=max(infraction.told_at, report.told_at),
+        remind_at=find_reminder(respond_by, now) if is_asked else None,
+        # Once it is decided, or the institution has an answer, nothing is sent any more.
+        send_at=infraction.send_at if state == "open" else None,
+        defence_state="sent" if is_heard else "refused" if is_unheard else infraction.defence_state,
+        defence_refusal=None if is_heard else UNHEARD if is_unheard else infraction.defence_refusal,
+        modified_at=now,
+    )
+
+
+def block_of(report: InfractionReport) -> BlockTerms:
+    """The block that goes with it; released, it ends."""
+    is_over = report.state == "released"
+    return BlockTerms(
+        reference=report.name,
+        kind="med",
+        wanted_cents=0 if is_over else report.wanted_cents,
+        held_cents=0 if is_over else report.held_cents,
+        respond_by=report.respond_by,
+        until=report.until,
+    )
+
+
+def find_terms(abilities: Abilities) -> AnswerTerms:
+    """The rail's limits for an answer."""
+    return AnswerTerms(length_max=abilities.defence_length_max)
+
+
+def check_defence(abilities: Abilities, text: str) -> None:
+    """Validate a defence against the rail's limits."""
+    if not abilities.defence_length_max:
+        raise errors.InfractionClosed("id: the institution of this account takes no answers here; answer it there")
+    # Marks, spaces and control characters such as U+200B are invisible.
+    says_something = any(unicodedata.category(character)[0] in "LNPS" for character in text)
+    if not says_something or len(text) > abilities.defence_length_max:
+        raise errors.BadRequest(f"text: must have 1 to {abilities.defence_length_max} characters that say something")
+
+
+def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:
+    """Answer it; the words are sent to the institution afterwards, and again until it has them.
+
+    Raises:
+        InfractionAnswered: Other words are on their way, or the institution has some.
+        InfractionClosed: It is decided, or the time to answer is over.
+    """
+    if infraction.defence is not None and infraction.defence_state != "refused":
+        if infraction.defence == text:
+            return infraction
+        raise errors.InfractionAnswered("text: it was answered before, in other words, and is answered once")
+    if infraction.state == "answered":
+        raise errors.InfractionAnswered("id: it was answered at the institution")
+    if infraction.state != "open":
+        raise errors.InfractionClosed("id: the institution has decided it")
+    if now >= infraction.respond_by:
+        raise errors.InfractionClosed(f"id: it could be answered until {format_instant(infraction.respond_by)}")
+    return structs.replace(
+        infraction,
+        defence=text,
+        defended_at=now,
+        defence_state="sending",
+        defence_refusal=None,
+        send_at=now,
+        remind_at=None,
+        modified_at=now,
+    )
+
+
+def note_answer(infraction: Infraction, answer: DefenceAnswer, now: datetime) -> Infraction:
+    """Record the institution's response to the sent words."""
+    match answer:
+        case DefenceTaken():
+            return structs.replace(
+                infraction,
+                state="answered" if infraction.state == "open" else infraction.state,
+                defence_state="sent",
+                send_at=None,
+                modified_at=now,
+            )
+        case DefenceRefused(reason=reason):
+            return structs.replace(
+                infraction, defence_state="refused", defence_refusal=reason, send_at=None, modified_at=now
+            )
+        case _:
+            after = SEND_AGAIN_AFTER if infraction.institution_id is None else SEND_AGAIN_THERE_AFTER
+            return structs.replace(infraction, send_at=now + after)
+
+
+def remind(infraction: Infraction, now: datetime) -> tuple[Infraction, bool]:
+    """Move on to the next reminder; whether one is due."""
+    if infraction.remind_at is None or infraction.remind_at > now:
+        return infraction, False
+    after = structs.replace(infraction, remind_at=find_reminder(infraction.respond_by, now), modified_at=now)
+    return after, now < infraction.respond_by
+
+
+class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payload of ``infraction.*`` events."""
+
+    id: int
+    """The infraction's id here."""
+    infraction_id: str
+    """Your institution's name of it."""
+    end_to_end_id: str
+    """The Pix that is contested, by its name on the whole network."""
+    transfer_id: int
+    """The id of its transfer."""
+    charge_id: int | None = None
+    """The charge that the Pix has paid."""
+    transaction_identification: str | None = None
+    """The txid that the Pix names."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+    amount: Amount
+    """How much of the Pix is contested."""
+    held: Amount
+    """How much of your money is blocked because of it."""
+    taken: Amount
+    """How much your institution has given back because of it."""
+    reason: Literal["fraud", "operational_flaw"]
+    """The payer's institution's reason: the payer was deceived, or the Pix went wrong by a fault."""
+    situation: Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
+    """The situation, in the words of the key directory."""
+    words: str | None = None
+    """The payer's words."""
+    status: str
+    """`OPEN`, `ANSWERED`, `TAKEN` or `RELEASED`."""
+    respond_by: Instant
+    """Until when you can answer."""
+    respond_to: str
+    """Where you answer: the path of the operation."""
+    create_timestamp: Instant
+    """When it was recorded here."""
+
+
+FAMILIES: Final = (
+    EventFamily(prefix="infraction.", schema="InfractionEvent", payload=InfractionPayload, resource="Infraction"),
+)
+
+
+def announce_infraction(infraction: Infraction, held_cents: int, name: EventName | None, event_id: int) -> Event:
+    """Make the event of the state that it has reached, or of a reminder."""
+    name = name or _EVENT_NAMES[infraction.state]
+    payload = InfractionPayload(
+        id=infraction.id,
+        infraction_id=infraction.name,
+        end_to_end_id=infraction.end_to_end_id,
+        transfer_id=infraction.transfer_id,
+        charge_id=infraction.charge_id,
+        transaction_identification=infraction.txid,
+        external_id=infraction.charge_external_id,
+        amount=infraction.amount_cents,
+        held=held_cents,
+        taken=infraction.taken_cents,
+        reason=infraction.reason,
+        situation=infraction.situation,
+        words=infraction.words,
+        status=infraction.state.upper(),
+        respond_by=format_instant(infraction.respond_by),
+        respond_to=f"/v1/connect/infraction/id/{infraction.id}/defence",
+        create_timestamp=format_instant(infraction.created_at),
+    )
+    return Event(
+        id=event_id,
+        holder_id=infraction.holder_id,
+        name=name,
+        resource="infraction",
+        resource_id=infraction.id,
+        slot=infraction.slot,
+        body=events.encode_body(event_id, name, payload, infraction.modified_at),
+        created_at=infraction.modified_at,
+    )

@@ -1,0 +1,211 @@
+"""Holders' answers to contests: read, list, answer; a worker sends an answer until the institution has it, and reminds.
+
+An answer is stored before it is sent. One with an unknown outcome is resent: an institution accepts the same words once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.features.contests.rules import infraction as infraction_rules
+from pixconnect.features.contests.rules.infraction import Infraction
+from pixconnect.features.contests.service.held_blocks import HeldBlocks
+from pixconnect.features.contests.service.infraction import announce
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.contests.tables.infraction import INFRACTIONS
+from pixconnect.features.institutions.rules.institution import OpenAccount
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.audit import Act
+from pixconnect.kernel.flows.available import lock_balances
+from pixconnect.kernel.flows.context import Context, find_abilities, write_alone
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.platform.base import errors
+
+_log = structlog.get_logger(__name__)
+
+
+class ShownInfraction(Struct, frozen=True, kw_only=True):
+    infraction: Infraction
+    held_cents: int
+    """How much of the holder's money is blocked for it."""
+    text_length_max: int
+    """How many characters of an answer the institution takes."""
+
+
+async def read_infraction(context: Context, caller: Caller, infraction_id: int) -> ShownInfraction:
+    found = await infraction_store.find_by_id(context.pool, caller.holder_id, infraction_id)
+    if found is None:
+        raise errors.NotFound("id: there is no such infraction")
+    return (await _show(context, [found]))[0]
+
+
+async def list_infractions(
+    context: Context, caller: Caller, state: InfractionState | None, span: Span
+) -> Page[ShownInfraction]:
+    """One page of the holder's, of one state or of all, newest first."""
+    page = await infraction_store.read_page(context.pool, caller.holder_id, state, span)
+    return page.with_items(await _show(context, page.items))
+
+
+async def _show(context: Context, found: Sequence[Infraction]) -> list[ShownInfraction]:
+    held = await infraction_store.read_covered(context.pool, [each.name for each in found]) if found else {}
+    return [
+        ShownInfraction(
+            infraction=each,
+            held_cents=held.get((each.holder_id, each.institution_id, each.name), 0),
+            text_length_max=(await find_abilities(context, each.institution_id)).defence_length_max,
+        )
+        for each in found
+    ]
+
+
+class InfractionAnswer(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    infraction_id: int
+    text: str | None = None
+    """What the holder answers."""
+    answer: DefenceAnswer | None = None
+    """What the institution said to words that were sent; without either it is time for a reminder."""
+    sent: str | None = None
+    """Those words."""
+
+
+async def defend(
+    context: Context, caller: Caller, infraction_id: int, text: str, act: Act | None = None
+) -> ShownInfraction:
+    """Answer an infraction; the same words again are no second answer.
+
+    Args:
+        act: The console's: it is recorded in the transaction that keeps the words.
+
+    Raises:
+        BadRequest: The institution does not take such a text.
+        InfractionAnswered: It was answered before, in other words.
+        InfractionClosed: It is decided, or the time is over.
+    """
+    found = (await read_infraction(context, caller, infraction_id)).infraction
+    infraction_rules.check_defence(await find_abilities(context, found.institution_id), text)
+    # It may be of a holder that the caller's has succeeded.
+    if act is not None:
+        return (await _show(context, [await _defend_alone(context, found, text, act)]))[0]
+    answering = InfractionAnswer(holder_id=found.holder_id, infraction_id=found.id, text=text)
+    return (await _show(context, [await context.writes.submit(ANSWER_INFRACTIONS, answering)]))[0]
+
+
+async def _defend_alone(context: Context, found: Infraction, text: str, act: Act) -> Infraction:
+    """The same outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock."""
+    key = (found.id, found.holder_id)
+    async with write_alone(context.pool) as connection:
+        before = (await infraction_store.lock_by_id(connection, [key]))[key]
+        # Read behind the lock, for which we may have waited until its time was over.
+        now = await service_now_to_write(context.clock, connection)
+        after = infraction_rules.defend(before, text, now)
+        if after is not before:
+            await infraction_store.move(connection, after)
+            await audit.record_act(connection, act)
+    return after
+
+
+async def do_due(context: Context, slots: Sequence[int], count_max: int) -> int:
+    """Send pending answers and due reminders, in some slots; return the number due."""
+    now = context.clock.now()
+    due = await infraction_store.find_due(context.pool, slots, now, count_max)
+    sending = [each for each in due if each.institution_id is None and each.send_at is not None and each.send_at <= now]
+    said = await _send(context, sending)
+    reminders = [
+        InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id) for each in due if each not in sending
+    ]
+    await _note(context, [*_join(sending, said), *reminders])
+    return len(due)
+
+
+async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[DefenceAnswer]:
+    if not sending:
+        return []
+    try:
+        said = await context.rail.defend([_word(each) for each in sending])
+        if len(said) == len(sending):
+            return said
+        _log.error("a rail answers not as many as it was sent", sent_count=len(sending), said_count=len(said))
+    except Exception as error:  # noqa: BLE001  a defect of a rail must not stop reminders, nor the slots for good
+        _log.exception("cannot send answers to contests", reason=type(error).__name__)
+    return [DefenceUnknown() for _ in sending]
+
+
+async def send_due_defences(context: Context, opened: OpenAccount, count_max: int) -> int:
+    """Send pending answers to one institution, one after the other; return the number due.
+
+    ``context`` is the account's.
+    """
+    contests = opened.institution.contests
+    if contests is None:
+        return 0
+    due = await infraction_store.find_unsent_of_account(context.pool, opened.account.id, context.clock.now(), count_max)
+    for each in due:
+        # Recorded before the next one is sent, so that an interruption repeats at most one.
+        await _note(context, _join([each], [await contests.defend(_word(each))]))
+    return len(due)
+
+
+def _word(infraction: Infraction) -> Defence:
+    return Defence(name=infraction.name, text=infraction.defence or "")
+
+
+def _join(sent: Sequence[Infraction], said: Sequence[DefenceAnswer]) -> list[InfractionAnswer]:
+    return [
+        InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id, answer=answer, sent=each.defence)
+        for each, answer in zip(sent, said, strict=True)
+    ]
+
+
+async def _note(context: Context, answers: Sequence[InfractionAnswer]) -> None:
+    for outcome in await context.writes.submit_all(ANSWER_INFRACTIONS, answers):
+        if isinstance(outcome, errors.PixConnectError):
+            raise outcome
+
+
+async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction | errors.PixConnectError]:
+    work = await lock_balances(batch)
+    # Its event contains the blocked sum.
+    await work.claim(HeldBlocks).read()
+    found = await infraction_store.lock_by_id(
+        work.connection, sorted({(each.infraction_id, each.holder_id) for each in batch})
+    )
+    outcomes: list[Infraction | errors.PixConnectError] = []
+    for each in batch:
+        key = each.infraction_id, each.holder_id
+        before = found[key]
+        reminds = False
+        try:
+            if each.text is not None:
+                after = infraction_rules.defend(before, each.text, work.now)
+            elif each.answer is not None:
+                # An institution that has decided meanwhile has said so by its report.
+                is_of_it = before.send_at is not None and before.defence == each.sent
+                after = infraction_rules.note_answer(before, each.answer, work.now) if is_of_it else before
+            else:
+                after, reminds = infraction_rules.remind(before, work.now)
+        except errors.RuleBroken as refusal:
+            outcomes.append(refusal)
+            continue
+        outcomes.append(after)
+        if after is not before:
+            found[key] = after
+            work.move(INFRACTIONS, before, after)
+            if after.state != before.state:
+                announce(work, after)
+            elif reminds:
+                announce(work, after, "infraction.reminded")
+    await work.write()
+    return outcomes
+
+
+ANSWER_INFRACTIONS: Final = WriteOperation("answer_infractions", _answer_infractions)

@@ -1,0 +1,260 @@
+"""The open blocks of the holders whose balances a batch has locked, as its requests change them.
+
+A holder may have thousands, and nearly all of them are covered. So a batch reads only those that are not, which is all that a
+movement of money asks for. A batch that changes blocks reads the others first (``HeldBlocks.read``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from typing import Literal
+
+from msgspec import structs
+
+from pixconnect.features.contests.rules.block import (
+    STEP_ACCOUNTS,
+    Block,
+    BlockStep,
+    StepKind,
+    announce_hold,
+    end_line_block,
+    take_step,
+)
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.leaving import WaitingOrder
+from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
+from pixconnect.kernel.rules.refund import NewRefund, Refund
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection, Pool
+
+
+class OpenBlocks:
+    """By holder and reference. Holders without blocks are not looked for: their balances show it.
+
+    Args:
+        blocks: The ones read, the oldest of a holder first.
+        has_more_of: Holders of whom only uncovered ones are among them.
+    """
+
+    def __init__(self, blocks: Iterable[Block] = (), has_more_of: Container[int] = ()) -> None:
+        self._has_more_of = has_more_of
+        # A dict keeps the order in which blocks were put, the oldest of a holder first, and one that changes keeps its place.
+        self._blocks: defaultdict[int, dict[str, Block]] = defaultdict(dict)
+        for block in blocks:
+            self.put(block)
+
+    def put(self, block: Block) -> Block:
+        """Put a block in its place; returns the block that was there, or this one where there was none."""
+        blocks = self._blocks[block.holder_id]
+        before = blocks.get(block.reference, block)
+        blocks[block.reference] = block
+        return before
+
+    def find(self, holder_id: int, reference: str) -> Block | None:
+        self._check_whole(holder_id)
+        # Asked first, since a look would leave an empty entry behind, and a batch looks for every holder that it posts for.
+        return self._blocks[holder_id].get(reference) if holder_id in self._blocks else None
+
+    def find_of_transfer(self, holder_id: int, transfer_id: int) -> Block | None:
+        """The open block of a Pix."""
+        of = (one for one in self.list_of(holder_id) if one.transfer_id == transfer_id and one.state == "open")
+        return next(of, None)
+
+    def find_to_take_of(self, refund: Refund, contest_name: str | None) -> Block | None:
+        """The open block of its Pix that pays for an institution's refund."""
+        of = self.list_of(refund.holder_id)
+        of_pix = [one for one in of if one.transfer_id == refund.transfer_id and one.state == "open"]
+        # One Pix may be contested several times: the others' blocks stay as they are, unless they cover what its own does not.
+        return max(
+            of_pix,
+            key=lambda one: (min(one.covered_cents, refund.amount_cents), one.reference == contest_name),
+            default=None,
+        )
+
+    def list_of(self, holder_id: int) -> list[Block]:
+        """The oldest first, as what becomes available covers them."""
+        self._check_whole(holder_id)
+        return list(self._blocks[holder_id].values()) if holder_id in self._blocks else []
+
+    def find_uncovered(self, holder_id: int) -> Block | None:
+        """The oldest with an uncovered part; the transaction that locked the balance has all of these."""
+        blocks = self._blocks[holder_id].values() if holder_id in self._blocks else ()
+        return next((block for block in blocks if block.uncovered_cents > 0), None)
+
+    def _check_whole(self, holder_id: int) -> None:
+        # A block that was not read would count as none: money would be taken elsewhere, or a second block be made.
+        errors.ensure(holder_id not in self._has_more_of, "not all blocks of the holder are read")
+
+
+class HeldBlocks(Claim):
+    """Newly available money covers blocks at the institution that are not covered here yet."""
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self.open = OpenBlocks()
+
+    async def begin(self) -> None:
+        await self.read(only_uncovered=True)
+
+    async def read(self, *, only_uncovered: bool = False) -> None:
+        """Read the open blocks of all holders that have any. Call it before anything is changed."""
+        work = self.work
+        blocked = [each for each in work.held.balances if work.balances[each].blocks_count]
+        if blocked:
+            read = infraction_store.list_uncovered_blocks if only_uncovered else infraction_store.list_open_blocks
+            blocks = await read(work.connection, blocked)
+            self.open = OpenBlocks(blocks, blocked if only_uncovered else ())
+            # One credit may cover them all, each by an entry.
+            await work.take_ids_for(len(blocks))
+
+    def take(self, source: LedgerEntry) -> None:
+        if self.work.balances[source.holder_id].blocks_count:
+            self._cover(source.holder_id)
+
+    def hold(self, before: Block | None, block: Block) -> Block:
+        """Record a newly reported block: cover it from the available balance, or release its excess."""
+        holder_id = block.holder_id
+        was_open, is_open = before is not None and before.state == "open", block.state == "open"
+        if was_open != is_open:
+            self._count(holder_id, 1 if is_open else -1)
+        if before is None:
+            self.work.put(infraction_store.BLOCKS, block)
+        if block.excess_cents:
+            self._step(block, "released", block.excess_cents)
+        else:
+            self._change(block)
+        self._cover(holder_id)
+        return self.open.find(holder_id, block.reference) or block
+
+    def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
+        """Hold a suspect credit, which was never available, and announce it."""
+        self._count(block.holder_id, 1)
+        self.work.put(infraction_store.BLOCKS, block)
+        self._step(block, "held", block.held_cents)
+        self.work.announce(announce_hold, transfer, block, charge)
+
+    def release_suspect(self, ended: Block) -> None:
+        """Hold a suspect credit no more: its transfer credits it in the same statement, or it was returned."""
+        self._count(ended.holder_id, -1)
+        self._step(ended, "let_go", ended.covered_cents)
+
+    def end_line(self, block: Block, *, goes_on: bool = False) -> None:
+        """End the block of a line; its money is available, or ``goes_on`` by the line's movement."""
+        ended = end_line_block(block, self.work.now)
+        self._count(block.holder_id, -1)
+        if ended.covered_cents:
+            self._step(ended, "released", ended.covered_cents, goes_on=goes_on)
+        else:
+            self._change(ended)
+
+    def take_returned(self, refund: Refund, contest_name: str | None = None) -> None:
+        """Post the institution's return: from its block of that Pix, then from the available balance; the rest is owed.
+
+        Args:
+            refund: The return.
+            contest_name: The contest that caused it, if reported.
+        """
+        work = self.work
+        block = self.open.find_to_take_of(refund, contest_name)
+        if block is not None:
+            if contest_name in {None, block.reference}:
+                # It is not held there any more, so nothing else is to cover it here. Another contest's block is still held.
+                block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))
+            part_cents = min(refund.amount_cents, block.covered_cents)
+            if part_cents:
+                self._step(block, "taken", part_cents, refund=refund, goes_on=True)
+            else:
+                self._change(block)
+        for account, cents in part_taken(work.balances[refund.holder_id], refund.amount_cents):
+            work.post(refund.holder_id, account, "settlement", cents, refund.cause)
+        if work.balances[refund.holder_id].blocks_count:
+            # What went of another contest's block is still held: a late report says nothing more that would cover it.
+            self._cover(refund.holder_id)
+
+    def _cover(self, holder_id: int) -> None:
+        """Block the available balance, as far as blocks at the institution are uncovered here; the oldest block first."""
+        while (available_cents := self.work.balances[holder_id].available_cents) > 0:
+            block = self.open.find_uncovered(holder_id)
+            if block is None:
+                return
+            self._step(block, "covered", min(block.uncovered_cents, available_cents))
+
+    def _count(self, holder_id: int, change: Literal[1, -1]) -> None:
+        balance = self.work.balances[holder_id]
+        self.work.balances[holder_id] = structs.replace(balance, blocks_count=balance.blocks_count + change)
+
+    def _step(
+        self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None, goes_on: bool = False
+    ) -> None:
+        """Move money into a block or out of it; an amount that ``goes_on`` leaves by the next entry."""
+        # First the block as it is then: what becomes available by it must not be taken for it again.
+        self._change(take_step(block, kind, amount_cents, self.work.now))
+        cause = Cause("block_step", kind)
+        entry = self.work.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=goes_on)
+        step = BlockStep(
+            id=entry.id,
+            holder_id=block.holder_id,
+            block_id=block.id,
+            kind=kind,
+            amount_cents=amount_cents,
+            created_at=entry.created_at,
+            refund_id=refund and refund.id,
+        )
+        self.work.put(infraction_store.BLOCK_STEPS, step)
+
+    def _change(self, block: Block) -> None:
+        self.work.move(infraction_store.BLOCKS, self.open.put(block), block)
+
+
+class Contests(OrderRule):
+    """No refund leaves while its Pix is contested, and nothing of a holder while more is blocked there than here."""
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._contested: set[tuple[int, int]] = set()
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        # A contested Pix has a block while it is undecided, so no holder without blocks is looked for.
+        suspected = {
+            (new.original_id, new.holder_id)
+            for new in batch
+            if isinstance(new, NewRefund) and self.work.balances[new.holder_id].blocks_count
+        }
+        if suspected:
+            self._contested = await infraction_store.find_contested(self.work.connection, sorted(suspected))
+        return bool(self._contested)
+
+    def check(self, new: NewOrder) -> None:
+        if isinstance(new, NewRefund) and (new.original_id, new.holder_id) in self._contested:
+            raise errors.RefundInfractionOpen(
+                "end_to_end_id: the payer contests this Pix; until the institution has decided, only the institution "
+                "can return it"
+            )
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        # A contested Pix has a block while it is undecided.
+        blocked = [each for each in waiting if each.balance.blocks_count]
+        if not blocked:
+            return {}
+        holder_ids = sorted({each.balance.holder_id for each in blocked})
+        blocks = await infraction_store.list_uncovered_blocks(connection, holder_ids)
+        # What a line may have taken was not blocked by the institution.
+        uncovered = {block.holder_id for block in blocks if block.line_id is None}
+        refunds = {(one.transfer_id, one.holder_id) for each in blocked if isinstance(one := each.ordered, Refund)}
+        contested = (
+            await infraction_store.find_contested(connection, sorted(refunds)) if refunds else set[tuple[int, int]]()
+        )
+        holds: dict[str, str] = {}
+        for each in blocked:
+            one = each.ordered
+            if isinstance(one, Refund) and (one.transfer_id, one.holder_id) in contested:
+                holds[each.name] = "the payer contests the returned Pix, and its institution has not decided"
+            elif each.is_holders and one.holder_id in uncovered:
+                holds[each.name] = "the institution has blocked more of the holder's money than is blocked here"
+        return holds

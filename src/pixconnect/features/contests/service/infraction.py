@@ -1,0 +1,336 @@
+"""Payers' contests, as institutions report them: each step once, in any order of reports.
+
+::
+
+    report ──► known? the Pix? ──► block held or released ──► takings: refunds ──► new state, and its event
+
+A report contains the whole state of a contest. So a late one advances the state as far as it can and undoes nothing; an
+incredible one is kept for an operator, and changes nothing. A return recorded earlier, from the institution's list, is the same
+one. A report that overtakes its Pix, or the end of a suspect one, comes again until that is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.contests.rules import block as block_rules
+from pixconnect.features.contests.rules import infraction as infraction_rules
+from pixconnect.features.contests.rules.block import Block
+from pixconnect.features.contests.rules.infraction import Infraction, InfractionReturn, announce_infraction
+from pixconnect.features.contests.service.held_blocks import HeldBlocks
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.contests.tables.infraction import INFRACTION_RETURNS, INFRACTIONS
+from pixconnect.features.institutions.tables import return_name as name_store
+from pixconnect.features.movements.service import find_holder
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.available import lock_balances
+from pixconnect.kernel.flows.charge_moves import count_returned
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.credit_source import find_source
+from pixconnect.kernel.rules import refund as refund_rules
+from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
+from pixconnect.kernel.rules.event import EventName
+from pixconnect.kernel.rules.kept_report import Misfit
+from pixconnect.kernel.rules.rail import Acknowledgement, InstitutionReturn
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import refund as refund_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.refund import REFUNDS
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.base import errors
+
+_ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix that it contests is of another account")
+_NOT_YET: Final = Misfit(
+    reason="unknown_order", explanation="the Pix that it contests is not known, or not yet how it ends"
+)
+
+
+class ReportedInfraction(Struct, frozen=True, kw_only=True):
+    """A report of a Pix that was received here, with every id made before the first try."""
+
+    transfer: Transfer
+    report: InfractionReport
+    refund_ids: tuple[int, ...]
+    """For its takings, each in its place."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.transfer.holder_id
+
+    @property
+    def name(self) -> tuple[int | None, str]:
+        return self.transfer.institution_id, self.report.name
+
+
+async def receive_infraction(context: Context, report: InfractionReport) -> Acknowledgement | None:
+    """Apply a report.
+
+    Returns:
+        ``None`` if the Pix, or its end, may still be reported: the rail must report it again.
+
+    Raises:
+        ServiceUnavailable: Its taking leaves no room for our pending refund: it is reported again.
+    """
+    misfit = await _receive(context, report)
+    if misfit is _NOT_YET:
+        return None
+    if misfit is not None:
+        await kept_usecases.keep_reported(context, report, misfit)
+    return Acknowledgement(report_id=report.report_id)
+
+
+async def _receive(context: Context, report: InfractionReport) -> Misfit | None:
+    found = await transfer_store.find_named(context.pool, [report.end_to_end_id], "IN")
+    transfer = found.get(report.end_to_end_id)
+    if transfer is None and not context.failed_reports.is_about_nothing(report.name, context.clock.monotonic_s()):
+        return _NOT_YET
+    # Accepted, or held as suspect: there is nothing to block before it is released, and nothing if it is returned.
+    if transfer is not None and transfer.status == "PROCESSING":
+        return _NOT_YET
+    misfit = infraction_rules.find_infraction_misfit(report, None, transfer)
+    if misfit is not None or transfer is None:
+        return misfit
+    source = find_source(context)
+    if transfer.institution_id != source.account_id:
+        return _ANOTHER_HOLDERS
+    # A contest at an institution names no holder.
+    if source.house_id is None and await find_holder(context, report.party) != transfer.holder_id:
+        return _ANOTHER_HOLDERS
+    refund_ids = tuple([await context.ids.refund_id() for _ in report.taken])
+    reported = ReportedInfraction(transfer=transfer, report=report, refund_ids=refund_ids)
+    return await context.writes.submit(RECEIVE_INFRACTIONS, reported)
+
+
+class _LockedRows:
+    """What a batch of reports may change: all held, by the names that they have in reports or by id and holder."""
+
+    def __init__(
+        self,
+        infractions: dict[tuple[int | None, str], Infraction],
+        ended: dict[tuple[int | None, str], Block],
+        refunds: dict[str, Refund],
+        linked: set[tuple[int, int]],
+    ) -> None:
+        self.infractions = infractions
+        self.blocks = ended
+        self.refunds = refunds
+        self.linked = linked
+        self.taken_of: dict[tuple[int, int], int] = {}
+        """The blocks that paid for takings recorded before a contest named them."""
+        self.undecided: set[tuple[int | None, str]] = set()
+        """Other contests of their Pix."""
+        self.made: list[Refund] = []
+        """What this batch has recorded as given back."""
+
+    def is_undecided(self, block: Block) -> bool:
+        known = self.infractions.get((block.institution_id, block.reference))
+        # The batch's own changes count, not the state read before.
+        return (block.institution_id, block.reference) in self.undecided if known is None else known.is_open
+
+
+async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _LockedRows:
+    connection = work.connection
+    await work.lock_charges_of([told.transfer.end_to_end_id for told in batch])
+    await work.lock_transfers({(told.transfer.id, told.holder_id) for told in batch})
+    infractions: dict[tuple[int | None, str], Infraction] = {}
+    blocks: dict[tuple[int | None, str], Block] = {}
+    for account_id in {told.transfer.institution_id for told in batch}:
+        references = [told.report.name for told in batch if told.transfer.institution_id == account_id]
+        infractions |= await infraction_store.lock_named(connection, references, account_id)
+        found = await infraction_store.find_blocks(connection, references, account_id)
+        blocks |= {(account_id, reference): block for reference, block in found.items()}
+    return_ids = [part.return_id for told in batch for part in told.report.taken]
+    refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
+    made = [(refund.id, refund.holder_id) for refund in refunds.values()]
+    linked = await infraction_store.find_links(connection, made)
+    locked = _LockedRows(infractions, blocks, refunds, set(linked))
+    joined = sorted(made) if set(made) - set(linked) else []
+    others = [block.reference for _, holder_id in joined for block in work.claim(HeldBlocks).open.list_of(holder_id)]
+    if others:
+        locked.taken_of = await infraction_store.find_taken_of(connection, joined)
+        locked.undecided = await infraction_store.find_open_names(connection, others)
+    return locked
+
+
+async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit | errors.PixConnectError | None]:
+    work = await lock_balances(batch)
+    await work.claim(HeldBlocks).read()
+    locked = await _lock_rows(work, batch)
+    outcomes: list[Misfit | errors.PixConnectError | None] = []
+    for told in batch:
+        transfer = work.transfers[told.transfer.id, told.holder_id]
+        known = locked.infractions.get(told.name)
+        misfit = infraction_rules.find_infraction_misfit(told.report, known, transfer)
+        misfit = misfit or _find_block_misfit(told, locked) or _find_wrong_part(told, transfer, locked.refunds)
+        if misfit is not None:
+            outcomes.append(misfit)
+        elif (
+            _new_cents(told, locked.refunds)
+            > transfer.amount_cents - transfer.returned_cents - transfer.returning_cents
+        ):
+            outcomes.append(errors.ServiceUnavailable("a refund of the same Pix is under way"))
+        else:
+            _follow(work, told, known, locked)
+            outcomes.append(None)
+    await work.write()
+    for refund in locked.made:
+        await name_store.insert(work.connection, refund, refund.return_id)
+    return outcomes
+
+
+RECEIVE_INFRACTIONS: Final = WriteOperation("receive_infractions", _receive_infractions)
+
+
+def announce(work: UnitOfWork, infraction: Infraction, name: EventName | None = None) -> None:
+    """Announce the state that an infraction has reached, with its blocked amount; or a reminder."""
+    block = work.claim(HeldBlocks).open.find(infraction.holder_id, infraction.name)
+    work.announce(announce_infraction, infraction, 0 if block is None else block.covered_cents, name)
+
+
+def _find_block_misfit(told: ReportedInfraction, locked: _LockedRows) -> Misfit | None:
+    block = locked.blocks.get(told.name)
+    # Its own block is made with it: another one of the name is of something else.
+    if block is None or told.name in locked.infractions:
+        return None
+    return Misfit(reason="contradiction", explanation=f"the block {block.reference} is {block.kind}, and of no contest")
+
+
+def _new_parts(told: ReportedInfraction, known: Mapping[str, Refund]) -> list[TakenPart]:
+    return [part for part in told.report.taken if part.return_id not in known]
+
+
+def _new_cents(told: ReportedInfraction, known: Mapping[str, Refund]) -> int:
+    return sum(part.amount_cents for part in _new_parts(told, known))
+
+
+def _find_wrong_part(told: ReportedInfraction, transfer: Transfer, known: Mapping[str, Refund]) -> Misfit | None:
+    """Why a taking is not credible: it is something else here already, or more than is left of the Pix."""
+    for part in told.report.taken:
+        refund = known.get(part.return_id)
+        if refund is not None and (refund.transfer_id, refund.amount_cents, refund.made_by) != (
+            transfer.id,
+            part.amount_cents,
+            "institution",
+        ):
+            explanation = f"{part.return_id} is the refund {refund.id} here, of {refund.amount_cents} cents"
+            return Misfit(reason="contradiction", explanation=explanation)
+    left_cents = transfer.amount_cents - transfer.returned_cents
+    if _new_cents(told, known) > left_cents:
+        explanation = f"it takes {_new_cents(told, known)} cents, and {left_cents} are left of the Pix"
+        return Misfit(reason="contradiction", explanation=explanation)
+    return None
+
+
+def _follow(work: UnitOfWork, told: ReportedInfraction, known: Infraction | None, locked: _LockedRows) -> None:
+    report = told.report
+    infraction = known or _open(work, told, locked)
+    is_new = known is None
+    taken_cents = _take_all(work, told, infraction, locked)
+    followed = infraction_rules.follow(infraction, report, taken_cents, work.now)
+    if not is_new:
+        _report_block(work, told, followed, locked)
+    work.move(INFRACTIONS, infraction, followed)
+    locked.infractions[told.name] = followed
+    if followed.state != infraction.state or (taken_cents and followed.state == "taken"):
+        announce(work, followed)
+
+
+def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> Infraction:
+    transfer, report = told.transfer, told.report
+    charge = None if transfer.charge_id is None else work.charges.get((transfer.charge_id, transfer.holder_id))
+    external_id = charge and charge.external_id
+    infraction = infraction_rules.begin_infraction(report, transfer, work.take_id(), external_id, work.now)
+    block = block_rules.open_block(
+        infraction_rules.block_of(report),
+        work.take_id(),
+        told.holder_id,
+        transfer.institution_id,
+        report.report_id,
+        report.told_at,
+        work.now,
+    )
+    locked.blocks[told.name] = work.claim(HeldBlocks).hold(None, structs.replace(block, transfer_id=transfer.id))
+    work.put(INFRACTIONS, infraction)
+    announce(work, infraction)
+    return infraction
+
+
+def _report_block(work: UnitOfWork, told: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
+    """Change the block as reported, unless a later report exists."""
+    report = told.report
+    block = work.claim(HeldBlocks).open.find(told.holder_id, report.name) or locked.blocks[told.name]
+    ends = followed.state == "released" and block.state == "open"
+    if (not ends and report.told_at <= block.told_at) or block.state == "ended":
+        return
+    terms = infraction_rules.block_of(report)
+    changed = block_rules.change_block(block, terms, report.report_id, max(report.told_at, block.told_at), work.now)
+    locked.blocks[told.name] = work.claim(HeldBlocks).hold(block, changed)
+
+
+def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction, locked: _LockedRows) -> int:
+    """Record what the institution gave back and was not recorded yet; answers how much of it is new to the infraction."""
+    taken_cents = 0
+    for part, refund_id in zip(told.report.taken, told.refund_ids, strict=True):
+        refund = locked.refunds.get(part.return_id)
+        if refund is None:
+            refund = locked.refunds[part.return_id] = _take(work, told, part, refund_id, locked)
+        elif (refund.id, refund.holder_id) in locked.linked:
+            continue
+        else:
+            _hold_again(work, told, refund, locked)
+        locked.linked.add((refund.id, refund.holder_id))
+        work.put(
+            INFRACTION_RETURNS,
+            InfractionReturn(refund_id=refund.id, holder_id=refund.holder_id, infraction_id=infraction.id),
+        )
+        taken_cents += part.amount_cents
+    return taken_cents
+
+
+def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, locked: _LockedRows) -> None:
+    """Make another contest of the Pix hold the money of a return that was this one's."""
+    block_id = locked.taken_of.get((refund.id, refund.holder_id))
+    # Where nothing was covered, the oldest that still was to be held was lowered.
+    lowered = (
+        block
+        for block in work.claim(HeldBlocks).open.list_of(refund.holder_id)
+        if block.transfer_id == refund.transfer_id
+        and block_id in (None, block.id)
+        and block.held_cents < block.wanted_cents
+        and locked.is_undecided(block)
+    )
+    block = next(lowered, None)
+    if block is not None and block.reference != told.report.name:
+        held_cents = min(block.wanted_cents, block.held_cents + refund.amount_cents)
+        # Covered again by money that the contest's own block releases, by its report.
+        work.claim(HeldBlocks).hold(block, structs.replace(block, held_cents=held_cents, modified_at=work.now))
+
+
+def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id: int, locked: _LockedRows) -> Refund:
+    key = told.transfer.id, told.holder_id
+    original = work.transfers[key]
+    returned = InstitutionReturn(
+        report_id=told.report.report_id,
+        return_id=part.return_id,
+        asked_as=part.return_id,
+        original_end_to_end_id=original.end_to_end_id,
+        amount_cents=part.amount_cents,
+        settled_at=part.settled_at,
+    )
+    opened = refund_rules.open_institution_return(
+        returned, original, refund_id=refund_id, return_id=part.return_id, now=work.now
+    )
+    opened = structs.replace(opened, reason=infraction_rules.REFUND_REASONS[told.report.reason])
+    work.announce_refund(opened)
+    refund = refund_rules.settle_refund(opened, work.now, part.settled_at)
+    work.claim(HeldBlocks).take_returned(refund, told.report.name)
+    work.announce_refund(refund)
+    work.put(REFUNDS, refund)
+    locked.made.append(refund)
+    count_returned(work, original, refund.amount_cents)
+    return refund

@@ -1,0 +1,196 @@
+"""Infractions and blocks as people look at them: what ends soonest first, and of one all that its answer needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+from pixconnect.doors.console.wanted import Wanted
+from pixconnect.features.contests.rules import infraction as infraction_rules
+from pixconnect.features.contests.rules.block import Block
+from pixconnect.features.contests.rules.infraction import AnswerTerms, Infraction
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.contests.tables import infraction_list as list_store
+from pixconnect.features.finding.service.browse import LISTED, Browsed, check_names, check_span
+from pixconnect.kernel.flows.context import Context, Core, find_abilities
+from pixconnect.kernel.rules.access import Viewer
+from pixconnect.kernel.rules.block_report import BLOCK_KINDS, InfractionState
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.listing import Cursor, write_cursor
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Pool
+
+STATES: Final[tuple[InfractionState, ...]] = get_args(InfractionState)
+PAGE_SIZE: Final = 50
+_EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
+_ID_MAX: Final = 2**63 - 1
+_UNDECIDED, _DECIDED = 0, 1
+"""Which part of the list a cursor is in: its ``position``."""
+
+
+class InfractionLine(Struct, frozen=True, kw_only=True):
+    infraction: Infraction
+    held_cents: int
+    """How much of the holder's money is blocked for it."""
+
+
+class InfractionStep(Struct, frozen=True, kw_only=True):
+    """A past or future step of an infraction."""
+
+    what: Literal["opened", "heard", "answered", "given_back", "taken", "released", "answer_ends", "block_ends"]
+    at: datetime
+    refund: Refund | None = None
+    is_planned: bool = False
+
+
+class InfractionPage(Struct, frozen=True, kw_only=True):
+    infraction: Infraction
+    block: Block | None
+    """Its block, whether or not that has ended."""
+    transfer: Transfer | None
+    """The Pix; ``None`` where the viewer may not see transfers. So of the charge and of refunds."""
+    charge: Charge | None
+    refunds: Sequence[Refund]
+    """What the institution gave back because of it."""
+    steps: Sequence[InfractionStep]
+    """In the order in which they happen."""
+    terms: AnswerTerms
+    now: datetime
+    """Service time, by which the time to answer ends."""
+
+    @property
+    def may_be_answered(self) -> bool:
+        return self.infraction.can_be_answered(self.now)
+
+
+async def browse_infractions(
+    context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = PAGE_SIZE
+) -> Browsed[InfractionLine]:
+    """Undecided infractions, the next deadline first; then ended ones, newest first.
+
+    Raises:
+        Forbidden: The viewer may not see them.
+    """
+    viewer.require("infraction.read")
+    span = check_span(wanted, after, page_size)
+    states = check_names("status", wanted.statuses, STATES)
+    pool, whose, left = context.pool, viewer.holder_id, page_size + 1
+    found: list[Infraction] = []
+    # A cursor may be forged: any contents lead to a place of this list.
+    part, at, last_id = (_UNDECIDED, _EVER, 0)
+    if span.after is not None:
+        part, at, last_id = span.after.position, span.after.created_at, span.after.id
+    if part == _UNDECIDED:
+        found += await list_store.list_undecided(pool, whose, states, wanted, (at, last_id), left)
+        last_id = _ID_MAX
+    undecided_count = len(found)
+    if len(found) < left:
+        found += await list_store.list_decided(pool, whose, states, wanted, last_id, left - len(found))
+    shown = found[:page_size]
+    next_after = None
+    if len(found) > page_size:
+        in_part = _UNDECIDED if undecided_count >= page_size else _DECIDED
+        last = Cursor(created_at=shown[-1].respond_by, id=shown[-1].id, position=in_part, total_count=0)
+        next_after = write_cursor(last, LISTED)
+    return Browsed(items=await _add_held(pool, shown), next=next_after)
+
+
+async def _add_held(pool: Pool, shown: Sequence[Infraction]) -> list[InfractionLine]:
+    held = await infraction_store.read_covered(pool, [each.name for each in shown]) if shown else {}
+    return [
+        InfractionLine(infraction=each, held_cents=held.get((each.holder_id, each.institution_id, each.name), 0))
+        for each in shown
+    ]
+
+
+async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: int) -> InfractionPage:
+    """One infraction, with its related records as far as the viewer may see them.
+
+    Raises:
+        Forbidden: The viewer may not see infractions.
+        NotFound: There is none, or it is another holder's.
+    """
+    viewer.require("infraction.read")
+    pool = context.pool
+    found = await list_store.find(pool, infraction_id, viewer.holder_id)
+    if found is None:
+        raise errors.NotFound("id: there is no such infraction")
+    transfer = charge = None
+    if viewer.may("transfer.read"):
+        transfer = await transfer_store.find_by_id(pool, found.holder_id, found.transfer_id)
+    if found.charge_id is not None and viewer.may("charge.read"):
+        charge = await charge_store.find_by_id(pool, found.holder_id, found.charge_id)
+    block = (await infraction_store.find_blocks(pool, [found.name], found.institution_id)).get(found.name)
+    refunds = await list_store.find_given_back(pool, found) if viewer.may("refund.read") else []
+    now = await service_now(context.clock, pool)
+    abilities = await find_abilities(context, found.institution_id)
+    return InfractionPage(
+        infraction=found,
+        block=block,
+        transfer=transfer,
+        charge=charge,
+        refunds=refunds,
+        steps=_lay_out(found, block, refunds, now),
+        terms=infraction_rules.find_terms(abilities),
+        now=now,
+    )
+
+
+async def find_contests(context: Context, viewer: Viewer, transfers: Iterable[Transfer]) -> list[Infraction]:
+    """Who contests some Pix; none to a viewer who may not see infractions."""
+    received = [(each.id, each.holder_id) for each in transfers if each.direction == "IN"]
+    return await list_store.find_of_transfers(context.pool, received) if viewer.may("infraction.read") else []
+
+
+def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], now: datetime) -> list[InfractionStep]:
+    steps = [
+        InfractionStep(what="opened", at=found.opened_at),
+        InfractionStep(what="heard", at=found.created_at),
+        *(InfractionStep(what="given_back", at=each.settled_at, refund=each) for each in refunds if each.settled_at),
+    ]
+    if found.defended_at is not None:
+        steps.append(InfractionStep(what="answered", at=found.defended_at))
+    if found.state == "taken" or found.state == "released":  # noqa: PLR1714  narrows its type
+        steps.append(InfractionStep(what=found.state, at=found.told_at))
+    # After the time to answer nothing is promised of an answer, so nothing is planned either.
+    if found.can_be_answered(now):
+        steps.append(InfractionStep(what="answer_ends", at=found.respond_by, is_planned=True))
+    if block is not None and block.state == "open" and block.until is not None and block.until > now:
+        steps.append(InfractionStep(what="block_ends", at=block.until, is_planned=True))
+    return sorted(steps, key=lambda step: step.at)
+
+
+async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datetime | None]:
+    """How many wait for an answer, and until when the first can have one; none to a viewer who may not see them."""
+    if not viewer.may("infraction.read"):
+        return 0, None
+    now = await service_now(context.clock, context.pool)
+    return await list_store.count_unanswered(context.pool, viewer.holder_id, now)
+
+
+async def browse_blocks(
+    context: Core, holder_id: int | None, kinds: Sequence[str], after: str | None = None
+) -> Browsed[Block]:
+    """Blocks that have not ended, holder by holder, each one's oldest first: for operators alone."""
+    names = check_names("kind", kinds, tuple(BLOCK_KINDS))
+    span = check_span(Wanted(), after, PAGE_SIZE)
+    place = (0, _EVER, 0)
+    if span.after is not None:
+        # The holder stands where other lists have how many came before.
+        place = (span.after.position, span.after.created_at, span.after.id)
+    wished = [kind for kind in BLOCK_KINDS if kind in names]
+    found = await list_store.page_blocks(context.pool, holder_id, wished, place, PAGE_SIZE + 1)
+    shown, next_after = found[:PAGE_SIZE], None
+    if len(found) > PAGE_SIZE:
+        last = shown[-1]
+        cursor = Cursor(created_at=last.created_at, id=last.id, position=last.holder_id, total_count=0)
+        next_after = write_cursor(cursor, LISTED)
+    return Browsed(items=shown, next=next_after)

@@ -1,0 +1,322 @@
+"""Reports of the rail: each is recorded, or kept for an operator, and then acknowledged.
+
+::
+
+    report ──► its texts judged ──► recorded ──────────────────────────► acknowledged
+                     │                 ├── cannot be believed ──► kept ──► acknowledged
+                     │                 ├── cannot be recorded ──► comes again, and after some tries ─┐
+                     │                 └── not now ──► comes again, as often as it takes             │
+                     └──────────────────────────────────────────────────────────────────────────► kept; money refused
+
+Each report fails alone. If we cannot record a report we never credit it in silence: we refuse a payment or return, so
+that the payer gets the money back, and refuse it however often it comes again. If the rail takes no refusal we only
+keep it. At an institution the money of a payment is on the account all the same: we keep the report and credit the
+account's house, at once where a constraint refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import asyncpg
+import structlog
+
+from pixconnect.features.contests.service.infraction import receive_infraction
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.rules import Movement
+from pixconnect.features.movements.service import find_holder, receive_blocks, receive_movement
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.credit_source import OwnRail, find_source
+from pixconnect.kernel.flows.incoming import find_recorded, first_answer, receive_credit, receive_return
+from pixconnect.kernel.flows.network_id import may_be_named_later
+from pixconnect.kernel.flows.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders
+from pixconnect.kernel.rules import ability, kept_report, reject_code
+from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
+from pixconnect.kernel.rules.kept_report import Misfit
+from pixconnect.kernel.rules.rail import (
+    Acknowledgement,
+    CreditAccepted,
+    CreditReport,
+    MovementReport,
+    RailUnavailable,
+    Rejected,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    Settled,
+    SettledReport,
+)
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.pool import Connection
+
+EndingReport = SettledReport | RejectedReport
+Arrival = CreditReport | ReturnReport | MovementReport
+Told = BlockReport | InfractionReport
+"""Reports that are neither requests nor payments: the institution accepts no refusal."""
+
+_OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
+"""Errors that PostgreSQL raises because of the given values, and for no other reason."""
+_NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
+
+_log = structlog.get_logger(__name__)
+
+
+async def take_reports(context: Context, reports: Sequence[Report]) -> int:
+    """Record reports, or keep them for an operator, and then acknowledge them.
+
+    We do not acknowledge a report that we could neither record nor keep: the rail sends it again.
+
+    Returns:
+        How many were acknowledged.
+
+    Raises:
+        RailUnavailable: It will report again, and get the same answers.
+    """
+    endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
+    arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport | MovementReport)]
+    told = [report for report in reports if isinstance(report, Told)]
+    # Endings share one call, which writes them in one batch; each arrival has its own and is batched by the write queue.
+    results = await asyncio.gather(
+        _take_endings(context, endings),
+        *(_take_arrival(context, report) for report in arrivals),
+        *(_take_report(context, report) for report in told),
+    )
+    said = [acknowledgement for result in results for acknowledgement in result]
+    return await _acknowledge(context, said) if said else 0
+
+
+async def _acknowledge(context: Context, said: Sequence[Acknowledgement]) -> int:
+    """Acknowledge all at once; if one of them breaks the adapter, one by one."""
+    try:
+        await context.rail.acknowledge(said)
+    except RailUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001  a defect that one acknowledgement meets must not stop the others
+        if len(said) > 1:
+            return sum([await _acknowledge(context, [one]) for one in said])
+        _log.exception("cannot acknowledge a report", reason=_name_of(error))
+        return 0
+    return len(said)
+
+
+async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
+    faults = [_find_fault(report) for report in reports]
+    sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
+    outcomes = iter(await _end(context, sound) if sound else [])
+    said: list[Acknowledgement] = []
+    for report, fault in zip(reports, faults, strict=True):
+        outcome = _unreadable(fault) if fault is not None else next(outcomes)
+        if isinstance(outcome, Exception):
+            outcome = _judge_failure(context, report, outcome)
+        if outcome is UNKNOWN_ORDER and may_be_named_later(context, report):
+            outcome = errors.ServiceUnavailable("the name of the order may be reported yet")
+        try:
+            # Kept before it is acknowledged, because then the rail forgets it.
+            if isinstance(outcome, Misfit):
+                await kept_usecases.keep_reported(context, report, outcome)
+        except Exception as error:  # noqa: BLE001  what cannot be kept comes again
+            outcome = error
+        if isinstance(outcome, Exception):
+            _log.warning("report waits", reason=_name_of(outcome))
+        else:
+            said.append(Acknowledgement(report_id=report.report_id))
+    return said
+
+
+async def _end(context: Context, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
+    """Record all at once; if one of them makes that fail, one by one."""
+    try:
+        return await end_orders(context, [(report.id, _ending_of(report)) for report in reports])
+    except _NOT_NOW as error:
+        if len(reports) == 1 or not _is_of_its_own(error):
+            return [error] * len(reports)
+    except Exception as error:  # noqa: BLE001  a defect that one of them meets must not stop the others
+        if len(reports) == 1:
+            return [error]
+    alone = [await _end(context, [report]) for report in reports]
+    return [outcome for outcomes in alone for outcome in outcomes]
+
+
+def _ending_of(report: EndingReport) -> Ending:
+    if isinstance(report, SettledReport):
+        return Settled(settled_at=report.settled_at, network_id=report.network_id)
+    return Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
+
+
+async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgement]:
+    try:
+        fault = _find_fault(report)
+        if fault is not None:
+            return [await _refuse(context, report, _unreadable(fault), reject_code.WRONG_CONTENTS)]
+        try:
+            acknowledgement = await _receive(context, report)
+        except Exception as error:
+            judged = _judge_arrival(context, report, error)
+            if isinstance(judged, Exception):
+                raise
+            house_id = find_source(context).house_id
+            if isinstance(report, CreditReport) and house_id is not None:
+                return [await _credit_house(context, house_id, report, judged)]
+            return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
+    except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
+        _log.warning("report waits", reason=_name_of(error))
+        return []
+    return [] if acknowledgement is None else [acknowledgement]
+
+
+def _judge_arrival(context: Context, report: Arrival, error: Exception) -> Exception | Misfit:
+    # No further try can record what breaks a constraint where nothing can be refused.
+    if isinstance(report, CreditReport) and find_source(context).is_final and _breaks_constraint(error):
+        return _refused_by_schema(error)
+    return _judge_failure(context, report, error)
+
+
+async def _credit_house(context: Context, house_id: int, report: CreditReport, misfit: Misfit) -> Acknowledgement:
+    """Keep a payment that cannot be recorded for its holder, and credit it to the house of the account on which it is."""
+    # Kept first: once it is credited, no list contains it again.
+    await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
+    return await receive_credit(context, report, house_id)
+
+
+async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
+    try:
+        fault = _find_fault(report)
+        try:
+            if fault is None:
+                if isinstance(report, BlockReport):
+                    return [await receive_blocks(context, report)]
+                said = await receive_infraction(context, report)
+                return [] if said is None else [said]
+            misfit = _unreadable(fault)
+        except Exception as error:
+            judged = _judge_failure(context, report, error)
+            if isinstance(judged, Exception):
+                raise
+            misfit = judged
+        await kept_usecases.keep_reported(context, report, misfit)
+    except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
+        _log.warning("report waits", reason=_name_of(error))
+        return []
+    return [Acknowledgement(report_id=report.report_id)]
+
+
+async def _keep_unrefusable(context: Context, report: Arrival, acknowledgement: Acknowledgement) -> Acknowledgement:
+    """Keep for an operator a settled payment without a holder that cannot be refused; acknowledge it without a refusal."""
+    answer = ability.answer_report(context.policy.abilities, acknowledgement)
+    # For an accepted payment no money is here yet; and a report that contradicts a cancellation is kept because of
+    # that.
+    if answer != acknowledgement and not isinstance(report, CreditAccepted):
+        code = acknowledgement.refusal_code
+        if code != reject_code.NOT_SETTLED:
+            explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
+            misfit = Misfit(reason="cannot_be_refused", explanation=explanation)
+            await kept_usecases.keep_reported(context, report, misfit)
+    return answer
+
+
+async def _receive(context: Context, report: Arrival) -> Acknowledgement | None:
+    if isinstance(report, CreditReport):
+        acknowledgement = await receive_credit(context, report)
+    elif isinstance(report, MovementReport):
+        acknowledgement = await receive_movement(context, report)
+    else:
+        acknowledgement = await receive_return(context, report)
+    return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
+
+
+async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
+    """Keep what cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
+    holder_id = await _find_holder(context, report)
+    async with context.pool.acquire() as connection, connection.transaction():
+        # Under this lock no other can credit it between the look and the refusal.
+        if holder_id is not None:
+            await ledger_store.lock_balance(connection, holder_id)
+        recorded = await _find_recorded(connection, report, holder_id)
+        answer = Acknowledgement(report_id=report.report_id, refusal_code=code)
+        if recorded is not None:
+            answer = first_answer(report, recorded)
+        answer = ability.answer_report(context.policy.abilities, answer)
+        refusal_code = answer.refusal_code if recorded is None else None
+        await kept_usecases.keep_reported(context, report, misfit, refusal_code, connection)
+    return answer
+
+
+async def _find_recorded(
+    connection: Connection, report: Arrival, holder_id: int | None
+) -> Transfer | Refund | Movement | None:
+    if isinstance(report, MovementReport):
+        is_named = holder_id is not None and kept_report.is_text(report.item_id)
+        return await movement_store.find_by_item_id(connection, holder_id or 0, report.item_id) if is_named else None
+    is_named_well = kept_report.is_name(kept_report.name_of(report))
+    return await find_recorded(connection, report) if is_named_well else None
+
+
+async def _find_holder(context: Context, report: Arrival) -> int | None:
+    """The holder whose balance it would move; ``None`` if we cannot look it up, so that we cannot credit it either."""
+    try:
+        if isinstance(report, CreditReport):
+            return (await OwnRail().find_credited(context, report)).holder_id
+        if isinstance(report, MovementReport):
+            return await find_holder(context, report.party)
+        originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
+    except _OF_ITS_OWN:
+        return None
+    return originals[report.original_end_to_end_id].holder_id if originals else None
+
+
+def _judge_failure(context: Context, report: Report, error: Exception) -> Exception | Misfit:
+    """Turn a failure into a misfit, once the report has failed often and long enough by its own fault."""
+    if not _is_of_its_own(error):
+        return error
+    name = f"{kept_report.kind_of(report)} {report.report_id}"
+    if not context.failed_reports.is_enough(name, context.clock.monotonic_s()):
+        return error
+    return Misfit(reason="cannot_be_recorded", explanation=f"recording it failed again and again: {_name_of(error)}")
+
+
+def _breaks_constraint(error: BaseException) -> bool:
+    if isinstance(error, errors.InternalError) and error.__cause__ is not None:
+        return _breaks_constraint(error.__cause__)
+    is_unique = isinstance(error, asyncpg.UniqueViolationError)  # another try has other ids
+    return isinstance(error, asyncpg.IntegrityConstraintViolationError) and not is_unique
+
+
+def _refused_by_schema(error: BaseException) -> Misfit:
+    cause = error.__cause__ or error
+    broken = getattr(cause, "constraint_name", None) or type(cause).__name__
+    explanation = f"the schema refuses it ({broken}), so it was credited to the account's house"
+    return Misfit(reason="cannot_be_recorded", explanation=explanation)
+
+
+def _is_of_its_own(error: BaseException) -> bool:
+    """Whether the report's own contents cause a failure, and not a database that is away, busy, or being changed."""
+    if isinstance(error, errors.InternalError):
+        return error.__cause__ is not None and _is_of_its_own(error.__cause__)
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return False  # two processes at once, or sequences that were set back: the next try has other ids
+    return isinstance(error, _OF_ITS_OWN) or not isinstance(error, _NOT_NOW)
+
+
+def _find_fault(report: Report) -> str | None:
+    try:
+        return kept_report.find_fault(report)
+    except Exception as error:  # noqa: BLE001  an adapter that fills a field with something else
+        return f"it cannot even be read: {_name_of(error)}"
+
+
+def _unreadable(fault: str) -> Misfit:
+    return Misfit(reason="cannot_be_recorded", explanation=fault)
+
+
+def _name_of(error: BaseException) -> str:
+    """What failed, without the values that a message may quote."""
+    if isinstance(error, errors.InternalError) and error.__cause__ is not None:
+        return _name_of(error.__cause__)
+    return error.code if isinstance(error, errors.PixConnectError) else type(error).__name__

@@ -1,0 +1,298 @@
+"""The tables of infractions, of blocks and of their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Final, LiteralString, NamedTuple
+
+from pixconnect.features.contests.rules.block import Block, BlockStep
+from pixconnect.features.contests.rules.infraction import Infraction, InfractionReturn
+from pixconnect.kernel.rules.block_report import InfractionReason, InfractionState
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables import lookup
+from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Table, fetch_row, of_columns, split_pairs, update_of
+from pixconnect.platform.pool import Connection, Pool
+
+INFRACTION: Final = Table(
+    "infraction",
+    Infraction,
+    """
+    id bigint, holder_id bigint, institution_id smallint, name text, transfer_id bigint, end_to_end_id text, charge_id bigint,
+    txid text, charge_external_id text, amount_cents bigint, taken_cents bigint, reason text, situation text, words text,
+    state text, opened_at timestamptz, respond_by timestamptz, told_at timestamptz, defence text, defended_at timestamptz,
+    defence_state text, defence_refusal text, send_at timestamptz, remind_at timestamptz, slot smallint,
+    created_at timestamptz, modified_at timestamptz
+    """,
+)
+INSERT: Final = of_columns(INFRACTION, once=(), name="infraction_row", sql="insert into infraction ({names}) {rows}")
+_MOVED: Final = INFRACTION.only(
+    *("id", "holder_id", "taken_cents", "state", "respond_by", "told_at", "defence", "defended_at", "defence_state"),
+    *("defence_refusal", "send_at", "remind_at", "modified_at"),
+)
+UPDATE: Final = update_of(INFRACTION, _MOVED, name="infraction_change")
+INFRACTIONS: Final = Fact(
+    rank=140, inserts=(INSERT,), updates=(UPDATE,), may_move_new=True, sort_key=attrgetter("name")
+)
+_MOVE: Final[LiteralString] = f"""
+    update infraction set {_MOVED.assignments} from (select {_MOVED.parameters}) as new ({_MOVED.names})
+    where infraction.id = new.id and infraction.holder_id = new.holder_id
+"""
+# Announced with the institution's refund, in one statement.
+INFRACTION_RETURN: Final = Table(
+    "infraction_return",
+    InfractionReturn,
+    "refund_id bigint, holder_id bigint, infraction_id bigint",
+    key=("refund_id", "holder_id"),
+)
+INSERT_RETURNS: Final = of_columns(
+    INFRACTION_RETURN, once=(), name="infraction_return_row", sql="insert into infraction_return ({names}) {rows}"
+)
+INFRACTION_RETURNS: Final = Fact(rank=150, inserts=(INSERT_RETURNS,), key=None)
+
+find_by_id: Final = lookup.one_by(INFRACTION, "id")
+# Taken after the balances of their holders.
+lock_by_id: Final = lookup.by_pairs(INFRACTION, "id", locks=True)
+
+
+async def move(connection: Connection, infraction: Infraction) -> None:
+    """Change one outside of batches; the caller has locked it."""
+    await connection.execute(_MOVE, *_MOVED.values(infraction))
+
+
+_FIND_NAMED: Final[LiteralString] = f"""
+    select {INFRACTION.select} from infraction
+    where name = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0) order by id, holder_id
+    for no key update
+"""
+
+
+async def lock_named(
+    connection: Connection, names: Sequence[str], institution_id: int | None
+) -> dict[tuple[int | None, str], Infraction]:
+    """Infractions by account and the institution's names, held; taken after the balances of their holders."""
+    rows = await connection.fetch(_FIND_NAMED, names, institution_id)
+    return {(institution_id, found.name): found for found in map(INFRACTION.read, rows)}
+
+
+async def find_named(pool: Pool, name: str, institution_id: int | None) -> Infraction | None:
+    """One by its account and the institution's name."""
+    return await INFRACTION.find(
+        pool, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)", name, institution_id
+    )
+
+
+_FIND_CONTESTED: Final[LiteralString] = """
+    select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
+    where exists (
+        select from infraction where infraction.transfer_id = wanted.transfer_id
+            and infraction.holder_id = wanted.holder_id and state in ('open', 'answered')
+    )
+"""
+
+
+async def find_contested(connection: Connection | Pool, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Those of some Pix, by id and holder, with an undecided contest."""
+    rows = await connection.fetch(_FIND_CONTESTED, *split_pairs(transfers))
+    return {(row["transfer_id"], row["holder_id"]) for row in rows}
+
+
+_FIND_DUE: Final[LiteralString] = f"""
+    select {INFRACTION.select} from infraction
+    where slot = any($1) and least(send_at, remind_at) <= $2 and (institution_id is null or remind_at <= $2)
+    order by least(send_at, remind_at), id limit $3
+"""
+
+
+async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
+    """Those with an answer to send over the installation's own rail, or with a reminder due."""
+    return [INFRACTION.read(row) for row in await pool.fetch(_FIND_DUE, slots, now, count_max)]
+
+
+_FIND_UNSENT_THERE: Final[LiteralString] = f"""
+    select {INFRACTION.select} from infraction
+    where least(send_at, remind_at) <= $2 and institution_id = $1 and send_at <= $2 order by send_at, id limit $3
+"""
+
+
+async def find_unsent_of_account(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[Infraction]:
+    """Those whose answer is to be sent over an account by an instant."""
+    return [INFRACTION.read(row) for row in await pool.fetch(_FIND_UNSENT_THERE, institution_id, now, count_max)]
+
+
+# No holder has so many that counting them would take long.
+_LISTED: Final[LiteralString] = """
+    from infraction where holder_id + 0 = $1 and created_at between $2 and $3 and ($4::text is null or state = $4)
+"""
+_PAGE: Final[LiteralString] = f"""
+    select {INFRACTION.select} {_LISTED} and ($5::timestamptz is null or (created_at, id) < ($5, $6::bigint))
+    order by created_at desc, id desc offset $7 limit $8
+"""
+_COUNT: Final[LiteralString] = f"select count(*) {_LISTED}"
+_EARLIEST: Final = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
+_LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
+
+
+async def read_page(pool: Pool, holder_id: int, state: InfractionState | None, span: Span) -> Page[Infraction]:
+    """One page of a holder's infractions, of one state or of all, newest first."""
+    listed = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST, state)
+    after = (None, None, span.position) if span.after is None else (span.after.created_at, span.after.id, 0)
+    rows = await pool.fetch(_PAGE, *listed, *after, span.page_size + 1)
+    total_count = span.after.total_count if span.after else (await fetch_row(pool, _COUNT, *listed))["count"]
+    has_more = len(rows) > span.page_size
+    page = listing_store.make_page(span, rows[: span.page_size], total_count, has_more=has_more)
+    return page.with_items([INFRACTION.read(row) for row in page.items])
+
+
+_FIND_LINKS: Final[LiteralString] = """
+    select wanted.refund_id, wanted.holder_id, infraction.id as infraction_id, infraction.reason
+    from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
+    join infraction_return as given using (refund_id, holder_id)
+    join infraction on infraction.id = given.infraction_id and infraction.holder_id = given.holder_id
+"""
+
+
+class TakenReturn(NamedTuple):
+    """The infraction that caused a refund."""
+
+    infraction_id: int
+    reason: InfractionReason
+
+
+async def find_links(
+    connection: Connection | Pool, refunds: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], TakenReturn]:
+    """The infractions that have taken some refunds, by the refund's id and holder."""
+    rows = await connection.fetch(_FIND_LINKS, *split_pairs(refunds)) if refunds else []
+    return {(row["refund_id"], row["holder_id"]): TakenReturn(row["infraction_id"], row["reason"]) for row in rows}
+
+
+_FIND_OPEN_NAMES: Final[LiteralString] = """
+    select coalesce(institution_id, 0) as institution_id, name from infraction
+    where name = any($1) and state in ('open', 'answered')
+"""
+
+
+async def find_open_names(connection: Connection, names: Sequence[str]) -> set[tuple[int | None, str]]:
+    """Those of some names with an undecided infraction, by account."""
+    rows = await connection.fetch(_FIND_OPEN_NAMES, names) if names else []
+    return {(row["institution_id"] or None, row["name"]) for row in rows}
+
+
+_IS_OF_HOLDER: Final[LiteralString] = (
+    "select exists (select from infraction where name = $2 and holder_id = $1 and institution_id is null)"
+)
+
+
+async def is_of_holder(pool: Pool, holder_id: int, name: str) -> bool:
+    """Whether a holder has an infraction of this name, over the installation's own rail."""
+    return await pool.fetchval(_IS_OF_HOLDER, holder_id, name)
+
+
+BLOCK: Final = Table(
+    "block",
+    Block,
+    """
+    id bigint, holder_id bigint, institution_id smallint, kind text, reference text, transfer_id bigint, line_id text,
+    wanted_cents bigint, held_cents bigint, covered_cents bigint, respond_by timestamptz, until timestamptz, source text,
+    state text, told_at timestamptz, created_at timestamptz, modified_at timestamptz
+    """,
+)
+INSERT_BLOCK: Final = of_columns(BLOCK, once=(), name="block_row", sql="insert into block ({names}) {rows}")
+# The grants permit the service to change these only: the subject of a block never changes.
+_MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "line_id", "created_at")
+UPDATE_BLOCK: Final = update_of(BLOCK, _MOVED_BLOCK, name="block_change")
+BLOCKS: Final = Fact(
+    rank=120, inserts=(INSERT_BLOCK,), updates=(UPDATE_BLOCK,), may_move_new=True, sort_key=attrgetter("reference")
+)
+
+BLOCK_STEP: Final = Table(
+    "block_step",
+    BlockStep,
+    "id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz, refund_id bigint",
+)
+APPEND_STEPS: Final = of_columns(
+    BLOCK_STEP, once=(), name="block_step_row", sql="insert into block_step ({names}) {rows}"
+)
+BLOCK_STEPS: Final = Fact(rank=130, inserts=(APPEND_STEPS,), key=None)
+
+# The order in which they are covered.
+# As the index ``block_uncovered`` has it.
+LIST_UNCOVERED: Final[LiteralString] = f"""
+    select {BLOCK.select} from block where holder_id = any($1) and state = 'open' and covered_cents < held_cents
+    order by holder_id, created_at, id
+"""
+
+
+async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
+    """Blocks that cover less than the institution has blocked, each holder's oldest first."""
+    return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
+
+
+async def list_open_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
+    """Open blocks, each holder's oldest first; their balances are locked by the transaction that changes them."""
+    return await BLOCK.find_all(
+        connection, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id", holder_ids
+    )
+
+
+# As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.
+_FIND: Final[LiteralString] = f"""
+    select {BLOCK.select} from block where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
+"""
+
+
+async def find_blocks(
+    connection: Connection | Pool, references: Sequence[str], institution_id: int | None
+) -> dict[str, Block]:
+    """Blocks by the institution's names, of any holder, ended ones included."""
+    rows = await connection.fetch(_FIND, references, institution_id)
+    return {block.reference: block for block in map(BLOCK.read, rows)}
+
+
+# Ended blocks cover nothing. A name is unique per account, so its holder is read with it.
+_READ_COVERED: Final[LiteralString] = """
+    select holder_id, institution_id, reference, covered_cents from block where reference = any($1)
+"""
+
+
+async def read_covered(pool: Pool, references: Sequence[str]) -> dict[tuple[int, int | None, str], int]:
+    """The covered sums of blocks with these names, by holder, account and name."""
+    rows = await pool.fetch(_READ_COVERED, references)
+    return {(row["holder_id"], row["institution_id"], row["reference"]): row["covered_cents"] for row in rows}
+
+
+_FIND_TAKEN_OF: Final[LiteralString] = """
+    select refund_id, holder_id, block_id from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
+    join block_step using (refund_id, holder_id)
+"""
+
+
+async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The block that each refund, by id and holder, was taken of, if anything was in one."""
+    rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(refunds))
+    return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}
+
+
+_MOVE_BACK: Final[LiteralString] = """
+    update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,
+        respond_by = respond_by - $2::interval
+    where created_at > $1 and least(send_at, remind_at) is not null
+"""
+
+
+async def _move_back(connection: Connection, now: datetime, by: timedelta) -> None:
+    await connection.execute(_MOVE_BACK, now, by)
+
+
+DEADLINES: Final = (
+    Deadline(
+        first="select min(least(send_at, remind_at)) from infraction where least(send_at, remind_at) is not null",
+        last="select max(least(send_at, remind_at)) from infraction where least(send_at, remind_at) <= $1",
+        move_back=_move_back,
+    ),
+)

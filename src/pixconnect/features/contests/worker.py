@@ -1,0 +1,15 @@
+"""Sends what holders answer to contests, and reminds them, in the worker's slots."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.doors.worker.parts import MemberRow, SlotPoller
+from pixconnect.features.contests.service.defence import do_due
+
+MEMBERS: Final = (
+    MemberRow(
+        name="defences",
+        make=lambda parts, leases, place: SlotPoller("defences", parts.context, leases, place, do_due),
+    ),
+)

@@ -1,0 +1,99 @@
+"""The OpenAPI documents, the documentation site, and security contacts, as they are served."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cache
+from typing import Any, Final
+
+from pixconnect.doors.api.document import Document, KeptDocument
+from pixconnect.doors.api.operation import Anything, Handler, Nothing, Request, Services
+from pixconnect.platform.base import errors
+
+OPENAPI_TYPE: Final = "application/json"
+DOCS_TYPE: Final = "text/html; charset=utf-8"
+
+PageHandler = Handler[Any, Anything, Nothing, Document]
+
+
+@cache
+def _lead_to(address: str) -> KeptDocument:
+    """A redirect page with a relative address: a proxy may serve us below another path."""
+    content = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0; url={address}">
+<title>Pix Connect</title>
+<main>
+<h1>Pix Connect</h1>
+<p><a href="{address}">Documentation</a>, <a href="openapi.json">OpenAPI</a></p>
+</main>
+</html>
+"""
+    return KeptDocument(content.encode(), DOCS_TYPE)
+
+
+async def get_front_page(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Get a redirect to the documentation.
+
+    A browser gets it at the service's bare address.
+    """
+    return _lead_to(services.site.entry).answer(request.headers)
+
+
+async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Be led to the documentation.
+
+    A site for people: guides, reference and search.
+    """
+    # The site's own addresses are relative to a folder, whose address ends with a slash.
+    return _lead_to(services.site.entry).answer(request.headers)
+
+
+async def get_docs_file(services: Services, request: Request[str, Anything, Nothing]) -> Document:
+    """Read a file of the documentation."""
+    found = services.site.find(request.parameter)
+    if found is None:
+        raise errors.NotFound("page: there is no such page")
+    return found.answer(request.headers)
+
+
+async def get_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the OpenAPI document.
+
+    OpenAPI 3.1.
+    """
+    return services.descriptions.openapi().answer(request.headers)
+
+
+async def get_openapi_30(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the OpenAPI document as OpenAPI 3.0.
+
+    OpenAPI 3.0.3, for generators that do not read 3.1. It lacks the webhooks, for which 3.0 has no place.
+    """
+    return services.descriptions.openapi_30().answer(request.headers)
+
+
+async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the OpenAPI document of the central bank's Pix API."""
+    return services.descriptions.standard().answer(request.headers)
+
+
+CONTACTS_PATH: Final = "/.well-known/security.txt"
+CONTACTS_TYPE: Final = "text/plain; charset=utf-8"
+# RFC 9116 recommends less than a year. It is true for as long as the operator keeps the setting.
+_VALID: Final = timedelta(days=180)
+
+
+async def get_security_contacts(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the security contacts."""
+    if not services.security_contacts:
+        raise errors.NotFound("the operator has set no security contacts")
+    expires_at = services.context.clock.real_now() + _VALID
+    lines = [
+        *(f"Contact: {contact}" for contact in services.security_contacts),
+        f"Expires: {expires_at:%Y-%m-%dT00:00:00Z}",
+        "Preferred-Languages: pt, en",
+        f"Canonical: {services.base_url}{CONTACTS_PATH}",
+    ]
+    return Document(content="".join(f"{line}\n" for line in lines).encode(), media_type=CONTACTS_TYPE)

@@ -1,0 +1,191 @@
+"""The standard's door as OpenAPI 3.0.3, which is what the standard's own document is: read from the table and its records.
+
+Where the standard's document contradicts itself this one is mended; ``docs/reference/pix-api.md`` says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from pixconnect.doors.api.operation import Nothing
+from pixconnect.features.documentation.openapi import convert_part
+from pixconnect.features.documentation.records import (
+    SCHEMAS,
+    Schema,
+    describe_fields,
+    described,
+    find_records,
+    polish,
+    split_docstring,
+    to_schema,
+    typed,
+)
+from pixconnect.features.lots.rules import NUMBER_MAX
+from pixconnect.features.pix_api.api import problem
+from pixconnect.features.pix_api.api.frame import PREFIXES, StandardOperation
+
+_DESCRIPTION: Final = """\
+A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas e com vencimento, lotes,
+locations, Pix recebidos, devoluções e webhooks. Instantes são UTC com três decimais; valores são textos com dois. Campos e
+parâmetros desconhecidos são ignorados, e todos os erros de uma requisição vêm de uma vez em `violacoes`.
+"""
+_TAGS: Final = dict(
+    cob="Cobranças imediatas.",
+    cobv="Cobranças com vencimento.",
+    lotecobv="Lotes de cobranças com vencimento.",
+    loc="Locations: os endereços dos payloads dos QR Codes.",
+    pix="Pix recebidos.",
+    devolucao="Devoluções de Pix recebidos.",
+    webhook="Avisos de Pix recebidos.",
+)
+_END_TO_END_ID: Final = ("O identificador do Pix na rede.", typed("string", pattern="^[a-zA-Z0-9]{32}$"))
+_LOCATION_ID: Final = ("O `id` da location.", typed("integer", minimum=1, maximum=2**53 - 1))
+_PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
+    "/cobv/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
+    "/cob/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
+    "/lotecobv/{id}": ("O seu identificador do lote.", typed("integer", minimum=1, maximum=NUMBER_MAX)),
+    "/loc/{id}": _LOCATION_ID,
+    "/pix/{e2eid}": _END_TO_END_ID,
+    "/pix/{e2eid}/devolucao/{id}": (
+        "O seu identificador da devolução.",
+        typed("string", pattern="^[a-zA-Z0-9]{1,35}$"),
+    ),
+    "/webhook/{chave}": ("A chave Pix.", typed("string", minLength=1, maxLength=120)),
+    "/webhook/{chave}/entregas/{id}": ("O `id` da entrega.", typed("integer", minimum=1, maximum=2**53 - 1)),
+}
+"""What stands last in a path that begins like this."""
+_TXID: Final = dict(txid="$response.body#/txid")
+_LOCATION: Final = dict(id="$response.body#/id")
+_REFUND: Final = dict(e2eid="$request.path.e2eid", id="$request.path.id")
+_LOT: Final = dict(id="$request.path.id")
+_KEY: Final = dict(chave="$request.path.chave")
+_LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+    "cob.criar": {"cob.consultar": _TXID, "cob.revisar": _TXID, "cob.criar_com_txid": _TXID},
+    "cob.criar_com_txid": {"cob.consultar": _TXID, "cob.revisar": _TXID},
+    "cob.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cob.revisar": _TXID},
+    "cobv.criar_com_txid": {"cobv.consultar": _TXID, "cobv.revisar": _TXID},
+    "cobv.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cobv.revisar": _TXID},
+    "lotecobv.criar": {"lotecobv.consultar": _LOT, "lotecobv.revisar": _LOT},
+    "loc.criar": {"loc.consultar": _LOCATION, "loc.desvincular": _LOCATION},
+    "devolucao.solicitar": {"devolucao.consultar": _REFUND, "pix.consultar": dict(e2eid="$request.path.e2eid")},
+    "webhook.configurar": {"webhook.consultar": _KEY, "webhook.remover": _KEY},
+}
+"""By the operation whose success they follow, and the one that they lead to: its parameters."""
+_WRITES: Final = frozenset({"PUT", "POST", "PATCH", "DELETE"})
+_STATUS_TEXTS: Final = {
+    "400": "A requisição é inválida.",
+    "401": "Falta um token válido.",
+    "403": "O token não permite esta operação.",
+    "404": "O recurso indicado no caminho não existe.",
+    "405": "O caminho não aceita este método.",
+    "413": "O corpo é grande demais.",
+    "415": "O corpo não é JSON.",
+    "429": "Requisições demais.",
+    "500": "Erro do serviço.",
+    "503": "O serviço não pode atender agora; nada foi feito, a não ser que o detail diga outra coisa.",
+    "504": "Não se sabe se a operação foi concluída; repita a mesma requisição.",
+}
+
+
+def describe_door(
+    operations: Sequence[StandardOperation], scopes: Mapping[str, str], *, base_url: str, token_url: str
+) -> Schema:
+    """The document; addresses as callers see them."""
+    paths: Schema = {}
+    for row in operations:
+        paths.setdefault(row.path, {})[row.method.lower()] = _describe_operation(row)
+    used = sorted({row.scope for row in operations})
+    flow = {"tokenUrl": token_url, "scopes": {scope: scopes[scope] for scope in used}}
+    content = {problem.MEDIA_TYPE: {"schema": to_schema(problem.Problema.__name__)}}
+    document: Schema = {
+        "openapi": "3.0.3",
+        "info": dict(title="API Pix", version="2.9.0", description=_DESCRIPTION, license=dict(name="Apache-2.0")),
+        "servers": [{"url": base_url + prefix} for prefix in PREFIXES],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "paths": paths,
+        "components": {
+            "schemas": _describe_records(operations),
+            "responses": {_name_of(status): described(text, content=content) for status, text in _STATUS_TEXTS.items()},
+            "securitySchemes": {"OAuth2": typed("oauth2", flows={"clientCredentials": flow})},
+        },
+    }
+    return convert_part(document)
+
+
+def _describe_operation(row: StandardOperation) -> Schema:
+    first, rest = split_docstring(row.handler.__doc__ or "")
+    found: Schema = {"operationId": row.id, "tags": [row.id.partition(".")[0]], "summary": first.removesuffix(".")}
+    if rest:
+        found["description"] = rest
+    found["security"] = [{"OAuth2": [row.scope]}]
+    found["parameters"] = [*_describe_path(row.path), *_describe_query(row.query)]
+    if row.body is not Nothing:
+        found["requestBody"] = {"required": True, "content": _json(row.body)}
+    success = described("Feito.")
+    if row.answer is not Nothing:
+        success["content"] = _json(row.answer)
+    if row.id in _LINKS:
+        links = _LINKS[row.id].items()
+        success["links"] = {_link_name(to): {"operationId": to, "parameters": dict(names)} for to, names in links}
+    statuses = ["400", "401", "403", "404", "405", "429", "500", "503"]
+    statuses += ["413", "415"] if row.body is not Nothing else []
+    statuses += ["504"] if row.method in _WRITES else []
+    refusals = {status: {"$ref": f"#/components/responses/{_name_of(status)}"} for status in sorted(statuses)}
+    found["responses"] = {str(row.status): success, **refusals}
+    return found
+
+
+def _link_name(operation_id: str) -> str:
+    entity, _, verb = operation_id.partition(".")
+    return f"{verb}_{entity}"
+
+
+def _describe_path(path: str) -> list[Schema]:
+    found: list[Schema] = []
+    before = ""
+    for segment in path.split("/")[1:]:
+        before += f"/{segment}"
+        if segment.startswith("{"):
+            description, schema = _PATH_PARAMETERS[before]
+            found.append(_parameter("path", segment.strip("{}"), description, schema, is_required=True))
+    return found
+
+
+def _describe_query(query: type) -> list[Schema]:
+    if query is Nothing:
+        return []
+    (_,), components = msgspec.json.schema_components([query])
+    schema: Schema = components[query.__name__]
+    required, descriptions = schema.get("required", []), describe_fields(query)
+    return [
+        _parameter("query", name, descriptions[name], polish(field), is_required=name in required)
+        for name, field in schema["properties"].items()
+    ]
+
+
+def _parameter(place: str, name: str, description: str, schema: Schema, *, is_required: bool) -> Schema:
+    return {"name": name, "in": place, "required": is_required, "description": description, "schema": schema}
+
+
+def _describe_records(operations: Iterable[StandardOperation]) -> dict[str, Schema]:
+    records = {problem.Problema, *(kind for row in operations for kind in (row.body, row.answer))} - {Nothing}
+    _, components = msgspec.json.schema_components(list(records), ref_template=SCHEMAS + "{name}")
+    schemas = {name: polish(schema) for name, schema in components.items()}
+    for record in {record for kind in msgspec.inspect.multi_type_info(records) for record in find_records(kind)}:
+        properties = schemas[record.__name__]["properties"]
+        for name, description in describe_fields(record).items():
+            properties[name] = {**properties[name], "description": description}
+        schemas[record.__name__] |= getattr(record, "schema_rules", {})
+    return dict(sorted(schemas.items()))
+
+
+def _name_of(status: str) -> str:
+    return HTTPStatus(int(status)).name.title().replace("_", "")
+
+
+def _json(record: type) -> Schema:
+    return {"application/json": {"schema": to_schema(record.__name__)}}

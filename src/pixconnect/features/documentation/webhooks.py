@@ -1,0 +1,93 @@
+"""The bodies posted to webhook endpoints, as OpenAPI 3.1 describes them: one entry for each event, with its payload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pixconnect.features.documentation.examples import example_of_event
+from pixconnect.features.documentation.records import Schema, described, to_schema, typed
+from pixconnect.kernel.feature import gather
+from pixconnect.kernel.rules.event import EVENT_FACTS, FAMILIES, EventFamily, EventName
+
+_FAMILIES: Final = (*FAMILIES, *gather("event_families", EventFamily))
+PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
+
+# A tag apart from that of the operations on webhooks: generators write a file for each tag, once for operations and once for
+# webhooks, and the later one would stand.
+EVENTS: Final = dict(name="Events", description="Events that the service posts to your webhook endpoints.")
+
+_HEADERS: Final[Mapping[str, tuple[str, Schema, str]]] = {
+    "WebhookId": ("webhook-id", typed("string"), "`evt_` and the event's id: the same on every attempt."),
+    "WebhookTimestamp": ("webhook-timestamp", typed("integer"), "When this attempt was made, in seconds since 1970."),
+    "WebhookSignature": (
+        "webhook-signature",
+        typed("string"),
+        "Signatures of Standard Webhooks, one for each secret that is valid now: `v1,` and base64, separated by spaces.",
+    ),
+    "BodySignature": ("X-Webhook-Signature", typed("string"), "Hex HMAC-SHA256 of the body under the secret."),
+    "JwsSignature": (
+        "X-Webhook-Signature-JWS",
+        typed("string"),
+        "A detached JWS (ES256) of the body under the published key, which signs for all holders: compare its `aud`, `iat` "
+        "and `jti`.",
+    ),
+    "WebhookAttempt": ("X-Webhook-Attempt", typed("integer", minimum=1), "Counts from 1."),
+}
+
+HEADER_PARAMETERS: Final[Schema] = {
+    component: described(description, name=name, required=True, schema=schema) | {"in": "header"}
+    for component, (name, schema, description) in _HEADERS.items()
+}
+"""The headers of a webhook, for the document's components."""
+
+_RESPONSES: Final = {
+    "2XX": described("Accepted: the service does not send it again."),
+    "410": described("The endpoint is gone: the service disables it and posts no more events to it."),
+    "default": described("Not accepted: the service sends it again, at growing intervals, for days."),
+}
+
+
+def add_event_schemas(schemas: dict[str, Schema]) -> None:
+    """Say what the payload of each event is, where the record of an event leaves it open."""
+    event = schemas["WebhookEvent"]
+    for family in _FAMILIES:
+        payload = schemas[family.payload.__name__]["properties"]
+        # Charges, transfers and refunds define these values, and they import events.
+        payload["id"] = {**event["properties"]["id"], "description": payload["id"]["description"] + " Below 2^53."}
+        if family.resource is not None:
+            payload["status"]["enum"] = schemas[family.resource]["properties"]["status"]["enum"]
+        properties = event["properties"] | {
+            "name": typed("string", enum=family.names, description="What has happened."),
+            "payload": dict(**to_schema(family.payload.__name__), description="The facts."),
+        }
+        schemas[family.schema] = {**event, "description": f"An event `{family.prefix}*`.", "properties": properties}
+    mapping = {name: to_schema(family.schema)["$ref"] for family in _FAMILIES for name in family.names}
+    schemas["WebhookEvent"] = described(
+        event["description"],
+        oneOf=[to_schema(family.schema) for family in _FAMILIES],
+        discriminator=dict(propertyName="name", mapping=mapping),
+    )
+
+
+def describe_webhooks(schemas: Mapping[str, Schema], tag: str) -> Schema:
+    return {
+        name: {"post": _describe_webhook(name, to_schema(family.schema), schemas, tag)}
+        for family in _FAMILIES
+        for name in family.names
+    }
+
+
+def _describe_webhook(name: EventName, schema: Schema, schemas: Mapping[str, Schema], tag: str) -> Schema:
+    content = {"schema": schema, "example": example_of_event(name, schema, schemas)}
+    return {
+        "operationId": f"receive_{name.replace('.', '_')}",
+        "tags": [tag],
+        "summary": f"Receive {name}",
+        "description": EVENT_FACTS[name],
+        # Signatures show who sent it: see the headers.
+        "security": [],
+        "parameters": [{"$ref": f"#/components/parameters/{component}"} for component in HEADER_PARAMETERS],
+        "requestBody": {"required": True, "content": {"application/json": content}},
+        "responses": _RESPONSES,
+    }

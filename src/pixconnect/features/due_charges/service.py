@@ -1,0 +1,101 @@
+"""What a charge with a due date may not say, in the words of the central bank's API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from pixconnect.features.due_charges.rules.day_amount import (
+    LAST_DAY_MAX,
+    RefusedTerm,
+    TermMember,
+    TermReason,
+    list_refused_terms,
+)
+from pixconnect.features.due_charges.rules.terms import DueTerms
+from pixconnect.kernel.rules.charge_contents import ChargeContents
+from pixconnect.kernel.rules.location import WITH_DUE_DATE
+from pixconnect.kernel.rules.money import format_reais
+from pixconnect.kernel.rules.violation import Violation
+from pixconnect.platform.base.civil_time import to_day
+
+_PLACES: Final[Mapping[TermMember, str]] = dict[TermMember, str](
+    (
+        ("due_on", "calendario.dataDeVencimento"),
+        ("valid_days", "calendario.validadeAposVencimento"),
+        ("rebate.value", "valor.abatimento.valorPerc"),
+        ("discount.value", "valor.desconto.valorPerc"),
+        ("discount.dated", "valor.desconto.descontoDataFixa"),
+    )
+)
+_REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
+    (
+        ("before_today", "não pode ser anterior a hoje, em São Paulo"),
+        ("too_late", f"não pode ser posterior a {LAST_DAY_MAX.isoformat()}"),
+        ("negative", "não pode ser menor que zero"),
+        ("not_below_original", "deve ser menor que valor.original"),
+        ("not_below_all", "deve ser menor que 100.00"),
+        ("missing", "é obrigatório com esta modalidade"),
+        ("not_with_dates", "não pode ser usado com as modalidades 1 e 2"),
+        ("not_with_days", "não pode ser usado com as modalidades 3 a 6"),
+        ("after_due_date", "não pode ser posterior a calendario.dataDeVencimento"),
+        ("date_again", "a data se repete"),
+    )
+)
+
+
+def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: datetime) -> Sequence[Violation]:
+    """All that is wrong with the terms of a charge with a due date; of any other nothing.
+
+    Args:
+        before: What it says until now; a due date that it keeps may have passed.
+    """
+    terms = contents.due
+    if terms is None:
+        return ()
+    keeps_date = before is not None and before.due is not None and before.due.due_on == terms.due_on
+    today = None if keeps_date else to_day(now)
+    return [_show(terms, refused) for refused in list_refused_terms(terms, contents.amount_cents, today=today)]
+
+
+_ORDER: Final = ("calendario", "chave", "loc", "valor", "status")
+
+
+def in_standard_order(rows: Sequence[Violation]) -> Sequence[Violation]:
+    """As the standard lists what breaks the rules of a charge with a due date; what it does not list comes last."""
+    return sorted(rows, key=_find_place)
+
+
+def _find_place(row: Violation) -> int:
+    member = row.property.split(".")[1:2]
+    return _ORDER.index(member[0]) if member and member[0] in _ORDER else len(_ORDER)
+
+
+def _show(terms: DueTerms, refused: RefusedTerm) -> Violation:
+    place = _PLACES[refused.member]
+    if refused.place is not None:
+        is_of_date = refused.reason in ("after_due_date", "date_again")
+        place += f"[{refused.place}].{'data' if is_of_date else 'valorPerc'}"
+    return Violation(
+        property=f"{WITH_DUE_DATE}.{place}", reason=_REASONS[refused.reason], value=_find_value(terms, refused)
+    )
+
+
+def _find_value(terms: DueTerms, refused: RefusedTerm) -> str | None:
+    match refused.member:
+        case "due_on":
+            return terms.due_on.isoformat()
+        case "valid_days":
+            return str(terms.valid_days)
+        case "rebate.value":
+            return terms.rebate and format_reais(terms.rebate.value)
+        case "discount.value":
+            value = terms.discount and terms.discount.value
+            return None if value is None else format_reais(value)
+        case "discount.dated":
+            if refused.place is None or terms.discount is None:
+                return None
+            dated = terms.discount.dated[refused.place]
+            is_of_date = refused.reason in ("after_due_date", "date_again")
+            return dated.until.isoformat() if is_of_date else format_reais(dated.value)

@@ -1,0 +1,237 @@
+"""Around the application where faces are: their listeners, our port for TLS, and the log of requests and answers.
+
+Paths below ``/`` of a listener are looked up below the face's prefix. On the port for TLS no header identifies the client,
+because a proxy before it passes octets on and writes none: such a header there comes from the client.
+
+The log is for ``pixconnect face log``, without secrets. Bodies are read as JSON, since a secret may be written in more
+ways than a pattern covers. Unreadable bodies are not shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, cast
+from urllib.parse import quote, unquote
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.faces.frame import PREFIX, split_path
+from pixconnect.platform.base.clock import Clock, format_milliseconds
+from pixconnect.platform.http.asgi import RESPONSE_START, Message, Receive, Scope, Send, WholeAnswer
+
+
+class Answering(Protocol):
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]: ...
+
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None: ...
+
+
+class FaceDoor:
+    def __init__(self, application: Answering, prefix: str) -> None:
+        self._application = application
+        self._prefix = prefix.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(self._below(scope), receive, send)
+
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
+        return self._application.answer_at_once(self._below(scope))
+
+    def _below(self, scope: Scope) -> Scope:
+        # Not every target begins with a slash: one is an asterisk alone.
+        return {**scope, "raw_path": self._prefix + b"/" + scope["raw_path"].removeprefix(b"/")}
+
+
+_FORWARDED = b"x-forwarded-for"
+
+
+class TlsDoor:
+    def __init__(self, application: Answering) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(_without_hops(scope), receive, send)
+
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
+        return self._application.answer_at_once(_without_hops(scope))
+
+
+def _without_hops(scope: Scope) -> Scope:
+    if all(name != _FORWARDED for name, _ in scope["headers"]):
+        return scope
+    left = [header for header in scope["headers"] if header[0] != _FORWARDED]
+    by_name = dict(left)
+    return {**scope, "headers": left, "headers_by_name": by_name if len(by_name) == len(left) else None}
+
+
+SHOWN_MAX: Final = 4096
+"""Octets of each body, after its secrets are gone."""
+READ_MAX: Final = 262_144
+"""Octets of a body that are read at all."""
+_MASK: Final = "***"
+_SECRETS: Final = frozenset(
+    ("access_token", "appid", "authorization", "client_secret", "hmacsecret", "refresh_token", "token")
+)
+_URLS: Final = frozenset(("url", "webhookurl"))
+_DECODED_MAX: Final = 4
+"""How often a value may be percent-encoded."""
+
+
+def mask_body(octets: bytes | bytearray) -> str:
+    """The begin of a body; its length alone where it is no JSON, or too long to be read."""
+    if not octets:
+        return ""
+    if len(octets) > READ_MAX:
+        return f"({READ_MAX} octets and more)"
+    try:
+        body = json.loads(octets.decode(), object_pairs_hook=_read_object)
+    except (ValueError, RecursionError):
+        return f"({len(octets)} octets that are no JSON)"
+    masked = _mask(body)
+    # When debugging, developers want the exact text.
+    shown = bytes(octets) if masked == body else json.dumps(masked, ensure_ascii=False).encode("utf-8", "replace")
+    return shown[:SHOWN_MAX].decode("utf-8", "replace")
+
+
+def mask_query(raw: bytes) -> str:
+    shown = list[str]()
+    for part in raw.decode("latin-1").split("&"):
+        name, found, value = part.partition("=")
+        masked = _MASK if _fold(unquote(name)) in _SECRETS else _mask_encoded(value)
+        shown.append(name + found + masked)
+        if masked != value and "?" in value:
+            # The URL was not encoded, so what follows may be its own.
+            return "&".join([*shown, _MASK])
+    return "&".join(shown)
+
+
+def _read_object(members: Sequence[tuple[str, object]]) -> dict[str, object]:
+    read = dict(members)
+    if len(read) < len(members):
+        # Of a member that stands twice only the last is read.
+        raise ValueError("twice")
+    return read
+
+
+def _mask(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _mask_member(name, each) for name, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_mask(each) for each in cast("list[object]", value)]
+    return _mask_text(value) if isinstance(value, str) else value
+
+
+def _mask_member(name: str, value: object) -> object:
+    folded = _fold(name)
+    if folded in _SECRETS:
+        return _MASK
+    if folded in _URLS and isinstance(value, str):
+        return _mask_url(value)
+    return _mask(value)
+
+
+def _fold(name: str) -> str:
+    return name.strip().lower()
+
+
+def _mask_text(text: str) -> str:
+    """A text that may be a URL, such as a refused one in a message; sentences are none."""
+    is_sentence = any(letter.isspace() for letter in text) and "=" not in text.partition("?")[2]
+    return text if is_sentence and "://" not in text else _mask_url(text)
+
+
+def _mask_url(text: str) -> str:
+    """A URL without what its receiver may know us by: user info, and what stands behind the path."""
+    end = min((position for mark in "?#" if (position := text.find(mark)) >= 0), default=len(text))
+    before = text[:end]
+    scheme, colon, rest = before.partition(":")
+    # Without a colon it is the address of an e-mail.
+    if "@" in rest:
+        slashes = "//" if rest.startswith("//") else ""
+        before = f"{scheme}{colon}{slashes}{_MASK}@{rest.rpartition('@')[2]}"
+    return before + (text[end] + _MASK if end < len(text) else "")
+
+
+def _mask_encoded(value: str) -> str:
+    text = value
+    for _ in range(_DECODED_MAX):
+        text = unquote(text)
+    masked = _mask_url(text)
+    return value if masked == text else quote(masked, safe=":/?*@")
+
+
+_PREFIX: Final = PREFIX.encode()
+
+
+class FaceExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    at: str
+    method: str
+    path: str
+    """Below the face's prefix, with its query."""
+    asked: str = ""
+    """The first octets of the body; without its secrets, as all here."""
+    status: int
+    answered: str = ""
+
+
+class FaceLog:
+    """The application, with a line written of each exchange at a face.
+
+    Args:
+        write: Gets the face's name and the line.
+    """
+
+    def __init__(self, application: Answering, clock: Clock, write: Callable[[str, bytes], None]) -> None:
+        self._application = application
+        self._clock = clock
+        self._write = write
+
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
+        return self._application.answer_at_once(scope)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        # Most requests are of the other doors, and cost a look at their path alone.
+        if scope["raw_path"].startswith(_PREFIX):
+            return self._note(scope, receive, send)
+        return self._application(scope, receive, send)
+
+    async def _note(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked, answered, status = bytearray(), bytearray(), 0
+
+        async def receive_noting() -> Message:
+            message = await receive()
+            _keep(asked, message)
+            return message
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == RESPONSE_START:
+                status = message["status"]
+            else:
+                _keep(answered, message)
+            await send(message)
+
+        try:
+            await self._application(scope, receive_noting, send_noting)
+        finally:
+            face, path = split_path(scope["raw_path"])
+            query: bytes = scope["query_string"]
+            if path.endswith("token"):
+                # Everything there is a secret, in more forms than can be known.
+                asked, answered, query = bytearray(), bytearray(), b""
+            exchange = FaceExchange(
+                at=format_milliseconds(self._clock.now()),
+                method=scope["method"],
+                path=f"{path}?{mask_query(query)}" if query else path,
+                asked=mask_body(asked),
+                status=status,
+                answered=mask_body(answered),
+            )
+            self._write(face, msgspec.json.encode(exchange))
+
+
+def _keep(kept: bytearray, message: Message) -> None:
+    # One more than can be read shows that there was more.
+    kept += message.get("body", b"")[: READ_MAX + 1 - len(kept)]

@@ -1,0 +1,176 @@
+"""``pixconnect find``: resources by id, and orders that the rail has not ended, of all holders."""
+
+from datetime import date, datetime, timedelta
+from typing import Annotated
+
+from cyclopts import Parameter
+from msgspec import structs
+
+from pixconnect.doors.cli import operating, output, terminal
+from pixconnect.doors.cli.failures import CommandError
+from pixconnect.doors.cli.operating import HolderId
+from pixconnect.doors.cli.output import Json
+from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
+from pixconnect.doors.console.wanted import Wanted, as_days
+from pixconnect.features.finding.service import search as search_usecases
+from pixconnect.features.finding.tables.search import Found
+from pixconnect.features.identity.cli.client import show_asker
+from pixconnect.features.institutions.tables.waiting_charge import WaitingCharge
+from pixconnect.kernel.flows import unresolved as unresolved_usecases
+from pixconnect.kernel.flows.context import Operator
+from pixconnect.kernel.rules.order import OpenOrder
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables.origin import Origin
+
+
+def find(  # noqa: PLR0913  each narrows the search
+    any_id: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    *,
+    unresolved: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    silent_for_s: Annotated[int, WHOLE_NUMBER, Parameter(show_default=True)] = 60,
+    holder_id: HolderId | None = None,
+    part: str | None = None,
+    name: str | None = None,
+    amount: Annotated[int | None, WHOLE_NUMBER] = None,
+    day: str | None = None,
+    tax_id: str | None = None,
+    json: Json = False,
+) -> None:
+    """Print the resources with an id, of all holders: at most a hundred of each kind.
+
+    It may be one of our ids (each kind numbers its own, so several resources may have it), an external_id, a txid (ours, or the
+    institution's own), the reference of a charge's static code, an end-to-end id or a return id (of these two, also the first
+    half), an institution's name of an infraction, a client_id, a Pix key, an account number, or the request_id of an answer:
+    that leads to the resources made by the request, which are none if it was refused. Requests of the last 400 days are shown
+    with their origin: the client and its token, the address, the request, or the operator.
+
+    A CPF or CNPJ and a name lead to holders, and to payments by or to others of it. An amount, '123,45' or '123,45 20/11/2026',
+    leads to payments of it. These search rows back from the newest, for a bounded time: the output names the oldest row read.
+
+    If more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all that
+    are given must hold.
+
+    With `--unresolved` print what the rail has not ended: transfers and refunds that were sent to it, payments that it
+    accepted, and charges at institutions that are being opened or changed, the longest silent first. The service keeps querying
+    sent orders, for as long as it takes. There is no verb to settle or fail one by hand: that is how money is paid twice.
+
+    Args:
+        any_id: The id, or another known fact.
+        part: A part of an end-to-end id, a return id or a charge's txid.
+        name: A part of the counterparty's name.
+        amount: In cents.
+        day: The day in Sao Paulo on which it settled (of a charge: was made), such as 2026-11-20.
+        tax_id: The CPF or CNPJ of the counterparty.
+        unresolved: Orders that the rail has not ended; with an id, this transfer, payment or refund only.
+        silent_for_s: With `--unresolved`: only those sent or accepted at least this many seconds ago.
+        holder_id: With `--unresolved`, or without an id: of this holder only.
+    """
+    if unresolved:
+        show_unresolved(any_id, silent_for_s, holder_id, as_json=json)
+        return
+    if any_id is None and (part, name, amount, day, tax_id) != (None,) * 5:
+        _look_for(holder_id, _read_wanted(part, name, amount, tax_id), _read_day(day), as_json=json)
+        return
+    if any_id is None:
+        raise CommandError("--any-id: missing; give an id or another known fact, or list orders with `--unresolved`")
+    found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
+    shown = [_shown(one, origin) for one, origin in found]
+    output.show_list("found", shown, as_json=json)
+    _print_oldest(searched_to)
+
+
+def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, tax_id: str | None) -> Wanted:
+    if name is not None and tax_id is not None:
+        raise CommandError("--name: name it or the tax id, not both")
+    # An institution that does not report the payer leaves a CPF of zeros, which belongs to no person.
+    bare = None if tax_id is None else unmask_tax_id(tax_id)
+    if bare is not None and not (is_cpf(bare) or is_cnpj(bare)):
+        raise CommandError("--tax-id: must be a CPF or a CNPJ")
+    return Wanted(
+        amount_min_cents=amount_cents,
+        amount_max_cents=amount_cents,
+        counterparty=bare or name or None,
+        name_part=part or None,
+    )
+
+
+def _read_day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(as_days(text))
+    except ValueError:
+        raise CommandError(f"--day: must be as 2026-11-20 or 20/11/2026; it is {text!r}") from None
+
+
+def _look_for(holder_id: int | None, wanted: Wanted, day: date | None, *, as_json: bool) -> None:
+    found, searched_to = operating.run(search_usecases.look_for, holder_id, wanted, day)
+    output.show_list("found", [_shown(one, None) for one in found], as_json=as_json)
+    _print_oldest(searched_to)
+
+
+def _print_oldest(searched_to: datetime | None) -> None:
+    if searched_to is not None:
+        terminal.notice(f"looked back to {searched_to.isoformat()}: name a day or a holder to look further")
+
+
+def _shown(found: Found, origin: Origin | None) -> output.Shown:
+    return {
+        **output.pick(found, "kind id holder_id external_id name status amount=amount_cents asked_amount=asked_cents"),
+        "created_at": found.created_at,
+        "asked_for_by": None if origin is None else show_asker(origin),
+    }
+
+
+Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]
+"""Orders with their subjects, accepted payments, and charges at institutions."""
+
+
+def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, *, as_json: bool) -> None:
+    """Print orders that the rail has not ended, the longest silent first.
+
+    Args:
+        name: This end-to-end id, return id or txid only.
+        silent_for_s: Only those sent or accepted at least this many seconds ago.
+        holder_id: Only this holder's orders.
+    """
+    asked = timedelta(seconds=silent_for_s), holder_id, name
+
+    async def look(context: Operator) -> Unresolved:
+        charges = await unresolved_usecases.list_waiting_charges(context, *asked)
+        if name is not None and not charges:
+            await unresolved_usecases.check_known(context, name)
+        found = await unresolved_usecases.list_unresolved(context, *asked)
+        return found, await unresolved_usecases.list_accepted(context, *asked), charges
+
+    found, accepted, charges = operating.run(look)
+    of_accepted = "id holder_id end_to_end_id charge_id amount=amount_cents accepted_at=created_at"
+    output.show_lists(
+        {
+            "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
+            "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
+            "accepted": [output.pick(one, of_accepted) for one in accepted],
+            "charges": [structs.asdict(one) for one in charges],
+        },
+        as_json=as_json,
+    )
+
+
+def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown:
+    # The row can be missing, which only an operator can find out about: then the order's own facts are shown.
+    return {
+        "id": order.resource_id,
+        "holder_id": order.holder_id,
+        "end_to_end_id": order.network_id or order.name,
+        "external_id": transfer and transfer.external_id,
+        "amount": transfer and transfer.amount_cents,
+    } | _shown_order(order)
+
+
+def _shown_refund(order: OpenOrder, refund: Refund) -> output.Shown:
+    names = "return_identification=shown_id original_end_to_end_id external_id"
+    return output.pick(refund, f"id holder_id {names} amount=amount_cents") | _shown_order(order)
+
+
+def _shown_order(order: OpenOrder) -> output.Shown:
+    return output.pick(order, "handed_at asked_count next_asked_at=due_at")

@@ -1,0 +1,103 @@
+"""One field that finds anything by any id or other known fact; and holders, with their resources."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response
+
+from pixconnect.doors.console import wanted as wanted_rules
+from pixconnect.doors.console.application import PageRoute
+from pixconnect.doors.console.paces import SEARCHES
+from pixconnect.doors.console.visit import SEARCH_PATH, Visit
+from pixconnect.features.finding.service import search
+from pixconnect.features.finding.service.search import Found
+from pixconnect.features.monitoring.service import overview
+from pixconnect.kernel.flows import holder
+
+LISTED_MAX: Final = 50
+_ASKING: Final = (
+    *("/", "/charges", "/transfers", "/refunds", "/events"),
+    *("/deliveries", "/endpoints", "/ledger", "/figures", "/sandbox"),
+)
+"""Pages that may ask whose things they are about."""
+
+_PATHS: Final = dict(
+    charge="/charges/{id}",
+    transfer="/transfers/{id}",
+    refund="/refunds/{id}",
+    infraction="/infractions/{id}",
+    event="/events/{id}",
+    delivery="/deliveries/{id}",
+    endpoint="/endpoints/{id}",
+)
+
+
+async def find(visit: Visit) -> Response:
+    text = visit.query("q")
+    if not text:
+        return visit.page("found.html", found=[], text="", lists=[], searched_to=None)
+    # A person who got an id does not know its owner: an operator searches all holders.
+    viewer = visit.who.viewer()
+
+    result = await search.find_known(visit.context, viewer, text)
+    lines = [(one, _place(visit, one)) for one in result.found]
+    # If only one thing has the id, go there directly.
+    if len(lines) == 1 and lines[0][1] and result.searched_to is None:
+        return RedirectResponse(lines[0][1], 303)
+    # The lists go on where this has ended.
+    kept = _kept_in(visit, visit.chosen_id)
+    lists = [
+        (kind, visit.link(f"/{kind}s", **result.asked, **kept))
+        for kind in ("charge", "transfer", "refund")
+        if result.asked and visit.viewer.may_see(kind)
+    ]
+    return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=result.searched_to)
+
+
+def _place(visit: Visit, found: Found) -> str:
+    """The address of its page; empty for things without a page."""
+    if found.kind in {"holder", "key", "client"}:
+        # A holder's visitor has no such page.
+        return f"/holders/{found.holder_id}" if visit.who.kind != "holder" else ""
+    form = _PATHS.get(found.kind)
+    return "" if form is None else visit.link(form.format(id=found.id), **_kept_in(visit, found.holder_id))
+
+
+def _kept_in(visit: Visit, holder_id: int | None) -> dict[str, object]:
+    """The address drops the chosen holder if the found resource is another's."""
+    return {} if holder_id is not None and holder_id == visit.chosen_id else dict(holder="")
+
+
+async def list_holders(visit: Visit) -> Response:
+    """Holders by their ids, or by a part of their names; each leads to its page, or to the page that asked whose."""
+    visit.refuse_holders("these pages are for operators")
+    name, after_id = visit.query("name"), wanted_rules.read_id(visit.query("after")) or 0
+    operator = visit.operator
+    if name:
+        named = await overview.list_named_holders(operator, name)
+        listed = [(each, None) for each in named]
+    else:
+        listed = [(each, funds) for each, funds in await holder.list_holders(operator, after_id, LISTED_MAX + 1)]
+    to = visit.query("to")
+    is_more = len(listed) > LISTED_MAX and not name
+    return visit.page(
+        "holders.html",
+        listed=listed[:LISTED_MAX],
+        next=listed[LISTED_MAX - 1][0].id if is_more else None,
+        form="{to}?holder={id}" if to in _ASKING else "/holders/{id}",
+        to=to if to in _ASKING else "",
+    )
+
+
+async def show_holder(visit: Visit) -> Response:
+    visit.refuse_holders("these pages are for operators")
+    page = await overview.read_holder_page(visit.operator, visit.path_id())
+    return visit.page("holder.html", shown=page, now=visit.context.clock.now())
+
+
+ROUTES: Final = (
+    PageRoute(path=SEARCH_PATH, page=find, pace=SEARCHES, may_be_old=True),
+    PageRoute(path="/holders", page=list_holders, may_be_old=True),
+    PageRoute(path="/holders/{id}", page=show_holder),
+)

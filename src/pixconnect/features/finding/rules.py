@@ -1,0 +1,298 @@
+"""The history of one charge, transfer or refund and of its related records, in one timeline.
+
+It continues into the future as far as that is planned: when a charge expires, when the rail is queried again, when a webhook is
+sent again. A pending step names the reason for waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal, get_args
+
+from msgspec import Struct, structs
+
+from pixconnect.features.contests.rules.block import Block
+from pixconnect.features.due_charges.rules.day_amount import PaidAmount
+from pixconnect.features.webhooks.rules.delivery import Attempt, Delivery
+from pixconnect.features.webhooks.rules.endpoint import Endpoint
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.event import Event, Resource
+from pixconnect.kernel.rules.ledger import LedgerEntry
+from pixconnect.kernel.rules.order import OpenOrder, name_of
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
+
+StepKind = Literal[
+    "state",  # it was made, or reached a status
+    "handed",  # to the rail
+    "entry",
+    "event",
+    "delivery",  # made when its event was sent again
+    "attempt",
+    "expiry",
+    "give_up",
+    "next_look",  # the rail is asked again
+    "next_attempt",
+]
+"""The order of steps at the same instant."""
+_RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(StepKind))}
+
+WaitingFor = Literal[
+    "payment",
+    "approval",
+    "handover",
+    "rail_answer",
+    "rail_settlement",
+    "institution",  # it holds a payment as suspect
+    "retry",
+    "earlier_event",
+    "endpoint_inactive",
+    "endpoint_disabled",
+    "endpoint_deleted",
+    "worker",  # it is due
+]
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    at: datetime
+    kind: StepKind
+    subject: Resource
+    subject_id: int
+    gap: timedelta | None = None
+    """Since the step before."""
+    is_planned: bool = False
+    status: str | None = None
+    code: str | None = None
+    reason: str | None = None
+    count: int | None = None
+    """How often we asked the rail."""
+    entry: LedgerEntry | None = None
+    event: Event | None = None
+    delivery: Delivery | None = None
+    endpoint: Endpoint | None = None
+    """As it is now; ``None`` where it was deleted."""
+    attempt: Attempt | None = None
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """The reason why a pending step waits."""
+
+    what: WaitingFor
+    subject: Resource
+    subject_id: int
+    since: datetime
+    next_at: datetime | None = None
+    """When that ends at the latest, or is retried; ``None`` if nothing is planned."""
+    count: int | None = None
+    """How often we asked the rail, or tried to send."""
+    endpoint_id: int | None = None
+    delivery_id: int | None = None
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """The history that this visitor may see."""
+
+    charge: Charge | None = None
+    transfers: Sequence[Transfer] = ()
+    refunds: Sequence[Refund] = ()
+    orders: Sequence[OpenOrder] = ()
+    holds: Sequence[Block] = ()
+    """Of payments that the institution holds as suspect."""
+    entries: Sequence[LedgerEntry] = ()
+    events: Sequence[Event] = ()
+    deliveries: Sequence[Delivery] = ()
+    endpoints: Sequence[Endpoint] = ()
+    paid: PaidAmount | None = None
+    """The parts of the payment of a charge with a due date, once it has settled."""
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    kind: Resource
+    """The requested kind of resource."""
+    holder_id: int
+    facts: Facts
+    steps: tuple[Step, ...]
+    """The oldest first."""
+    waiting: tuple[Waiting, ...]
+    now: datetime
+    hidden: tuple[str, ...]
+    """Scopes that would show more."""
+
+
+def instants_of_events(facts: Facts) -> list[datetime]:
+    """The instants at which charge, transfers and refunds reached the announced states."""
+    moved: list[Charge | Transfer | Refund] = [*facts.transfers, *facts.refunds]
+    if facts.charge is not None:
+        moved.append(facts.charge)
+    found = {instant for each in moved for instant in (each.created_at, each.modified_at)}
+    return sorted(found | {each.settled_at for each in (*facts.transfers, *facts.refunds) if each.settled_at})
+
+
+def lay_out(facts: Facts, now: datetime) -> tuple[Step, ...]:
+    """Put everything in its order, with the gaps between."""
+    steps = [
+        *_steps_of_charge(facts, now),
+        *(step for ordered in (*facts.transfers, *facts.refunds) for step in _steps_of_order(ordered, facts)),
+        *(_step_of_entry(entry) for entry in facts.entries),
+        *_steps_of_events(facts),
+    ]
+    steps.sort(key=lambda step: (step.is_planned, step.at, _RANKS[step.kind]))
+    before = [None, *(step.at for step in steps)]
+    return tuple(
+        step if at is None else structs.replace(step, gap=step.at - at) for at, step in zip(before, steps, strict=False)
+    )
+
+
+def _steps_of_charge(facts: Facts, now: datetime) -> Iterator[Step]:
+    charge = facts.charge
+    if charge is None:
+        return
+    first = Step(at=charge.created_at, kind="state", subject="charge", subject_id=charge.id, status="PENDING")
+    yield first
+    # It was paid when the transfer settled: later changes moved its own instant on.
+    paid_at = next(
+        (each.settled_at for each in facts.transfers if each.charge_id == charge.id and each.settled_at), None
+    )
+    if charge.status in {"APPROVED", "RETURNED"}:
+        at = paid_at or charge.modified_at
+        yield structs.replace(first, at=at, status="APPROVED")
+    if charge.status not in {"PENDING", "APPROVED"}:
+        yield structs.replace(first, at=charge.modified_at, status=charge.status)
+    if charge.status == "PENDING" and charge.held_by is None and charge.expires_at > now:
+        yield structs.replace(first, at=charge.expires_at, kind="expiry", status="EXPIRED", is_planned=True)
+
+
+def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
+    subject: Resource = "transfer" if isinstance(ordered, Transfer) else "refund"
+    first = Step(at=ordered.created_at, kind="state", subject=subject, subject_id=ordered.id, status="PROCESSING")
+    yield first
+    order = find_order(ordered, facts.orders)
+    handed_at = ordered.handed_at or (order and order.handed_at)
+    if handed_at is not None:
+        # The count goes with the order: after its end it is unknown.
+        asked_count = None if order is None else order.asked_count
+        yield structs.replace(first, at=handed_at, kind="handed", status=None, count=asked_count)
+    if ordered.settled_at is not None:
+        settled = "CONFIRMED" if subject == "transfer" else "RETURNED"
+        yield structs.replace(first, at=ordered.settled_at, status=settled)
+    is_given_back = subject == "transfer" and ordered.status == "RETURNED"
+    if is_given_back or ordered.status in {"ERROR", "CANCELLED"}:
+        ended = structs.replace(first, at=ordered.modified_at, status=ordered.status)
+        yield structs.replace(ended, code=ordered.outcome_code, reason=ordered.outcome_reason)
+    if order is not None:
+        planned = structs.replace(first, status=None, count=order.asked_count, is_planned=True)
+        is_handed = handed_at is not None
+        # An order that was handed over is never given up; one that was not is still being tried.
+        yield (
+            structs.replace(planned, at=order.due_at, kind="next_look")
+            if is_handed
+            else structs.replace(planned, at=order.give_up_at, kind="give_up")
+        )
+
+
+def _step_of_entry(entry: LedgerEntry) -> Step:
+    subject: Resource = "refund" if entry.cause_kind == "refund" else "transfer"
+    return Step(at=entry.created_at, kind="entry", subject=subject, subject_id=entry.cause_id, entry=entry)
+
+
+def _steps_of_events(facts: Facts) -> Iterator[Step]:
+    endpoints = {endpoint.id: endpoint for endpoint in facts.endpoints}
+    for event in facts.events:
+        told = Step(
+            at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event
+        )
+        yield told
+        for delivery in (each for each in facts.deliveries if each.event_id == event.id):
+            step = structs.replace(told, delivery=delivery, endpoint=endpoints.get(delivery.endpoint_id))
+            if delivery.created_at != event.created_at:
+                yield structs.replace(step, at=delivery.created_at, kind="delivery")
+            for attempt in delivery.attempts:
+                yield structs.replace(step, at=attempt.started_at, kind="attempt", attempt=attempt)
+            is_sent = step.endpoint is not None and step.endpoint.status == "active"
+            if delivery.due_at is not None and is_sent:
+                yield structs.replace(step, at=delivery.due_at, kind="next_attempt", is_planned=True)
+
+
+def find_order(ordered: Transfer | Refund, orders: Sequence[OpenOrder]) -> OpenOrder | None:
+    is_out = (ordered.direction if isinstance(ordered, Transfer) else ordered.flow) == "OUT"
+    return next((order for order in orders if order.name == name_of(ordered)), None) if is_out else None
+
+
+def explain(facts: Facts, now: datetime) -> tuple[Waiting, ...]:
+    """Explain why each pending step waits."""
+    return (
+        *_explain_charge(facts, now),
+        *(_explain_order(each, facts) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"),
+        *_explain_deliveries(facts, now),
+    )
+
+
+def _explain_charge(facts: Facts, now: datetime) -> Iterator[Waiting]:
+    charge = facts.charge
+    # One that a payment holds waits with that payment.
+    if charge is None or charge.status != "PENDING" or charge.held_by is not None:
+        return
+    waits = Waiting(
+        what="payment", subject="charge", subject_id=charge.id, since=charge.created_at, next_at=charge.expires_at
+    )
+    is_over = charge.expires_at <= now
+    yield structs.replace(waits, what="worker", since=charge.expires_at, next_at=None) if is_over else waits
+
+
+def _explain_order(ordered: Transfer | Refund, facts: Facts) -> Waiting:
+    subject: Resource = "transfer" if isinstance(ordered, Transfer) else "refund"
+    waits = Waiting(what="rail_settlement", subject=subject, subject_id=ordered.id, since=ordered.created_at)
+    hold = next((one for one in facts.holds if subject == "transfer" and one.transfer_id == ordered.id), None)
+    if hold is not None:
+        return structs.replace(waits, what="institution", since=hold.created_at, next_at=hold.until)
+    order = find_order(ordered, facts.orders)
+    if order is None:
+        return waits
+    if order.handed_at is None:
+        what = "approval" if order.approval == "awaited" else "handover"
+        return structs.replace(waits, what=what, next_at=order.give_up_at)
+    return structs.replace(
+        waits, what="rail_answer", since=order.handed_at, next_at=order.due_at, count=order.asked_count
+    )
+
+
+def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
+    events, endpoints = {event.id: event for event in facts.events}, {each.id: each for each in facts.endpoints}
+    pending = [each for each in facts.deliveries if each.due_at is not None and each.event_id in events]
+    # There may be a second one of an event that was sent again, so the delivery's own id counts too.
+    pending.sort(key=lambda each: (each.event_id, each.id))
+    seen: set[tuple[int, Resource, int]] = set()
+    for delivery in pending:
+        event = events[delivery.event_id]
+        of = (delivery.endpoint_id, event.resource, event.resource_id)
+        yield explain_delivery(delivery, event, endpoints.get(delivery.endpoint_id), now, is_held_back=of in seen)
+        seen.add(of)
+
+
+def explain_delivery(
+    delivery: Delivery, event: Event, endpoint: Endpoint | None, now: datetime, *, is_held_back: bool
+) -> Waiting:
+    """Explain why a pending delivery waits; one held back by an earlier event of its resource waits for that."""
+    due_at = delivery.due_at or now
+    last = delivery.attempts[-1] if delivery.attempts else None
+    since = delivery.created_at if last is None else last.started_at + timedelta(microseconds=last.duration_us)
+    waits = Waiting(
+        what="worker",
+        subject=event.resource,
+        subject_id=event.resource_id,
+        since=max(due_at, delivery.created_at),
+        count=len(delivery.attempts),
+        endpoint_id=delivery.endpoint_id,
+        delivery_id=delivery.id,
+    )
+    if endpoint is None:
+        return structs.replace(waits, what="endpoint_deleted", since=since)
+    if endpoint.status != "active":
+        what: WaitingFor = "endpoint_inactive" if endpoint.status == "inactive" else "endpoint_disabled"
+        return structs.replace(waits, what=what, since=max(since, endpoint.modified_at))
+    if is_held_back:
+        return structs.replace(waits, what="earlier_event", since=since)
+    if due_at > now:
+        return structs.replace(waits, what="retry", since=since, next_at=due_at)
+    return waits

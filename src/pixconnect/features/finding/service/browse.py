@@ -1,0 +1,380 @@
+"""Lists as the console shows them: of one holder or of all, by any filter.
+
+We list fields with an index (holder, status, instant) with their exact total, as callers' lists are. For any other field we
+read row by row, back from the newest, for a bounded time; the answer has the oldest instant read, and the next page continues
+there. With few holders the statement merges their own places in the indexes. We add no index for this: each would slow every
+new charge.
+
+The webhooks' part of the console's lists: deliveries, events with theirs, and endpoints with their state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, Literal, TypeVar, get_args
+
+import asyncpg
+from msgspec import Struct, structs
+
+from pixconnect.doors.console.wanted import TEXT_LENGTH_MAX, Wanted
+from pixconnect.features.finding.tables import browse as browse_store
+from pixconnect.features.finding.tables import timeline as timeline_store
+from pixconnect.features.finding.tables.browse import BrowsePosition, Chunk, Lookback
+from pixconnect.features.monitoring.tables import figures as figures_store
+from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
+from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointState
+from pixconnect.features.webhooks.tables import delivery_history
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.kernel.flows.context import Context, Core
+from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
+from pixconnect.kernel.rules.charge import STATUSES, Charge
+from pixconnect.kernel.rules.event import EVENT_NAMES, Event
+from pixconnect.kernel.rules.listing import Cursor, Span, read_cursor, write_cursor
+from pixconnect.kernel.rules.refund import Refund, RefundStatus
+from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables import refund as refund_store
+from pixconnect.kernel.tables import tally as tally_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.listing import Source
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Pool
+
+LOOK_BACK_S: Final = 0.3
+"""How long we search for one page."""
+_FIRST_LOOK: Final = 500
+_LOOK_MAX: Final = 50_000
+HOLDERS_MERGED_MAX: Final = 100
+"""For up to this many holders we find rows of a status or a time by each one's index; for more we read all rows."""
+_HOLDERS_OF_FIRST_LOOK: Final = 10
+_LOOK_S: Final = 0.06
+"""A look that took less is followed by one at more rows."""
+PAGE_SIZE_MAX: Final = 200
+LISTED: Final = b"console"
+"""Cursors of these lists carry this, and not the filters, which people may change on the way."""
+_LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
+
+Item = TypeVar("Item")
+Listed = TypeVar("Listed", Charge, Transfer, Refund)
+
+
+class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
+    items: Sequence[Item]
+    total_count: int | None = None
+    """``None`` for a search, which has no count."""
+    next: str | None = None
+    """Where the next page begins; ``None`` at the end."""
+    searched_to: datetime | None = None
+    """How far back the search went, if not to the end: ``next`` continues there."""
+
+
+class Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
+    name: Literal["charge", "transfer", "refund"]
+    table: Table[Listed]
+    statuses: tuple[str, ...]
+    source: Source
+    lookback: Lookback
+
+
+CHARGES: Final = Kind(
+    name="charge",
+    table=charge_store.CHARGE,
+    statuses=STATUSES,
+    source=listing_store.source_of_statuses("charge", charge_store.CHARGE.select),
+    lookback=browse_store.CHARGES,
+)
+TRANSFERS: Final = Kind(
+    name="transfer",
+    table=transfer_store.TRANSFER,
+    statuses=get_args(TransferStatus),
+    source=listing_store.source_of_statuses("transfer", transfer_store.TRANSFER.select),
+    lookback=browse_store.TRANSFERS,
+)
+REFUNDS: Final = Kind(
+    name="refund",
+    table=refund_store.REFUND,
+    statuses=get_args(RefundStatus),
+    source=listing_store.source("refund", refund_store.REFUND.select),
+    lookback=browse_store.REFUNDS,
+)
+
+
+async def browse(
+    context: Core, viewer: Viewer, kind: Kind[Listed], wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[Listed]:
+    """A page of one kind, newest first.
+
+    Raises:
+        Forbidden: The viewer may not see them.
+    """
+    viewer.require(READ_SCOPES[kind.name])
+    statuses = check_names("status", wanted.statuses, kind.statuses)
+    span = check_span(wanted, after, page_size)
+    listed = _one_or_all(statuses, kind.statuses) if kind.source.of_status else statuses
+    if viewer.holder_id is not None and not wanted.is_filtered and listed != ():
+        if _is_whole(span):
+            total = await tally_store.read_total(context.pool, viewer.holder_id, kind.name, statuses)
+            span = _from_the_newest(span, total)
+        page = await listing_store.read_page(context.pool, kind.source, viewer.holder_id, listed, span)
+        next_after = None if page.next is None else write_cursor(page.next, LISTED)
+        return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
+
+    is_narrowed = statuses != kind.statuses or _has_instants(wanted)
+    found = await _search(context, viewer, kind.lookback, wanted, statuses, span, is_narrowed=is_narrowed)
+    return with_items(found, [*map(kind.table.read, found.items)])
+
+
+async def _search(
+    context: Core,
+    viewer: Viewer,
+    lookback: Lookback,
+    wanted: Wanted,
+    names: tuple[str, ...],
+    span: Span,
+    *,
+    is_narrowed: bool,
+) -> Browsed[asyncpg.Record]:
+    # Processes take ids in blocks, so with few holders the newest are found by their instants, in any order of ids.
+    is_whole = not (is_narrowed or wanted.is_filtered or wanted.event_types)
+    whose = await _find_whose(context.pool, viewer, is_merged=is_narrowed or is_whole)
+
+    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
+        return await browse_store.look_back(
+            context.pool, lookback, whose, wanted, names, before, look_at_count, show_count
+        )
+
+    return await look_back(context, look, span, whose, is_whole=is_whole)
+
+
+def _is_whole(span: Span) -> bool:
+    return span.after is None and span.initial_at is None and span.final_at is None
+
+
+def _from_the_newest(span: Span, total_count: int) -> Span:
+    """The first page as one by cursor, which costs the same however long the list is: its hours need not be read."""
+    newest = Cursor(created_at=_LATEST, id=2**63 - 1, position=0, total_count=total_count)
+    return structs.replace(span, after=newest)
+
+
+def _one_or_all(statuses: tuple[str, ...], known: tuple[str, ...]) -> str | tuple[()] | None:
+    """For a list by one status or by all; nothing where it would be by several, which it cannot."""
+    return None if statuses == known else statuses[0] if len(statuses) == 1 else ()
+
+
+async def browse_events(
+    context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[Event]:
+    """Events, of some types or of all; as ``browse``."""
+    viewer.require("webhook.read")
+    names = check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
+    span = check_span(wanted, after, page_size)
+    if viewer.holder_id is not None and not wanted.event_types:
+        if _is_whole(span):
+            span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
+        page = await feed_store.list_events(context.pool, viewer.holder_id, span)
+        next_after = None if page.next is None else write_cursor(page.next, LISTED)
+        return Browsed(items=page.items, total_count=page.total_count, next=next_after)
+    asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at, event_types=wanted.event_types)
+
+    found = await _search(context, viewer, browse_store.EVENTS, asked, names, span, is_narrowed=_has_instants(wanted))
+    return with_items(found, [*map(feed_store.EVENT.read, found.items)])
+
+
+Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
+
+
+async def _find_whose(pool: Pool, viewer: Viewer, *, is_merged: bool) -> Sequence[int] | None:
+    """The holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id."""
+    if viewer.holder_id is not None:
+        return [viewer.holder_id]
+    # Fields without an index are searched faster by id: a look reads no more rows than requested.
+    if not is_merged:
+        return None
+    found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
+    return found if len(found) <= HOLDERS_MERGED_MAX else None
+
+
+def _has_instants(wanted: Wanted) -> bool:
+    return wanted.initial_at is not None or wanted.final_at is not None
+
+
+async def look_back(
+    context: Core, look: Look, span: Span, whose: Sequence[int] | None, *, is_whole: bool = False
+) -> Browsed[asyncpg.Record]:
+    """Look at more and more rows, until a page is full, nothing is left or the time is over.
+
+    Args:
+        is_whole: Whether every row is shown, so that the first look is no more than a page.
+    """
+    began_s = context.clock.monotonic_s()
+    _, newest = listing_store.bounds(span.initial_at, span.final_at)
+    at, last_id = (newest, 2**63 - 1) if span.after is None else listing_store.begin_after(span.after, newest)
+    # If ids alone give the order, an instant beyond the span's end gives none.
+    if whose is None and span.after is not None:
+        last_id = span.after.id
+    before, rows = BrowsePosition(at=at, id=last_id), list[asyncpg.Record]()
+    # Each of many holders may have all rows of a look: the first is no more than a page.
+    look_at_count = span.page_size + 1 if whose and (is_whole or len(whose) > _HOLDERS_OF_FIRST_LOOK) else _FIRST_LOOK
+    while True:
+        look_began_s = context.clock.monotonic_s()
+        # One more than the page holds says whether there is a next one.
+        chunk = await look(before, look_at_count, span.page_size + 1 - len(rows))
+        rows += chunk.rows
+        if len(rows) > span.page_size:
+            last = rows[span.page_size - 1]
+            next_after = _cursor_text(span, last["created_at"], last["id"])
+            return Browsed(items=rows[: span.page_size], next=next_after)
+        if chunk.end is None or chunk.looked_at_count < look_at_count:
+            return Browsed(items=rows)
+        before, took_s = chunk.end, context.clock.monotonic_s() - look_began_s
+        if took_s < _LOOK_S:
+            look_at_count = min(2 * look_at_count, _LOOK_MAX)
+        # A look takes no longer than twice the one before it.
+        if context.clock.monotonic_s() - began_s + 2 * took_s > LOOK_BACK_S:
+            return Browsed(items=rows, next=_cursor_text(span, before.at, before.id), searched_to=before.at)
+
+
+def _cursor_text(span: Span, created_at: datetime, last_id: int) -> str:
+    position = span.position + span.page_size
+    return write_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0), LISTED)
+
+
+def with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
+    return Browsed(items=items, total_count=found.total_count, next=found.next, searched_to=found.searched_to)
+
+
+def check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """The chosen values, or all; each once."""
+    for name in asked:
+        if name not in known:
+            raise errors.BadRequest(f"{what}: must be one of {', '.join(known)}")
+    return tuple(name for name in known if not asked or name in asked)
+
+
+def check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
+    if not 1 <= page_size <= PAGE_SIZE_MAX:
+        raise errors.BadRequest(f"page_size: must be from 1 to {PAGE_SIZE_MAX}")
+    for field, text in (("counterparty", wanted.counterparty), ("name_part", wanted.name_part)):
+        if text is not None and not 1 <= len(text) <= TEXT_LENGTH_MAX:
+            raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters")
+        if text is not None and not text.isprintable():
+            raise errors.BadRequest(f"{field}: must be printable")
+    return Span(
+        page_size=page_size,
+        initial_at=wanted.initial_at,
+        final_at=wanted.final_at,
+        after=None if after is None else read_cursor(after, LISTED),
+    )
+
+
+ENDPOINTS_MAX: Final = 1_000
+"""So many endpoints may have their deliveries listed together."""
+PENDING_COUNTED_MAX: Final = 1_000
+
+
+class DeliveryLine(Struct, frozen=True, kw_only=True):
+    delivery: Delivery
+    event_name: str | None
+    """``None`` where the event is kept no more."""
+    resource: str
+    resource_id: int
+    endpoint: Endpoint | None
+    """``None`` where it was deleted."""
+
+
+async def browse_deliveries(
+    context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[DeliveryLine]:
+    """Deliveries to one endpoint or to all that are there now; as ``browse``."""
+    viewer.require("webhook.read")
+    statuses = check_names("status", wanted.statuses, get_args(DeliveryStatus))
+    check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
+    span = check_span(wanted, after, page_size)
+    endpoints = {each.id: each for each in await _find_endpoints(context.pool, viewer, wanted.endpoint_id)}
+
+    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
+        return await browse_store.look_back_at_deliveries(
+            context.pool, [*endpoints], wanted, statuses, before, look_at_count, show_count
+        )
+
+    found = await look_back(context, look, span, [])
+    deliveries = await delivery_history.read_listed(context.pool, found.items)
+    names = await browse_store.read_event_names(
+        context.pool, [(delivery.event_id, delivery.holder_id) for delivery in deliveries]
+    )
+    lines = [
+        DeliveryLine(
+            delivery=delivery,
+            event_name=names.get(delivery.event_id),
+            resource=row["resource"],
+            resource_id=row["resource_id"],
+            endpoint=endpoints[delivery.endpoint_id],
+        )
+        for row, delivery in zip(found.items, deliveries, strict=True)
+    ]
+    return with_items(found, lines)
+
+
+async def _find_endpoints(pool: Pool, viewer: Viewer, endpoint_id: int | None) -> list[Endpoint]:
+    async with pool.acquire() as connection:
+        found = await endpoint_store.find_some(connection, viewer.holder_id, endpoint_id, ENDPOINTS_MAX)
+    if not found and endpoint_id is not None:
+        raise errors.NotFound("endpoint: there is no such endpoint")
+    return found
+
+
+class EventView(Struct, frozen=True, kw_only=True):
+    event: Event
+    deliveries: Sequence[DeliveryLine]
+    """To endpoints that are there now, and to those that were deleted last."""
+
+
+async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventView:
+    """An event with its deliveries."""
+    viewer.require("webhook.read")
+    event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
+    if event is None:
+        raise errors.NotFound("id: there is no such event")
+    # A viewer of all holders sees the event's endpoints among those of its own holder.
+    owner = structs.replace(viewer, holder_id=event.holder_id)
+    endpoints = {each.id: each for each in await _find_endpoints(context.pool, owner, None)}
+    removed_ids = await endpoint_store.list_removed(context.pool, event.holder_id)
+    deliveries = await timeline_store.find_deliveries(context.pool, [*endpoints, *removed_ids], [event])
+    lines = [
+        DeliveryLine(
+            delivery=delivery,
+            event_name=event.name,
+            resource=event.resource,
+            resource_id=event.resource_id,
+            endpoint=endpoints.get(delivery.endpoint_id),
+        )
+        for delivery in deliveries
+    ]
+    return EventView(event=event, deliveries=lines)
+
+
+class EndpointLine(Struct, frozen=True, kw_only=True):
+    endpoint: Endpoint
+    state: EndpointState
+
+
+async def browse_endpoint(context: Context, viewer: Viewer, endpoint_id: int) -> EndpointLine:
+    """One endpoint with how it is doing; refuses as ``browse_deliveries`` does."""
+    (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
+    return line
+
+
+async def list_endpoint_lines(context: Core, viewer: Viewer, endpoint_id: int | None = None) -> list[EndpointLine]:
+    """Endpoints by their ids, each with its state; a single one must exist."""
+    viewer.require("webhook.read")
+    endpoints = await _find_endpoints(context.pool, viewer, endpoint_id)
+    backlogs = await endpoint_store.read_backlogs(context.pool, [each.id for each in endpoints], PENDING_COUNTED_MAX)
+    return [
+        EndpointLine(endpoint=endpoint, state=endpoint_rules.describe_state(endpoint, *backlogs[endpoint.id]))
+        for endpoint in endpoints
+    ]

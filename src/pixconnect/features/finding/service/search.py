@@ -1,0 +1,324 @@
+"""Finds resources by any known fact: an id, a tax id, a name, an amount with its day, the request that made it.
+
+Origins of requests: for one resource, for all of a client's, and how long they are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final, Literal, get_args
+from uuid import UUID
+
+from msgspec import Struct, structs
+
+from pixconnect.doors.console.wanted import Wanted, read_amounts, read_instants, read_known
+from pixconnect.features.finding.service import browse
+from pixconnect.features.finding.tables import search as search_store
+from pixconnect.features.finding.tables.search import Found
+from pixconnect.features.identity.tables import access as access_store
+from pixconnect.features.webhooks.rules.endpoint import Endpoint
+from pixconnect.kernel.flows.context import Context, Core, Operator
+from pixconnect.kernel.rules.access import READING_SCOPES, Viewer
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.holder import as_kept
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import origin as origin_store
+from pixconnect.kernel.tables.origin import AskedFact, Origin, OriginKind
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.pool import Pool
+
+KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
+SHOWN_MAX: Final = 10_000
+"""At most so many of a client's acts at once."""
+_FOUND_ONCE: Final = frozenset({"charge", "transfer", "refund"})
+_CHANGES_MAX: Final = 20
+_AN_OPERATOR: Final = "an operator"
+_FORGOTTEN_AT_ONCE: Final = 1_000
+_BATCHES_MAX: Final = 20
+
+
+async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
+    """The origin of each of these, by kind, id and holder; of an endpoint, that of its last change."""
+    facts: list[AskedFact] = []
+    origins: dict[tuple[str, int, int], Origin] = {}
+    for one in found:
+        if one.holder_id is None:
+            continue
+        if one.kind in _FOUND_ONCE:
+            facts.append(AskedFact(kind=one.kind, id=int(one.id), holder_id=one.holder_id, at=one.created_at))
+        elif one.kind == "endpoint":
+            for newest in await list_changes(pool, int(one.id), one.holder_id, count_max=1):
+                origins[one.kind, newest.id, newest.holder_id] = newest
+    return origins | (await origin_store.find(pool, facts) if facts else {})
+
+
+async def list_changes(pool: Pool, endpoint_id: int, holder_id: int, count_max: int = _CHANGES_MAX) -> list[Origin]:
+    """Who asked for the changes of an endpoint, the newest first."""
+    return await origin_store.list_of(pool, "endpoint", endpoint_id, holder_id, count_max)
+
+
+async def find_shown(
+    context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool
+) -> Origin | None:
+    """Who asked for a thing, as far as the visitor may know."""
+    fact = AskedFact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
+    found = (await origin_store.find(context.pool, [fact])).get((kind, subject.id, subject.holder_id))
+    return None if found is None else found if is_operator else _mask(found)
+
+
+async def list_shown_changes(context: Context, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
+    """Who asked for the changes of an endpoint, as far as the visitor may know."""
+    changes = await list_changes(context.pool, endpoint.id, endpoint.holder_id)
+    return changes if is_operator else [_mask(change) for change in changes]
+
+
+def _mask(origin: Origin) -> Origin:
+    # A holder sees which of its clients it was; a client does not see another's address and tokens.
+    operator = None if origin.operator is None else _AN_OPERATOR
+    return structs.replace(origin, jti=None, peer=None, request_id=None, operator=operator)
+
+
+async def list_activity(  # noqa: PLR0913  each narrows the search
+    context: Operator,
+    client_id: str,
+    initial_at: datetime,
+    final_at: datetime,
+    *,
+    kind: OriginKind | None = None,
+    token_id: str | None = None,
+    peer: str | None = None,
+    holder_id: int | None = None,
+    count_max: int = SHOWN_MAX,
+) -> list[Origin]:
+    """What a client of this holder, by default its own, asked for in an interval, the newest first."""
+    if holder_id is None:
+        async with context.pool.acquire() as connection:
+            found = await access_store.find(connection, client_id)
+        if found is None:
+            reason = "if it was deleted, name its holder by --holder-id"
+            raise errors.NotFound(f"client_id: there is no client {client_id}; {reason}")
+        holder_id = found.client.holder_id
+    return await origin_store.list_of_client(
+        context.pool,
+        holder_id,
+        client_id,
+        initial_at,
+        final_at,
+        kinds=KINDS if kind is None else (kind,),
+        jti=token_id,
+        peer=peer,
+        count_max=count_max,
+    )
+
+
+async def forget_old(pool: Pool) -> None:
+    """Delete expired rows; the next passes take the rest."""
+    for _ in range(_BATCHES_MAX):
+        if await origin_store.forget(pool, _FORGOTTEN_AT_ONCE) < _FORGOTTEN_AT_ONCE:
+            return
+
+
+TEXT_LENGTH_MAX: Final = 255
+EACH_MAX: Final = 100
+"""For each kind: holders choose their external ids themselves, so many may have the same."""
+_ID_MAX: Final = 2**53 - 1
+_BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]{12}[0-9A-Za-z]{1,10}")
+"""Of a name on the network, which has 32 characters: an institution's ISPB, then the minute, then random ones."""
+_HALF: Final = 16
+_LISTED: Final[tuple[Literal["charge", "transfer", "refund"], ...]] = ("charge", "transfer", "refund")
+_TO_THE_MINUTE: Final = 21
+"""One holder's are looked for among all those that begin so, which are few only of one minute."""
+LOOKED_FOR_MAX: Final = browse.PAGE_SIZE_MAX
+_SHOWN_MAX: Final = 20
+"""Of each kind, where people type what they know and no id."""
+_HOLDERS_LOOKED_AT_MAX: Final = 10_000
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_REQUESTS_LOOKED_AT_MAX: Final = 5_000
+_REQUEST_SHOWN_MAX: Final = 10
+_EARLIER: Final = timedelta(seconds=5)
+"""By so much the clock of the process that named a request may be ahead of the database's."""
+
+
+class SearchResult(Struct, frozen=True, kw_only=True):
+    found: list[Found]
+    """By an id first."""
+    asked: dict[str, str]
+    """As which filters of a list the text was read; empty where it can be an id alone."""
+    searched_to: datetime | None = None
+    """How far back it was looked for, where there may be more."""
+
+
+async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:
+    """All resources of all holders that match, with their origins as far as known; and the oldest instant searched."""
+    result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
+    if not result.found:
+        why = (
+            ""
+            if _read_made_at(text) is None
+            else "; a request that was refused has made nothing, and only the log has its id"
+        )
+        raise errors.NotFound(f"nothing has the id {text}, nor is it known by that{why}")
+    origins = await find_origins(context.pool, result.found)
+    found = [
+        (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
+        for one in result.found
+    ]
+    return found, result.searched_to
+
+
+async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:
+    """Everything that has this id, ours or the holder's or the network's; an empty result is no error.
+
+    A holder's visitor finds its own resources, within its scopes.
+    """
+    text = text.strip()
+    # As webhooks name an event.
+    number = text.removeprefix("evt_")
+    found = await _find(context.pool, number if number.isdecimal() else text, viewer.holder_id)
+    return [one for one in found if viewer.may_see(one.kind)]
+
+
+async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
+    """All resources that a typed text matches: by an id, or else by its other possible meanings.
+
+    Without an index rows are read back from the newest, for a bounded time.
+    """
+    text, bare = text.strip(), unmask_tax_id(text.strip())
+    tax_id = bare if is_cpf(bare) or is_cnpj(bare) else None
+    found = await find_anything(context, viewer, tax_id or text)
+    # An id of a request has letters enough for a name.
+    asked = {} if _read_made_at(text) else read_known(text)
+    if found and tax_id is None:
+        return SearchResult(found=found, asked={})
+    found = found or await _find_by_request(context.pool, viewer, text)
+    if found and tax_id is None:
+        return SearchResult(found=found, asked={})
+    if "who" in asked and viewer.may_see("holder"):
+        found += await search_store.find_holders(context.pool, text, tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
+    if not asked:
+        return SearchResult(found=found, asked={})
+    low, high = read_amounts(asked["amount"]) if "amount" in asked else (None, None)
+    initial_at, final_at = read_instants(asked["when"]) if "when" in asked else (None, None)
+    wanted = Wanted(
+        amount_min_cents=low,
+        amount_max_cents=high,
+        initial_at=initial_at,
+        final_at=final_at,
+        counterparty=asked.get("who"),
+        name_part=asked.get("part"),
+    )
+    looked, searched_to = await _look_at_lists(context, viewer, wanted, _SHOWN_MAX)
+    known = {(one.kind, one.id) for one in found}
+    new = [one for one in looked if (one.kind, one.id) not in known]
+    return SearchResult(found=found + new, asked=asked, searched_to=searched_to)
+
+
+async def _find_by_request(pool: Pool, viewer: Viewer, text: str) -> list[Found]:
+    """The resources made by a request, by the id in its answer; a refused one has made none."""
+    if not _REQUEST_ID.fullmatch(text):
+        return []
+    facts = await origin_store.list_of_request(
+        pool,
+        text,
+        _read_made_at(text),
+        viewer.holder_id,
+        looked_at_max=_REQUESTS_LOOKED_AT_MAX,
+        count_max=_REQUEST_SHOWN_MAX,
+    )
+    found: list[Found] = []
+    for fact in facts:
+        kind = "charge" if fact.kind == "charge_change" else fact.kind
+        things = await search_store.find_by_any_id(pool, str(fact.id), fact.id, str(fact.id), EACH_MAX, fact.holder_id)
+        made = [one for one in things if (one.kind, one.id) == (kind, str(fact.id)) and viewer.may_see(kind)]
+        found += [one for one in made if one not in found]
+    return found
+
+
+def _read_made_at(request_id: str) -> datetime | None:
+    """When one of our ids was made, slightly earlier: a UUID of version 7 begins with its instant."""
+    try:
+        number = UUID(request_id)
+    except ValueError:
+        return None
+    made_ms = number.int >> 80
+    # Beyond that no instant can be reckoned with.
+    if number.version != 7 or made_ms > 253_000_000_000_000:
+        return None
+    return datetime.fromtimestamp(made_ms / 1000, UTC) - _EARLIER
+
+
+async def look_for(
+    context: Operator, holder_id: int | None, wanted: Wanted, day: date | None
+) -> tuple[list[Found], datetime | None]:
+    """Charges, transfers and refunds by known facts other than ids, the newest of each kind first.
+
+    Args:
+        holder_id: The holder; ``None`` is all.
+        wanted: Its instants are those of the day.
+        day: Of Sao Paulo.
+
+    Returns:
+        The matches, and the oldest instant searched, if there may be more.
+    """
+    if day is not None:
+        began_at = datetime.combine(day, time.min, SAO_PAULO)
+        # What settles at the institution before midnight may be listed, and recorded here, a good while after it.
+        wanted = structs.replace(wanted, initial_at=began_at, final_at=began_at + timedelta(days=2))
+    viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
+    found, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
+    if day is not None:
+        found = [one for one in found if to_day(one.created_at) == day]
+    return found, searched_to
+
+
+async def _look_at_lists(
+    context: Core, viewer: Viewer, wanted: Wanted, each_max: int
+) -> tuple[list[Found], datetime | None]:
+    """What the lists that the viewer may see have of it, and how far back they were looked at."""
+    found: list[Found] = []
+    ends: list[datetime] = []
+    for kind in _LISTED:
+        if not viewer.may_see(kind):
+            continue
+        if kind == "charge":
+            page = await browse.browse(context, viewer, browse.CHARGES, wanted, page_size=each_max)
+            found += [_as_found(kind, one, one.txid, one.created_at) for one in page.items]
+        else:
+            listed: browse.Kind[Any] = browse.TRANSFERS if kind == "transfer" else browse.REFUNDS
+            page = await browse.browse(context, viewer, listed, wanted, page_size=each_max)
+            found += [_as_found(kind, one, one.shown_id, _settled(one)) for one in page.items]
+        if page.next is not None:
+            ends.append(page.searched_to or page.items[-1].created_at)
+    return found, max(ends, default=None)
+
+
+def _settled(one: Transfer | Refund) -> datetime:
+    return one.network_settled_at or one.settled_at or one.created_at
+
+
+def _as_found(kind: str, one: Charge | Transfer | Refund, name: str, at: datetime) -> Found:
+    return Found(
+        kind=kind,
+        id=str(one.id),
+        holder_id=one.holder_id,
+        external_id=one.external_id,
+        name=name,
+        status=one.status,
+        amount_cents=one.amount_cents,
+        asked_cents=one.asked_cents if isinstance(one, Charge) else None,
+        created_at=at,
+    )
+
+
+async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:
+    if not 1 <= len(text) <= TEXT_LENGTH_MAX or not text.isprintable():
+        raise errors.BadRequest(f"any_id: must have 1 to {TEXT_LENGTH_MAX} printable characters")
+    if _BEGINNING.fullmatch(text) and len(text) >= (_TO_THE_MINUTE if holder_id else _HALF):
+        return await search_store.find_by_beginning(pool, text, EACH_MAX, holder_id)
+    number = int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= _ID_MAX else None
+    return await search_store.find_by_any_id(pool, text, number, as_kept(text), EACH_MAX, holder_id)

@@ -1,0 +1,172 @@
+"""Reads the history of one charge, transfer or refund, as far as the visitor may see it.
+
+We know how often we asked the rail while the order is open, and forget it with the order. Events and deliveries are
+there as long as they are kept; for a holder's deleted endpoints, the last twenty are known.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.due_charges.rules.day_amount import PaidAmount
+from pixconnect.features.finding import rules as timeline
+from pixconnect.features.finding.rules import Facts, Timeline, Waiting
+from pixconnect.features.finding.tables import timeline as timeline_store
+from pixconnect.features.webhooks.rules import signature as webhook_signature
+from pixconnect.features.webhooks.rules.delivery import Delivery
+from pixconnect.features.webhooks.rules.endpoint import ENDPOINTS_MAX, Endpoint
+from pixconnect.features.webhooks.service.delivery import open_secrets
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.payee import with_payee
+from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
+from pixconnect.kernel.rules.event import Event, Resource
+from pixconnect.kernel.rules.order import name_of
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.pool import Pool
+
+_READS: Final = tuple(dict.fromkeys(READ_SCOPES.values()))
+
+
+class DeliveryView(Struct, frozen=True, kw_only=True):
+    delivery: Delivery
+    event: Event | None
+    """``None`` where it is kept no more."""
+    endpoint: Endpoint | None
+    """As it is now; ``None`` where it was deleted."""
+    headers: tuple[tuple[str, str], ...]
+    """The headers of an attempt made now; empty if there can be none, or if the visitor may not send webhooks."""
+    waiting: Waiting | None
+
+
+async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
+    """The history of a charge, transfer or refund and of its related records.
+
+    Raises:
+        Forbidden: The viewer may not see this kind.
+        NotFound: There is none, or it is another holder's.
+    """
+    viewer.require(READ_SCOPES[kind])
+    holder_id, facts = await _find(context.pool, viewer, kind, resource_id)
+    hidden = tuple(scope for scope in _READS if not viewer.may(scope))
+    if viewer.may("refund.read"):
+        transfer_ids = [transfer.id for transfer in facts.transfers]
+        facts = structs.replace(facts, refunds=await timeline_store.find_refunds(context.pool, holder_id, transfer_ids))
+    facts = structs.replace(facts, paid=await _find_paid(context.pool, facts))
+    facts = await _add_what_follows(context.pool, viewer, holder_id, facts)
+    now = await service_now(context.clock, context.pool)
+    return Timeline(
+        kind=kind,
+        holder_id=holder_id,
+        facts=facts,
+        steps=timeline.lay_out(facts, now),
+        waiting=timeline.explain(facts, now),
+        now=now,
+        hidden=hidden,
+    )
+
+
+async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) -> tuple[int, Facts]:
+    """The charge and the transfers that something belongs to, and whose that is."""
+    whose, transfer_id, charge_id = viewer.holder_id, resource_id, resource_id
+    if kind == "refund":
+        refund = errors.found(await timeline_store.find_refund(pool, resource_id, whose), "id: there is no such refund")
+        if not viewer.may("transfer.read"):
+            return refund.holder_id, Facts(refunds=[refund])
+        transfer_id, whose = refund.transfer_id, refund.holder_id
+    if kind != "charge":
+        transfer = errors.found(
+            await timeline_store.find_transfer(pool, transfer_id, whose), "id: there is no such transfer"
+        )
+        if transfer.charge_id is None or not viewer.may("charge.read"):
+            return transfer.holder_id, Facts(transfers=[await with_payee(pool, transfer)])
+        charge_id, whose = transfer.charge_id, transfer.holder_id
+    charge = errors.found(await timeline_store.find_charge(pool, charge_id, whose), "id: there is no such charge")
+    if not viewer.may("transfer.read"):
+        return charge.holder_id, Facts(charge=charge)
+    return charge.holder_id, Facts(charge=charge, transfers=await timeline_store.find_transfers_to(pool, charge))
+
+
+async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:
+    if facts.charge is None or facts.charge.due_on is None:
+        return None
+    # One that was accepted and cancelled has its row too, and has paid nothing.
+    settled = [(transfer.id, transfer.holder_id) for transfer in facts.transfers if transfer.settled_at is not None]
+    paid = await charge_store.find_paid_amounts(pool, settled) if settled else {}
+    return next(iter(paid.values()), None)
+
+
+async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: Facts) -> Facts:
+    for each in (each for each in facts.transfers if each.status == "PROCESSING" and each.direction == "IN"):
+        # A suspect credit's block has the name of its Pix.
+        named = await infraction_store.find_blocks(pool, [each.end_to_end_id], each.institution_id)
+        open_holds = [block for block in named.values() if block.kind == "precautionary" and block.state == "open"]
+        facts = structs.replace(facts, holds=[*facts.holds, *open_holds])
+    names = [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]
+    if names:
+        facts = structs.replace(facts, orders=await timeline_store.find_open_orders(pool, names))
+    if viewer.may("ledger.read"):
+        entries = await timeline_store.find_ledger_entries(pool, holder_id, facts.transfers, facts.refunds)
+        facts = structs.replace(facts, entries=entries)
+    if not viewer.may("webhook.read"):
+        return facts
+    of: list[tuple[Resource, int]] = [
+        *([] if facts.charge is None else [("charge", facts.charge.id)]),
+        *(("transfer", transfer.id) for transfer in facts.transfers),
+        *(("refund", refund.id) for refund in facts.refunds),
+    ]
+    events = await timeline_store.find_events(pool, holder_id, timeline.instants_of_events(facts), of)
+    # Its endpoints may have gone over to a holder that succeeded it.
+    endpoints, endpoint_ids = list[Endpoint](), list[int]()
+    for member_id in await holder_store.list_family(pool, holder_id):
+        endpoints += await endpoint_store.list_all(pool, member_id, None, ENDPOINTS_MAX)
+        endpoint_ids += await endpoint_store.list_removed(pool, member_id)
+    endpoint_ids += [endpoint.id for endpoint in endpoints]
+    deliveries = await timeline_store.find_deliveries(pool, endpoint_ids, events)
+    return structs.replace(facts, events=events, endpoints=endpoints, deliveries=deliveries)
+
+
+async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int) -> DeliveryView:
+    """A delivery with its attempts, and the headers that another would have now."""
+    viewer.require("webhook.read")
+    pool = context.pool
+    delivery = errors.found(
+        await timeline_store.find_delivery(pool, delivery_id, viewer.holder_id), "id: there is no such delivery"
+    )
+    event = await timeline_store.find_event(pool, delivery.event_id, delivery.holder_id)
+    endpoint = (await endpoint_store.find_many(pool, [delivery.endpoint_id])).get(delivery.endpoint_id)
+    now, waiting = await service_now(context.clock, pool), None
+    if delivery.status == "pending" and event is not None:
+        held = await timeline_store.is_held_back(pool, delivery, event)
+        waiting = timeline.explain_delivery(delivery, event, endpoint, now, is_held_back=held)
+    may_send = event is not None and endpoint is not None and viewer.may("webhook.write")
+    # The webhook of a key is sent another body than the event's.
+    is_event_sent = endpoint is not None and endpoint.pix_key is None
+    is_shown = may_send and is_event_sent
+    headers = await _make_headers(context, delivery, event, endpoint) if is_shown and event and endpoint else ()
+    return DeliveryView(delivery=delivery, event=event, endpoint=endpoint, headers=headers, waiting=waiting)
+
+
+async def _make_headers(
+    context: Context, delivery: Delivery, event: Event, endpoint: Endpoint
+) -> tuple[tuple[str, str], ...]:
+    await context.signer.look_after_rest()
+    real_now, body, message = context.clock.real_now(), event.body.encode(), webhook_signature.message_id(event.id)
+    try:
+        secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
+        signed = webhook_signature.jws_header(delivery.holder_id, message, int(real_now.timestamp()))
+        jws = context.signer.sign_detached(body, signed)
+    # Without its secret, or without a key to sign with, an attempt would fail before it is sent.
+    except (SealBroken, errors.ServiceUnavailable):
+        return ()
+    number = (delivery.attempts[-1].number if delivery.attempts else 0) + 1
+    return tuple(
+        webhook_signature.request_headers(secrets, message, body, jws=jws, attempt_number=number, real_now=real_now)
+    )

@@ -1,0 +1,253 @@
+"""Looks back through a list by fields without an index, so many rows at a time; the caller says when to stop.
+
+For some holders it orders rows by their instants, and each holder's begin at its own place in the index. No index has that
+order for all holders together: there the highest ids come first, which are the newest but for rows that processes write at the
+same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.doors.console.wanted import Wanted
+from pixconnect.features.webhooks.tables.delivery_history import DELIVERY
+from pixconnect.features.webhooks.tables.feed import EVENT
+from pixconnect.kernel.rules.holder import as_kept
+from pixconnect.kernel.rules.tax_id import unmask_tax_id
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.charge import CHARGE
+from pixconnect.kernel.tables.listing import NEWEST_FIRST
+from pixconnect.kernel.tables.refund import REFUND
+from pixconnect.kernel.tables.tally import Kind
+from pixconnect.kernel.tables.transfer import TRANSFER
+from pixconnect.platform.pool import Connection, Pool
+
+
+class BrowsePosition(Struct, frozen=True, kw_only=True):
+    """Where looking back goes on: before this instant and id."""
+
+    at: datetime
+    id: int
+
+
+class Chunk(Struct, frozen=True, kw_only=True):
+    """What one look found."""
+
+    rows: Sequence[asyncpg.Record]
+    """The newest first, at most as many as were wanted."""
+    looked_at_count: int
+    end: BrowsePosition | None
+    """The last row that the statement read; ``None`` if there was none."""
+
+
+class Lookback(Struct, frozen=True, kw_only=True):
+    """The statements that search one table backwards."""
+
+    of_holders: LiteralString
+    of_all: LiteralString
+
+
+# All statements take the same: $1 whose, $2 statuses or types, $3 oldest and $4 newest instant, $5 id, $6 how many are looked
+# at and $7 how many are shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty, $13 a part of a name.
+_BEFORE: Final[LiteralString] = "created_at >= $3 and (created_at, id) < ($4, $5)"
+_AMOUNT: Final[LiteralString] = (
+    "amount_cents between coalesce($8::bigint, 0) and coalesce($9::bigint, 9223372036854775807)"
+)
+
+
+def _statement(
+    looked: LiteralString, filters: LiteralString, order: LiteralString, last: LiteralString
+) -> LiteralString:
+    return f"""
+        with looked as materialized ({looked}),
+        place as (
+            select created_at as end_at, id as end_id, (select count(*) from looked) as looked_at_count
+            from looked order by {last} limit 1
+        )
+        select place.*, shown.* from place
+        left join (select * from looked where {filters} {order} limit $7) as shown on true {order}
+    """
+
+
+def _of_holders(table: LiteralString, columns: LiteralString, *, is_by_status: bool) -> LiteralString:
+    """Reads holder by holder, and status by status, each from its own place in the index, and merges them."""
+    statuses: LiteralString = "cross join unnest($2::text[]) as wanted (status)" if is_by_status else ""
+    of_status: LiteralString = "status = wanted.status and" if is_by_status else ""
+    return f"""
+        select merged.* from unnest($1::bigint[]) as owner (holder_id) {statuses}
+        cross join lateral (
+            select {columns} from {table}
+            where {table}.holder_id = owner.holder_id and {table}.holder_id + 0 = owner.holder_id and {of_status} {_BEFORE}
+            {NEWEST_FIRST} limit $6
+        ) as merged {NEWEST_FIRST} limit $6
+    """
+
+
+def _lookback(table: Kind, columns: LiteralString, filters: LiteralString, *, is_by_status: bool = True) -> Lookback:
+    of_all: LiteralString = f"select {columns} from {table} where id < $5 order by id desc limit $6"
+    in_span: LiteralString = "created_at between $3 and $4 and status = any($2::text[])"
+    return Lookback(
+        of_holders=_statement(
+            _of_holders(table, columns, is_by_status=is_by_status), filters, NEWEST_FIRST, "created_at, id"
+        ),
+        of_all=_statement(of_all, f"{filters} and {in_span} and $1::bigint is null", "order by id desc", "id"),
+    )
+
+
+_PARTY: Final[LiteralString] = """(
+    $11::text is null or strpos(lower(counterparty ->> 'name'), lower($11)) > 0
+    or $12::text in (counterparty ->> 'tax_id', counterparty ->> 'key', own_key)
+)"""
+# People read names aloud and copy them from paper: capitals do not count.
+_NAMED: Final[LiteralString] = "$13::text is null or strpos(lower(concat_ws(' ', {})), lower($13)) > 0"
+CHARGES: Final = _lookback(
+    "charge",
+    CHARGE.select,
+    f"""{_AMOUNT} and ({_NAMED.format("txid")}) and ($10::text is null or $10 = 'IN') and (
+        $11::text is null or strpos(lower(payer_name), lower($11)) > 0 or $12::text in (payer_tax_id, key)
+    )""",
+)
+TRANSFERS: Final = _lookback(
+    "transfer",
+    TRANSFER.select,
+    f"""{_AMOUNT} and ({_NAMED.format("end_to_end_id, network_id")}) and ($10::text is null or direction = $10)
+    and {_PARTY}""",
+)
+# Refunds have an index of their list without the status: merged by status, a rare one would make PostgreSQL read all of it.
+REFUNDS: Final = _lookback(
+    "refund",
+    REFUND.select,
+    # A value and no "exists": that PostgreSQL may answer by a hash of the whole table.
+    f"""status = any($2::text[]) and {_AMOUNT} and ({_NAMED.format("return_id, network_id, original_end_to_end_id")})
+    and ($10::text is null or flow = $10) and ($11::text is null or (
+        select {_PARTY} from transfer where transfer.id = transfer_id and transfer.holder_id = looked.holder_id
+    ))""",
+    is_by_status=False,
+)
+
+_ASKED_OF_EVENTS: Final[LiteralString] = """
+    name = any($2::text[]) and ($8::bigint is null and $9::bigint is null and $10::text is null and $11::text is null
+        and $12::text is null and $13::text is null)
+"""
+EVENTS: Final = Lookback(
+    of_holders=_statement(
+        _of_holders("event", EVENT.select, is_by_status=False), _ASKED_OF_EVENTS, NEWEST_FIRST, "created_at, id"
+    ),
+    of_all=_statement(
+        f"select {EVENT.select} from event where id < $5 order by id desc limit $6",
+        f"{_ASKED_OF_EVENTS} and created_at between $3 and $4 and $1::bigint is null",
+        "order by id desc",
+        "id",
+    ),
+)
+
+
+async def look_back(
+    connection: Connection | Pool,
+    lookback: Lookback,
+    holder_ids: Sequence[int] | None,
+    wanted: Wanted,
+    names: Sequence[str],
+    before: BrowsePosition,
+    look_at_count: int,
+    show_count: int,
+) -> Chunk:
+    """Look at so many rows before a place.
+
+    Args:
+        holder_ids: Whose; ``None`` means all holders', by their ids.
+        names: Statuses, or of events their types: never none.
+        before: Of some holders it is no later than the span's end.
+    """
+    oldest, newest = listing_store.bounds(wanted.initial_at, wanted.final_at)
+    rows = await connection.fetch(
+        lookback.of_all if holder_ids is None else lookback.of_holders,
+        None if holder_ids is None else list(holder_ids),
+        list(names),
+        oldest,
+        newest if holder_ids is None else before.at,
+        before.id,
+        look_at_count,
+        show_count,
+        wanted.amount_min_cents,
+        wanted.amount_max_cents,
+        wanted.direction,
+        wanted.counterparty,
+        # Tax ids and keys are kept without their marks.
+        None if wanted.counterparty is None else as_kept(unmask_tax_id(wanted.counterparty)),
+        wanted.name_part,
+    )
+    return _chunk(rows)
+
+
+def _chunk(rows: Sequence[asyncpg.Record]) -> Chunk:
+    if not rows:
+        return Chunk(rows=[], looked_at_count=0, end=None)
+    end = BrowsePosition(at=rows[0]["end_at"], id=rows[0]["end_id"])
+    # If nothing was found, the place stands in a separate row.
+    found = [row for row in rows if row["id"] is not None]
+    return Chunk(rows=found, looked_at_count=rows[0]["looked_at_count"], end=end)
+
+
+# Endpoint by endpoint, each from its own position in the index; failed ones have an index of their own, if the text uses it.
+def _of_endpoints(status: LiteralString) -> LiteralString:
+    return _statement(
+        f"""
+        select merged.* from unnest($1::bigint[]) as endpoint (endpoint_id)
+        cross join lateral (
+            select {DELIVERY.select}, resource, resource_id from delivery
+            where delivery.endpoint_id = endpoint.endpoint_id and {status} {_BEFORE} {NEWEST_FIRST} limit $6
+        ) as merged {NEWEST_FIRST} limit $6
+        """,
+        """status = any($2::text[]) and ($8::text[] is null or (
+            select event.name = any($8) from event where event.id = event_id and event.holder_id = looked.holder_id
+        ))""",
+        NEWEST_FIRST,
+        "created_at, id",
+    )
+
+
+_DELIVERIES: Final[LiteralString] = _of_endpoints("")
+_FAILED_DELIVERIES: Final[LiteralString] = _of_endpoints("status = 'failed' and")
+
+
+async def look_back_at_deliveries(
+    connection: Connection | Pool,
+    endpoint_ids: Sequence[int],
+    wanted: Wanted,
+    statuses: Sequence[str],
+    before: BrowsePosition,
+    look_at_count: int,
+    show_count: int,
+) -> Chunk:
+    """The same of the deliveries to endpoints."""
+    oldest, _ = listing_store.bounds(wanted.initial_at, wanted.final_at)
+    rows = await connection.fetch(
+        _FAILED_DELIVERIES if list(statuses) == ["failed"] else _DELIVERIES,
+        list(endpoint_ids),
+        list(statuses),
+        oldest,
+        before.at,
+        before.id,
+        look_at_count,
+        show_count,
+        list(wanted.event_types) or None,
+    )
+    return _chunk(rows)
+
+
+_NAMES: Final[LiteralString] = """
+    select event.id, event.name from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join event using (id, holder_id)
+"""
+
+
+async def read_event_names(connection: Connection | Pool, events: Sequence[tuple[int, int]]) -> dict[int, str]:
+    """The names of these events, by id and holder; expired ones are missing."""
+    rows = await connection.fetch(_NAMES, [event_id for event_id, _ in events], [owner for _, owner in events])
+    return {row["id"]: row["name"] for row in rows}

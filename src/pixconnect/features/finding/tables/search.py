@@ -1,0 +1,178 @@
+"""Finds any resource by id, over all holders.
+
+Each table is queried by indexes that exist anyway: ids, external ids and network names stand first in their keys. So it costs a
+few pages, however many holders and rows exist.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct, convert
+
+from pixconnect.platform.pool import Pool
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A resource that has the id, as any of its ids."""
+
+    kind: str
+    id: str
+    """Our id; for a client or key, its stand-in."""
+    holder_id: int | None
+    external_id: str | None
+    name: str | None
+    """The txid, end-to-end id or return id; for others the most telling field."""
+    status: str | None
+    amount_cents: int | None
+    created_at: datetime
+    asked_cents: int | None
+    """A charge's requested amount, if it was paid with another."""
+
+
+# $1 is the text, $2 the same as a number, $3 the same in the form of Pix keys, $4 the maximum per kind, $5 the only holder.
+_EACH: Final[LiteralString] = """
+    (select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
+        case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at
+    from holder where (id = $2 or account_number = $1) and ($5::bigint is null or id = $5) limit $4)
+    union all
+    (select 'key', key, holder_id, null, key_type, null, null, created_at from pix_key
+    where key = $3 and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'client', client_id, holder_id, null, name, case when disabled_at is null then 'enabled' else 'disabled' end,
+        null, created_at
+    from client where client_id = $1 and ($5 is null or holder_id = $5))
+    union all
+    (select 'charge', id::text, holder_id, external_id, txid, status, amount_cents, created_at
+    from charge where (id = $2 or external_id = $1 or txid = $1) and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'charge', charge.id::text, charge.holder_id, charge.external_id, charge.txid, status, amount_cents,
+        charge.created_at
+    from charge_opening join charge on charge.id = charge_id and charge.holder_id = charge_opening.holder_id
+    where reference = $1 and charge_opening.institution_id in (select id from institution_account)
+        and ($5 is null or charge.holder_id = $5))
+    union all
+    (select 'charge', charge.id::text, charge.holder_id, charge.external_id, charge.txid, status, amount_cents,
+        charge.created_at
+    from charge_opening join charge on charge.id = charge_id and charge.holder_id = charge_opening.holder_id
+    where network_txid = $1 and charge.txid <> $1 and ($5 is null or charge.holder_id = $5) limit $4)
+    union all
+    (select 'transfer', id::text, holder_id, external_id, coalesce(network_id, end_to_end_id), status, amount_cents, created_at
+    from transfer where (id = $2 or external_id = $1 or end_to_end_id = $1 or network_id = $1)
+        and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'transfer', transfer.id::text, transfer.holder_id, transfer.external_id,
+        coalesce(network_id, end_to_end_id), status, amount_cents, transfer.created_at
+    from charge_opening as opening
+    join transfer on transfer.charge_id = opening.charge_id and transfer.holder_id = opening.holder_id
+        and settled_at is not null
+    where reference = $1 and opening.institution_id in (select id from institution_account)
+        and ($5 is null or opening.holder_id = $5))
+    union all
+    (select 'transfer', transfer.id::text, transfer.holder_id, transfer.external_id,
+        coalesce(network_id, end_to_end_id), status, amount_cents, transfer.created_at
+    from charge_opening as opening
+    join transfer on transfer.holder_id + 0 = opening.holder_id and transfer.txid = $1 and direction = 'IN'
+        and settled_at is not null and transfer.charge_id is null
+    where reference = $1 and opening.institution_id in (select id from institution_account)
+        and ($5 is null or opening.holder_id = $5)
+    order by transfer.id limit $4)
+    union all
+    (select 'refund', id::text, holder_id, external_id, coalesce(network_id, return_id), status, amount_cents, created_at
+    from refund where (id = $2 or external_id = $1 or return_id = $1 or network_id = $1)
+        and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'infraction', id::text, holder_id, null, name, state, amount_cents, created_at
+    from infraction where (id = $2 or name = $1) and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'ledger entry', id::text, holder_id, null, debit_account || ' to ' || credit_account, null, amount_cents, created_at
+    from ledger_entry where id = $2 and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'event', id::text, holder_id, null, name, null, null, created_at from event
+    where id = $2 and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'delivery', id::text, holder_id, null, 'event ' || event_id || ' to endpoint ' || endpoint_id, status, null,
+        created_at
+    from delivery where id = $2 and ($5 is null or holder_id = $5) limit $4)
+    union all
+    (select 'endpoint', id::text, holder_id, null, url, status, null, created_at from webhook_endpoint
+    where id = $2 and ($5 is null or holder_id = $5))
+    union all
+    (select 'report', id::text, null, null, name, case when closed_at is null then 'open' else 'closed' end, null, first_seen_at
+    from kept_report
+    where id = $2 and $5 is null)
+"""
+_FIND: Final[LiteralString] = f"""
+    select found.*, case kind when 'charge' then (
+        select asked_cents from charge where charge.id = found.id::bigint and charge.holder_id = found.holder_id
+    ) end as asked_cents
+    from ({_EACH}) as found
+"""
+
+
+# By ranges of the same indexes, whose texts are in the order of their octets; "~" sorts after all characters of such a name.
+_FIND_BEGINNING: Final[LiteralString] = """
+    select found.*, null::bigint as asked_cents from (
+    (select 'transfer' as kind, id::text, holder_id, external_id, coalesce(network_id, end_to_end_id) as name, status,
+        amount_cents, created_at
+    from transfer where end_to_end_id >= $1 and end_to_end_id < $1 || '~' and ($3::bigint is null or holder_id = $3)
+    order by end_to_end_id limit $2)
+    union
+    (select 'transfer', id::text, holder_id, external_id, network_id, status, amount_cents, created_at
+    from transfer where network_id is not null and network_id >= $1 and network_id < $1 || '~'
+        and ($3 is null or holder_id = $3)
+    order by network_id limit $2)
+    union
+    (select 'refund', id::text, holder_id, external_id, coalesce(network_id, return_id), status, amount_cents, created_at
+    from refund where return_id >= $1 and return_id < $1 || '~' and ($3 is null or holder_id = $3)
+    order by return_id limit $2)
+    union
+    (select 'refund', id::text, holder_id, external_id, network_id, status, amount_cents, created_at
+    from refund where network_id is not null and network_id >= $1 and network_id < $1 || '~'
+        and ($3 is null or holder_id = $3)
+    order by network_id limit $2)
+    ) as found
+"""
+
+
+async def find_by_beginning(pool: Pool, beginning: str, each_max: int, holder_id: int | None = None) -> list[Found]:
+    """The transfers and refunds whose name on the network begins like this, of one holder or of all."""
+    return [convert(dict(row), Found) for row in await pool.fetch(_FIND_BEGINNING, beginning, each_max, holder_id)]
+
+
+async def find_by_any_id(
+    pool: Pool, text: str, number: int | None, key: str, each_max: int, holder_id: int | None = None
+) -> list[Found]:
+    """Everything that has this id, of one holder or of all.
+
+    Args:
+        text: Unchanged.
+        number: The same, if it can be one of our own ids.
+        key: The same in the form of Pix keys.
+        each_max: The maximum per kind.
+    """
+    return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max, holder_id)]
+
+
+# Holders have an index of their tax ids; by a part of the name the newest of them are looked at.
+_FIND_HOLDERS: Final[LiteralString] = """
+    select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
+        case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at,
+        null::bigint as asked_cents
+    from (
+        (select * from holder where tax_id = $2 limit $3)
+        union all
+        (
+            select * from (select * from holder where $2 is null order by id desc limit $4) as newest
+            where strpos(lower(name), lower($1)) > 0
+        )
+    ) as holder
+    order by id limit $3
+"""
+
+
+async def find_holders(pool: Pool, text: str, tax_id: str | None, each_max: int, looked_at_max: int) -> list[Found]:
+    """The holders with this tax id or, if it is none, the newest ones whose name contains the text."""
+    rows = await pool.fetch(_FIND_HOLDERS, text, tax_id, each_max, looked_at_max)
+    return [convert(dict(row), Found) for row in rows]

@@ -1,0 +1,227 @@
+"""The token endpoint of the standard (RFC 6749) and its description (RFC 8414), for OAuth 2 libraries.
+
+The same login as ``access.request_token``, under the standard's rules: the client names itself by HTTP Basic or in the body,
+the answer is bare, and a refusal is one of the standard's errors.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Final, Literal
+from urllib.parse import unquote_plus
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.doors.api import envelope
+from pixconnect.doors.api.envelope import Headers, Refused
+from pixconnect.doors.api.operation import Anything, Bare, Nothing, RefusalForm, Request, Services
+from pixconnect.features.identity.service.token_issuer import ScopeNotGranted, TokenRequest
+from pixconnect.kernel.rules.access import SCOPES, AccessToken
+from pixconnect.platform.base import errors
+
+TOKEN_PATH: Final = "/oauth/token"  # noqa: S105  a path
+METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
+
+# In octets: client_id and secret have 107 characters, each of which may be percent-encoded.
+_BASIC_MAX: Final = 1024
+_BASIC: Final = re.compile(rb"[Bb][Aa][Ss][Ii][Cc] +([A-Za-z0-9+/]+=*)")
+# RFC 6749, 5.2: neither quotes nor a backslash.
+_NOT_IN_DESCRIPTIONS: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """A token request by client credentials (RFC 6749, 4.4.2); fields that are not named here are ignored."""
+
+    grant_type: str
+    """`client_credentials`."""
+    client_id: str | None = None
+    """Given to you at onboarding; here, or by HTTP Basic."""
+    client_secret: Annotated[str | None, Meta(extra_json_schema=dict(format="password"))] = None
+    """Given to you at onboarding; here, or by HTTP Basic."""
+    scope: str | None = None
+    """Scopes, separated by spaces: those of them that the client has are granted; all of them if left out."""
+
+
+class OAuthToken(Struct, frozen=True, kw_only=True):
+    """A token to call the API with (RFC 6749, 5.1)."""
+
+    access_token: str
+    """A JWT (ES256); send it as `Authorization: Bearer <access_token>`."""
+    token_type: Literal["Bearer"]
+    """The scheme to send it with."""
+    expires_in: Annotated[int, Meta(examples=[300])]
+    """Seconds until it expires."""
+    scope: Annotated[str, Meta(examples=["charge.read charge.write"])]
+    """Its scopes, separated by spaces."""
+
+
+class OAuthError(Struct, frozen=True, kw_only=True):
+    """Why there is no token (RFC 6749, 5.2)."""
+
+    error: str
+    """For programs: `invalid_request`, `invalid_client`, `unsupported_grant_type`, `invalid_scope`, or our additions
+    `temporarily_unavailable`, `server_error`."""
+    error_description: str
+    """For developers."""
+
+
+class ServerMetadata(Struct, frozen=True, kw_only=True):
+    """Metadata of this server for OAuth 2 libraries (RFC 8414)."""
+
+    issuer: str
+    """As `iss` in tokens."""
+    token_endpoint: str
+    """The address of the token endpoint."""
+    jwks_uri: str
+    """The keys that verify tokens."""
+    scopes_supported: list[str]
+    """All scopes that there are."""
+    response_types_supported: list[str]
+    """`none`: there is no page on which a person signs in."""
+    grant_types_supported: list[str]
+    """`client_credentials`."""
+    token_endpoint_auth_methods_supported: list[str]
+    """How a client may name itself."""
+    tls_client_certificate_bound_access_tokens: bool
+    """Whether tokens of clients with a certificate are bound to it (RFC 8705, 3.3): where the service has a port for them."""
+    service_documentation: str
+    """The documentation for people."""
+
+
+class GrantNotSupported(errors.BadRequest):
+    """The request asks for a token by another grant than client credentials."""
+
+
+class ClientNotNamed(errors.Unauthorized):
+    """The request does not identify its client, or has no secret."""
+
+
+async def request_oauth_token(services: Services, request: Request[None, Anything, Grant]) -> Bare[OAuthToken]:
+    """Get an access token, as OAuth 2 libraries do.
+
+    Name the client by HTTP Basic, or by `client_id` and `client_secret` in the body, which is a form or JSON. Answers and
+    errors have the form of RFC 6749: no envelope. `scope` in the answer lists the granted scopes.
+    """
+    token = await give_token(services, request, tuple((request.body.scope or "").split()) or None)
+    return show_token(token, " ".join(token.scopes))
+
+
+async def give_token(
+    services: Services,
+    request: Request[None, Anything, Grant],
+    scopes: Sequence[str] | None,
+    lifetime_s: int | None = None,
+    *,
+    by_certificate: bool = False,
+) -> AccessToken:
+    """Log in a client that identifies itself by the standard.
+
+    Args:
+        by_certificate: One of our certificates that names the client is enough (RFC 8705, 2.1).
+    """
+    named = request.body.client_id if request.body.client_secret is None else None
+    is_certified = by_certificate and named is not None and named == request.certified_name
+    if is_certified and b"authorization" not in request.headers:
+        client_id, client_secret = named or "", ""
+    else:
+        is_certified = False
+        client_id, client_secret = _read_credentials(request.headers, request.body)
+    if request.body.grant_type != "client_credentials":
+        raise GrantNotSupported("grant_type: must be client_credentials")
+    return await services.token_issuer.login(
+        TokenRequest(
+            client_id=client_id,
+            client_secret=client_secret,
+            grant_type=request.body.grant_type,
+            address=request.address,
+            certificate=request.certificate,
+            scopes=scopes,
+            lifetime_s=lifetime_s,
+            is_certified=is_certified,
+        )
+    )
+
+
+def show_token(token: AccessToken, scope: str) -> Bare[OAuthToken]:
+    return Bare(
+        OAuthToken(
+            access_token=token.access_token,
+            token_type="Bearer",  # noqa: S106  a scheme
+            expires_in=token.expires_in_s,
+            scope=scope,
+        )
+    )
+
+
+async def get_server_metadata(services: Services, request: Request[None, Anything, Nothing]) -> Bare[ServerMetadata]:
+    """Read how to get a token, for OAuth 2 libraries."""
+    issuer = services.context.policy.auth_url
+    return Bare(
+        ServerMetadata(
+            issuer=issuer,
+            token_endpoint=issuer + TOKEN_PATH,
+            jwks_uri=f"{issuer}/.well-known/jwks.json",
+            scopes_supported=sorted(SCOPES),
+            response_types_supported=["none"],  # the standard demands the list, and libraries refuse an empty one
+            grant_types_supported=["client_credentials"],
+            token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
+            tls_client_certificate_bound_access_tokens=services.binds_tokens,
+            service_documentation=f"{services.base_url}/docs",
+        )
+    )
+
+
+def _refuse(error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:
+    headers: Headers = envelope.error_headers(error)
+    match error:
+        case ScopeNotGranted():
+            code = "invalid_scope"
+        case GrantNotSupported():
+            code = "unsupported_grant_type"
+        case errors.Unauthorized():
+            # The standard asks for the scheme by which the client may name itself, not for that of tokens.
+            code, headers = "invalid_client", [(b"www-authenticate", b'Basic realm="pixconnect", charset="UTF-8"')]
+        case errors.InternalError() | errors.OutcomeUnknown():
+            code = "server_error"
+        case errors.RateLimited() | errors.ServiceUnavailable():
+            code = "temporarily_unavailable"
+        case _:
+            code = "invalid_request"
+    description = _NOT_IN_DESCRIPTIONS.sub("'", error.message)
+    content = msgspec.json.encode(OAuthError(error=code, error_description=description))
+    return Refused(status=envelope.STATUSES[error.code], content=content, headers=headers)
+
+
+REFUSALS: Final = RefusalForm(write=_refuse, record=OAuthError)
+
+
+def _read_credentials(headers: Mapping[bytes, bytes], grant: Grant) -> tuple[str, str]:
+    authorization = headers.get(b"authorization")
+    if authorization is None:
+        if not grant.client_id or not grant.client_secret:
+            missing = "client_secret" if grant.client_id else "client_id"
+            raise ClientNotNamed(f"{missing}: missing; send it in the body, or by HTTP Basic")
+        return grant.client_id, grant.client_secret
+    client_id, client_secret = _read_basic(authorization)
+    # RFC 6749, 2.3, has one way in a request. Some banks' libraries send both: that is harmless while they agree.
+    if grant.client_id not in (None, client_id) or grant.client_secret not in (None, client_secret):
+        raise errors.BadRequest("Authorization: HTTP Basic and the body name different clients")
+    return client_id, client_secret
+
+
+def _read_basic(authorization: bytes) -> tuple[str, str]:
+    found = _BASIC.fullmatch(authorization) if len(authorization) <= _BASIC_MAX else None
+    try:
+        text = base64.b64decode(found[1], validate=True).decode() if found else ""
+    except (binascii.Error, UnicodeDecodeError):
+        text = ""
+    client_id, colon, client_secret = text.partition(":")
+    if not colon or not client_id or not client_secret:
+        raise ClientNotNamed("Authorization: must be 'Basic', a space and base64 of client_id:client_secret")
+    # RFC 6749, 2.3.1: both are form-encoded before they are joined.
+    return unquote_plus(client_id), unquote_plus(client_secret)

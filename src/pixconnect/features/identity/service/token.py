@@ -1,0 +1,214 @@
+"""Access tokens, verified on every request: they identify the calling client.
+
+A verified token is cached with its caller until it expires. The cache may be used only while the last good look at
+``access_revision`` is under a second old::
+
+So every process refuses a disabled client, an ended token and a revoked key within a second, and admits no caller while the
+database is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from msgspec import UNSET, Struct
+
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.tables import access as access_store
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.rules.access import AUDIENCE, IN_FORCE_AFTER_S, Caller
+from pixconnect.platform import jose
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.bounded_cache import BoundedCache
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.pool import Pool
+from pixconnect.platform.shared_look import SharedLook
+
+CACHED_TOKENS_MAX = 8192
+"""About 1 KiB each; the least recently used are dropped."""
+TOKEN_LENGTH_MAX = 4096
+FRESH_FOR_S = IN_FORCE_AFTER_S
+"""How long a good look at the revision counts, from when it began."""
+LOOK_INTERVAL_S = 0.3
+"""How often a task looks while requests come in, so that hardly any request has to."""
+LOOK_TIMEOUT_S = 0.9
+"""Below ``FRESH_FOR_S``: a look that many wait for must still be fresh for the last of them."""
+
+SCHEME = b"Bearer "
+_UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
+
+
+class VerifiedToken(Struct, frozen=True, kw_only=True):
+    caller: Caller
+    kid: str
+    issued_at_s: int
+    """Unix time, as the token says."""
+    expires_at_s: int
+
+
+class TokenVerifier:
+    """Verifies the ``Authorization`` header of every request in this process."""
+
+    def __init__(self, context: Context, keyring: Keyring, pool: Pool) -> None:
+        # Not the pool that requests use: callers who read much cannot keep others from being verified.
+        self._pool = pool
+        self._issuer = context.policy.auth_url
+        self._keyring = keyring
+        self._real_now = context.clock.real_now
+        self._monotonic_s = context.clock.monotonic_s
+        self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
+        self._revision: int | None = None
+        self._fresh_until_s = float("-inf")
+        self._unix_minus_monotonic_s = 0.0
+        self._was_asked = False
+        self._is_used = asyncio.Event()
+        self._shared_look = SharedLook(self._look_once, "look at revoked tokens")
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        """The caller of a header that was verified before, without waiting; ``None`` if only ``verify`` can decide."""
+        token = self._cached.get(authorization)
+        if token is None:
+            return None
+        self._was_asked = True
+        now_s = self._monotonic_s()
+        # The wall clock is read at each look, at most a second ago: reading it here would cost as much as all the rest.
+        if now_s >= self._fresh_until_s or now_s + self._unix_minus_monotonic_s >= token.expires_at_s:
+            return None
+        self._cached.move_to_end(authorization)
+        return token.caller
+
+    def recall_party(self, authorization: bytes) -> int | None:
+        """The header's party at its last verification, for fair shares only: it authorizes nothing."""
+        token = self._cached.get(authorization)
+        return None if token is None else token.caller.holder_id
+
+    async def verify(self, authorization: bytes | None) -> Caller:
+        """Identify the caller by the header's value, which is ``None`` without a header.
+
+        Raises:
+            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
+            ServiceUnavailable: It cannot be verified at the moment.
+        """
+        if authorization is None:
+            raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
+        known = self._cached.get(authorization)
+        if known is not None and self._real_now().timestamp() < known.expires_at_s:
+            await self._look_if_stale()
+            caller = self.recall(authorization)
+            if caller is not None:
+                return caller
+        kid, claims = await self._read_claims(authorization)
+        if self._real_now().timestamp() >= claims.exp:
+            self._cached.pop(authorization, None)
+            raise errors.Unauthorized("Authorization: token expired")
+        caller = Caller(
+            client_id=claims.sub,
+            holder_id=int(claims.holder_id),
+            scopes=frozenset(claims.scope.split()),
+            certificate=None if claims.cnf is UNSET else claims.cnf.thumbprint,
+            token_id=claims.jti,
+        )
+        await self._look_if_stale()
+        cached = self._cached
+        revision = await self._check_active(caller, claims.iat)
+        # The key may have been revoked while we asked.
+        if self._keyring.token_verification_key(kid) is None:
+            raise errors.Unauthorized(_UNKNOWN_KEY)
+        # If we asked about the client at another revision than the one we know, the next reading might not drop this
+        # token.
+        if revision == self._revision and cached is self._cached:
+            token = VerifiedToken(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
+            self._was_asked = True
+            self._cached.keep(authorization, token)
+        return caller
+
+    def forget_all(self) -> None:
+        """Verify all callers again: the cached answers are another database's."""
+        # A new one, so that answers to earlier questions are not kept among later ones.
+        self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
+        self._revision, self._fresh_until_s = None, float("-inf")
+
+    async def keep_fresh(self, look_every_s: float = LOOK_INTERVAL_S) -> None:
+        """Look again and again while requests come in; run this as a task and cancel it at the end."""
+        while True:
+            await asyncio.sleep(look_every_s)
+            if self._was_asked:
+                self._was_asked = False
+                await self._shared_look.look()
+            elif self._monotonic_s() >= self._fresh_until_s:
+                # The next caller finds our knowledge too old and reads itself, which ends the wait.
+                self._is_used.clear()
+                await self._is_used.wait()
+
+    async def _read_claims(self, authorization: bytes) -> tuple[str, jose.Claims]:
+        token = authorization[len(SCHEME) :]
+        # A scheme is compared without regard to case (RFC 9110, 11.1).
+        is_bearer = authorization[: len(SCHEME)].lower() == SCHEME.lower()
+        if not is_bearer or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
+            raise errors.Unauthorized("Authorization: must be 'Bearer', one space and an access token")
+        try:
+            kid = jose.read_token_kid(token)
+            key = self._keyring.token_verification_key(kid)
+            # Another process may have made the key since we last read them.
+            if key is None:
+                await self._keyring.look_for_new(self._pool)
+                key = self._keyring.token_verification_key(kid)
+            if key is None:
+                raise errors.Unauthorized(_UNKNOWN_KEY)
+            claims = jose.verify_token(token, key)
+        except jose.TokenInvalid as error:
+            raise errors.Unauthorized(f"Authorization: the token is invalid: {error}") from None
+        if claims.iss != self._issuer or claims.aud != AUDIENCE:
+            raise errors.Unauthorized("Authorization: the token is of another issuer or for another audience")
+        return kid, claims
+
+    async def _check_active(self, caller: Caller, issued_at_s: int) -> int:
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                clients = await access_store.read_client_states(self._pool, [caller.client_id])
+        except DATABASE_FAILED:
+            raise errors.ServiceUnavailable("the database gives no answer") from None
+        if not clients.is_good(caller, issued_at_s):
+            raise errors.Unauthorized(
+                "Authorization: the token was revoked"
+                if caller.client_id in clients.tokens_from_s
+                else "Authorization: the token's client or holder is disabled"
+            )
+        return clients.revision
+
+    async def _look_if_stale(self) -> None:
+        if self._monotonic_s() < self._fresh_until_s:
+            return
+        if not await self._shared_look.look():
+            raise errors.ServiceUnavailable("the database gives no answer")
+
+    async def _look_once(self) -> bool:
+        # Before the question is sent: a revocation that comes during the look must still be seen within a second.
+        began_at_s = self._monotonic_s()
+        self._is_used.set()
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                revision = await access_store.read_revision(self._pool)
+                if revision != self._revision:
+                    await self._drop_revoked()
+        except (errors.ServiceUnavailable, *DATABASE_FAILED):
+            return False
+        self._fresh_until_s = began_at_s + FRESH_FOR_S
+        self._unix_minus_monotonic_s = self._real_now().timestamp() - self._monotonic_s()
+        return True
+
+    async def _drop_revoked(self) -> None:
+        client_ids = {token.caller.client_id for token in self._cached.values()}
+        clients = await access_store.read_client_states(self._pool, sorted(client_ids))
+        # After the clients, so that the keys are at least as new as the revision that we note.
+        # A key that cannot be opened can still verify; whether this process can sign is another question.
+        with suppress(SealBroken):
+            await self._keyring.reload(self._pool)
+        # Also the tokens cached while we asked, whose answer may be from before the change: they are verified again.
+        for authorization, token in list(self._cached.items()):
+            is_good = clients.is_good(token.caller, token.issued_at_s)
+            if not is_good or self._keyring.token_verification_key(token.kid) is None:
+                del self._cached[authorization]
+        self._revision = clients.revision

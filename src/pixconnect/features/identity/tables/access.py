@@ -1,0 +1,330 @@
+"""OAuth clients, which of them may ask, and the token requests that failed.
+
+Holders that callers make for their tests, in a sandbox only: a function does it that runs as the owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.kernel.rules.access import Caller, Client
+from pixconnect.kernel.rules.holder import PixKey
+from pixconnect.kernel.tables.table import Table, fetch_row
+from pixconnect.platform import privileges
+from pixconnect.platform.pool import Connection, Pool
+
+ADDRESS_LOCKS = 0x7078_6101
+CLIENT_LOCKS = 0x7078_6102
+"""Classes of advisory locks. A transaction that takes both takes the address's first: or two could wait for each other."""
+
+
+class StoredClient(Struct, frozen=True, kw_only=True):
+    client: Client
+    secret_hash: bytes
+    secret_key_id: bytes | None
+    """The key of the hash; ``None`` in old rows, which did not record it."""
+    may_log_in: bool
+    """Neither the client nor its holder is disabled."""
+
+
+class ClientStates(Struct, frozen=True, kw_only=True):
+    """Which of some clients may ask, as of one revision."""
+
+    revision: int
+    """The value of ``access_revision`` in the same snapshot."""
+    tokens_from_s: Mapping[str, int]
+    """Since when issued tokens are valid, in seconds of Unix time; a disabled client, or one of a disabled holder, is missing.
+
+    """
+    certificates: Mapping[str, str | None]
+    """The certificate that each of these clients' tokens must be bound to."""
+
+    def is_good(self, caller: Caller, issued_at_s: int) -> bool:
+        """Whether a caller may ask with a token of this age, bound as it is."""
+        tokens_from_s = self.tokens_from_s.get(caller.client_id)
+        return (
+            tokens_from_s is not None
+            and issued_at_s >= tokens_from_s
+            # A token may have been signed while its client got a certificate. One that a certificate was enough for is bound
+            # to that, whether its client has one or not.
+            and self.certificates[caller.client_id] in (None, caller.certificate)
+        )
+
+
+_CLIENT: Final = Table(
+    "client",
+    Client,
+    """
+    client_id text, holder_id bigint, name text, scopes text[], created_at timestamptz, rotated_at timestamptz,
+    disabled_at timestamptz, tokens_from timestamptz, certificate text, certificate_expires_at timestamptz
+    """,
+    key=("client_id",),
+    read={"scopes": (tuple, "scopes")},
+)
+
+_INSERT: LiteralString = f"""
+insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIENT.parameters}, $11, $12)
+"""
+
+
+async def insert(connection: Connection, client: Client, secret_hash: bytes, secret_key_id: bytes) -> None:
+    await connection.execute(_INSERT, *_CLIENT.values(client), secret_hash, secret_key_id)
+
+
+_FIND: LiteralString = f"""
+select {_CLIENT.select}, secret_hash, secret_key_id,
+    disabled_at is null and not exists (
+        select from holder where holder.id = client.holder_id and holder.disabled_at is not null
+    ) as may_log_in
+from client where client_id = $1
+"""
+
+
+async def find(connection: Connection, client_id: str) -> StoredClient | None:
+    row = await connection.fetchrow(_FIND, client_id)
+    return None if row is None else _read_stored(row)
+
+
+def _read_stored(row: asyncpg.Record) -> StoredClient:
+    return StoredClient(
+        client=_CLIENT.read(row),
+        secret_hash=row["secret_hash"],
+        secret_key_id=row["secret_key_id"],
+        may_log_in=row["may_log_in"],
+    )
+
+
+_FIND_LOGGING_IN: LiteralString = f"""
+select {_CLIENT.select}, secret_hash, secret_key_id, true as may_log_in
+from find_clients_logging_in($1, $2, $3, $4, $5, $6) as client
+"""
+
+
+async def find_logging_in(
+    pool: Pool, addresses: Collection[bytes], client_ids: Collection[str], window_s: int, failures_max: int
+) -> Mapping[str, StoredClient]:
+    """Those of the clients that may log in; none while an address of these is limited, or a failure of it is being counted."""
+    rows = await pool.fetch(
+        _FIND_LOGGING_IN,
+        ADDRESS_LOCKS,
+        [_lock_key(address) for address in addresses],
+        list(addresses),
+        timedelta(seconds=window_s),
+        failures_max,
+        list(client_ids),
+    )
+    return {row["client_id"]: _read_stored(row) for row in rows}
+
+
+# The old hash is compared: a rotation that came between must not be undone.
+_REHASH: LiteralString = """
+update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and secret_hash = $2
+"""
+
+
+async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes, secret_key_id: bytes) -> None:
+    """Keep the same secret's hash under another key, unless the secret was replaced meanwhile."""
+    await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
+
+
+async def list_hashed_otherwise(
+    connection: Connection, secret_key_id: bytes, after: str, rows_max: int
+) -> list[Client]:
+    """Clients whose secret may be hashed under another key, in order of ``client_id``."""
+    which: LiteralString = "where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3"
+    return await _CLIENT.find_all(connection, which, secret_key_id, after, rows_max)
+
+
+async def count_hashed_otherwise(connection: Connection, secret_key_id: bytes) -> int:
+    return await connection.fetchval(
+        "select count(*) from client where secret_key_id is distinct from $1", secret_key_id
+    )
+
+
+async def list_of_holder(connection: Connection, holder_id: int) -> list[Client]:
+    return await _CLIENT.find_all(connection, "where holder_id = $1 order by created_at, client_id", holder_id)
+
+
+async def lock(connection: Connection, client_id: str) -> Client | None:
+    return await _CLIENT.find(connection, "where client_id = $1 for no key update", client_id)
+
+
+# Tokens never become good again: of two rotations at once the later instant stands.
+_ROTATE: LiteralString = """
+set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5) where client_id = $1
+"""
+
+
+async def rotate(
+    connection: Connection,
+    client_id: str,
+    secret_hash: bytes,
+    secret_key_id: bytes,
+    *,
+    rotated_at: datetime,
+    tokens_from: datetime,
+) -> Client | None:
+    """Replace a client's secret and end its tokens."""
+    return await _CLIENT.change(connection, _ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
+
+
+# A client that is disabled already keeps the instant at which it was.
+_DISABLE: LiteralString = """
+set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3) where client_id = $1
+"""
+
+
+async def disable(
+    connection: Connection, client_id: str, *, disabled_at: datetime, tokens_from: datetime
+) -> Client | None:
+    return await _CLIENT.change(connection, _DISABLE, client_id, disabled_at, tokens_from)
+
+
+async def enable(connection: Connection, client_id: str) -> Client | None:
+    return await _CLIENT.change(connection, "set disabled_at = null where client_id = $1", client_id)
+
+
+_SET_CERTIFICATE: LiteralString = """
+set certificate = $2, certificate_expires_at = $3, tokens_from = greatest(tokens_from, $4) where client_id = $1
+"""
+
+
+async def set_certificate(
+    connection: Connection, client_id: str, certificate: str | None, expires_at: datetime | None, tokens_from: datetime
+) -> Client | None:
+    """Bind a client to a certificate, or to none, and end its tokens."""
+    return await _CLIENT.change(connection, _SET_CERTIFICATE, client_id, certificate, expires_at, tokens_from)
+
+
+# No caller waits for a new certificate of a disabled client.
+_COUNT_CERTIFICATES: LiteralString = """
+select count(*) filter (where certificate_expires_at <= $1) as ended,
+    count(*) filter (where certificate_expires_at > $1 and certificate_expires_at <= $2) as ending,
+    count(*) filter (where certificate_expires_at > $2) as valid
+from client where certificate_expires_at is not null and disabled_at is null
+"""
+
+
+async def count_certificates(connection: Connection | Pool, now: datetime, soon: datetime) -> Mapping[str, int]:
+    """Certificates of enabled clients: *ended* ones, those *ending* soon, and those *valid* for longer."""
+    return dict(await fetch_row(connection, _COUNT_CERTIFICATES, now, soon))
+
+
+async def set_scopes(
+    connection: Connection, client_id: str, scopes: Sequence[str], *, tokens_from: datetime | None
+) -> Client | None:
+    # greatest() ignores null, where no tokens are to end.
+    how: LiteralString = "set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1"
+    return await _CLIENT.change(connection, how, client_id, list(scopes), tokens_from)
+
+
+async def delete(connection: Connection, client_id: str) -> None:
+    """Delete a client; its tokens are refused from then on."""
+    await connection.execute("delete from client where client_id = $1", client_id)
+
+
+async def end_tokens(connection: Connection, client_id: str, tokens_from: datetime) -> Client | None:
+    """Refuse a client's tokens that were issued before."""
+    how: LiteralString = "set tokens_from = greatest(tokens_from, $2) where client_id = $1"
+    return await _CLIENT.change(connection, how, client_id, tokens_from)
+
+
+async def read_revision(pool: Pool) -> int:
+    return await pool.fetchval("select revision from access_revision")
+
+
+# One statement is one snapshot: the states are those of this revision. Zero stands for tokens that were never revoked.
+_CLIENT_STATES: LiteralString = """
+select revision, active.client_ids, active.tokens_from_s, active.certificates
+from access_revision, (
+    select array_agg(client_id) as client_ids,
+        array_agg(coalesce(extract(epoch from tokens_from)::bigint, 0)) as tokens_from_s, array_agg(certificate) as certificates
+    from client join holder on holder.id = client.holder_id
+    where client_id = any($1) and client.disabled_at is null and holder.disabled_at is null
+) as active
+"""
+
+
+async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientStates:
+    """The state of these clients and its revision, in one snapshot."""
+    row = await fetch_row(pool, _CLIENT_STATES, list(client_ids))
+    active: Sequence[str] = row["client_ids"] or ()
+    return ClientStates(
+        revision=row["revision"],
+        tokens_from_s=dict(zip(active, row["tokens_from_s"] or (), strict=True)),
+        certificates=dict(zip(active, row["certificates"] or (), strict=True)),
+    )
+
+
+async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
+    """Lock the counting of this subject's failures until the transaction ends."""
+    await connection.execute("select pg_advisory_xact_lock($1, $2)", lock_class, _lock_key(subject))
+
+
+def _lock_key(subject: bytes) -> int:
+    # Four bytes are all that the lock takes: two subjects that share them wait for each other, and nothing worse.
+    return int.from_bytes(subject[:4], signed=True)
+
+
+# The oldest failure that still counts decides: when it leaves the window there is room for one more.
+_LIMITED_FOR: LiteralString = """
+select extract(epoch from failed_at + $2::interval - clock_timestamp())::float8 as left_s
+from token_failure where subject = $1 and failed_at > clock_timestamp() - $2::interval
+order by failed_at desc offset $3 - 1 limit 1
+"""
+
+
+async def limited_for_s(connection: Connection, subject: bytes, window_s: int, failures_max: int) -> float | None:
+    """Seconds until this subject may fail again; ``None`` while it has failures left."""
+    # The database's clock is one for all processes.
+    return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
+
+
+async def append_failures(connection: Connection, subjects: Sequence[bytes]) -> None:
+    await connection.execute("insert into token_failure (subject) select unnest($1::bytea[])", list(subjects))
+
+
+# Each request deletes a few, so that the table never grows past its minute; rows that another one deletes are skipped.
+_DELETE_OLD_FAILURES: LiteralString = """
+delete from token_failure where id in (
+    select id from token_failure where failed_at < clock_timestamp() - $1::interval
+    order by failed_at limit $2 for update skip locked
+)
+"""
+
+
+async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
+    """Delete failures that no longer count, a few at a time."""
+    await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
+
+
+async def open_sandbox_holder(
+    connection: Connection,
+    name: str,
+    tax_id: str,
+    key: PixKey,
+    client: StoredClient,
+    *,
+    now: datetime,
+    asked_by: str,
+    holders_max: int,
+) -> int | None:
+    """Make a holder with an empty account, this key and this client, and record it in the audit.
+
+    Returns its id, or ``None`` at the maximum of holders. Outside a sandbox PostgreSQL refuses it.
+    """
+    own = client.client
+    # As for deposits, we take this role for one statement.
+    await connection.execute(f"set local role {privileges.FUNDING_ROLE}")
+    holder_id: int | None = await connection.fetchval(
+        "select open_sandbox_holder($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12)",
+        *(name, tax_id, key.key, now, own.name, list(own.scopes), own.client_id),
+        *(client.secret_hash, client.secret_key_id, own.created_at, asked_by, holders_max),
+    )
+    await connection.execute(f"set local role {privileges.SERVICE_ROLE}")
+    return holder_id

@@ -1,0 +1,222 @@
+"""Operators' accounts, the console's sessions and the links that sign in once; tokens are kept as hashes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.access import WRONG_CODES_MAX, Role, VisitorKind
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection
+
+_FORGOTTEN_AT_ONCE_MAX: Final = 100
+
+
+class ConsoleOperator(Struct, frozen=True, kw_only=True):
+    name: str
+    role: Role
+    password_hash: str
+    totp_sealed: bytes
+    totp_step: int
+    """The last one whose code was used."""
+    recovery_hashes: tuple[bytes, ...]
+    """Hashes of the unused codes."""
+    wrong_codes_at: tuple[datetime, ...] = ()
+    """When codes were wrong that came with the right password, within a day."""
+    created_at: datetime
+    reset_at: datetime | None
+
+    @property
+    def is_locked(self) -> bool:
+        return len(self.wrong_codes_at) >= WRONG_CODES_MAX
+
+
+class ConsoleSession(Struct, frozen=True, kw_only=True):
+    id: int
+    kind: VisitorKind
+    operator_name: str | None
+    client_id: str | None
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+
+
+class FoundSession(Struct, frozen=True, kw_only=True):
+    """A valid session, with the present rights of its operator or client."""
+
+    session: ConsoleSession
+    role: Role | None
+    holder_id: int | None
+    scopes: Sequence[str]
+
+
+_OPERATOR: Final = Table(
+    "console_operator",
+    ConsoleOperator,
+    """
+    name text, role text, password_hash text, totp_sealed bytea, totp_step bigint, recovery_hashes bytea[],
+    wrong_codes_at timestamptz[], created_at timestamptz, reset_at timestamptz
+    """,
+    key=("name",),
+    read={name: (tuple, name) for name in ("recovery_hashes", "wrong_codes_at")},
+)
+_SESSION: Final = Table(
+    "console_session",
+    ConsoleSession,
+    """
+    id bigint, kind text, operator_name text, client_id text, created_at timestamptz, seen_at timestamptz,
+    expires_at timestamptz
+    """,
+)
+
+_INSERT_OPERATOR: Final[LiteralString] = f"""
+    insert into console_operator ({_OPERATOR.names}) values ({_OPERATOR.parameters})
+    on conflict (name) do nothing returning name
+"""
+
+
+async def insert_operator(connection: Connection, operator: ConsoleOperator) -> bool:
+    """Whether there was none of that name."""
+    return await connection.fetchval(_INSERT_OPERATOR, *_OPERATOR.values(operator)) is not None
+
+
+async def lock_operator(connection: Connection, name: str) -> ConsoleOperator | None:
+    return await _OPERATOR.find(connection, "where name = $1 for update", name)
+
+
+_CHANGED: Final = _OPERATOR.without("role", "created_at")
+_UPDATE_OPERATOR: Final[LiteralString] = f"""
+    update console_operator set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
+    where console_operator.name = new.name
+"""
+
+
+async def update_operator(connection: Connection, operator: ConsoleOperator) -> None:
+    await connection.execute(_UPDATE_OPERATOR, *_CHANGED.values(operator))
+
+
+_NOTE_CODE: Final[LiteralString] = """
+    update console_operator set totp_step = $2, recovery_hashes = $3, wrong_codes_at = $4 where name = $1
+"""
+
+
+async def note_code(connection: Connection, operator: ConsoleOperator) -> None:
+    """Keep which codes are good no more, and when wrong ones came: all that the console may change of an operator."""
+    recovery_hashes, wrong_codes_at = list(operator.recovery_hashes), list(operator.wrong_codes_at)
+    await connection.execute(_NOTE_CODE, operator.name, operator.totp_step, recovery_hashes, wrong_codes_at)
+
+
+async def delete_operator(connection: Connection, name: str) -> None:
+    """Remove an account; its sessions go with it."""
+    await connection.execute("delete from console_operator where name = $1", name)
+
+
+async def list_operators(connection: Connection) -> list[ConsoleOperator]:
+    return await _OPERATOR.find_all(connection, "order by name")
+
+
+async def lock_operators(connection: Connection) -> list[ConsoleOperator]:
+    return await _OPERATOR.find_all(connection, "order by name for update")
+
+
+_NEW_SESSION: Final = _SESSION.without("id")
+_INSERT_SESSION: Final[LiteralString] = f"""
+    insert into console_session ({_NEW_SESSION.names}, token_hash) values ({_NEW_SESSION.parameters}, $7)
+"""
+
+
+async def insert_session(connection: Connection, session: ConsoleSession, token_hash: bytes) -> None:
+    """Add a session; its id is made here."""
+    await connection.execute(_INSERT_SESSION, *_NEW_SESSION.values(session), token_hash)
+
+
+# A client's session is good as long as a token would be that was issued at its beginning.
+_FROM_GOOD: Final[LiteralString] = """
+    from console_session
+    left join console_operator on console_operator.name = operator_name
+    left join client on client.client_id = console_session.client_id
+    left join holder on holder.id = client.holder_id
+    where expires_at > $1 and console_session.login = session_user
+        and (kind <> 'operator' or console_operator.name is not null) and (
+        kind <> 'holder' or (
+            client.disabled_at is null and holder.disabled_at is null
+            and console_session.created_at >= coalesce(client.tokens_from, '-infinity') and client.client_id is not null
+        )
+    )
+"""
+_FOUND: Final[LiteralString] = f"select {_SESSION.select}, role, holder.id as holder_id, client.scopes {_FROM_GOOD}"
+
+
+async def find_session(connection: Connection, token_hash: bytes, now: datetime) -> FoundSession | None:
+    """The session of a token; ``None`` if it is over, or what it began with is good no more."""
+    row = await connection.fetchrow(f"{_FOUND} and token_hash = $2", now, token_hash)
+    if row is None:
+        return None
+    return FoundSession(
+        session=_SESSION.read(row), role=row["role"], holder_id=row["holder_id"], scopes=row["scopes"] or ()
+    )
+
+
+_LIST_SESSIONS: Final[LiteralString] = f"""
+    select {_SESSION.select} {_FROM_GOOD} and ($2::text is null or console_session.client_id = $2)
+    order by seen_at desc limit $3
+"""
+
+
+async def list_sessions(
+    connection: Connection, client_id: str | None, now: datetime, count_max: int
+) -> list[ConsoleSession]:
+    """Good sessions, used last first: those of a client, or all."""
+    return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, client_id, count_max)]
+
+
+async def slide_session(connection: Connection, session_id: int, seen_at: datetime, expires_at: datetime) -> None:
+    await connection.execute(
+        "update console_session set seen_at = $2, expires_at = $3 where id = $1", session_id, seen_at, expires_at
+    )
+
+
+_DELETE_SESSION: Final[LiteralString] = f"""
+    delete from console_session where id = $1 and ($2::text is null or client_id = $2) returning {_SESSION.select}
+"""
+
+
+async def delete_session(connection: Connection, session_id: int, client_id: str | None) -> ConsoleSession | None:
+    """End a session of a client, or any, and answer what it was."""
+    return _SESSION.read_found(await connection.fetchrow(_DELETE_SESSION, session_id, client_id))
+
+
+async def delete_sessions_of(connection: Connection, operator_name: str) -> None:
+    await connection.execute("delete from console_session where operator_name = $1", operator_name)
+
+
+_FORGET_OLD: Final[LiteralString] = """
+    with links as (delete from console_link where expires_at < $1)
+    delete from console_session where id in (
+        select id from console_session where expires_at < $1 order by expires_at limit $2 for update skip locked
+    )
+"""
+
+
+async def forget_old(connection: Connection, now: datetime) -> None:
+    """Delete some expired rows: each sign-in does so, and the tables do not grow."""
+    await connection.execute(_FORGET_OLD, now, _FORGOTTEN_AT_ONCE_MAX)
+
+
+async def insert_link(connection: Connection, token_hash: bytes, expires_at: datetime) -> None:
+    await connection.execute(
+        "insert into console_link (token_hash, expires_at) values ($1, $2)", token_hash, expires_at
+    )
+
+
+_USE_LINK: Final[LiteralString] = """
+    update console_link set used_at = $2 where token_hash = $1 and used_at is null and expires_at > $2 returning used_at
+"""
+
+
+async def use_link(connection: Connection, token_hash: bytes, now: datetime) -> bool:
+    """Whether this link was good, which it is no more."""
+    return await connection.fetchval(_USE_LINK, token_hash, now) is not None

@@ -1,0 +1,144 @@
+"""Signing keys, which an authority certifies (``signing_key.py``).
+
+The authority that certifies signing keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.features.identity.rules.signing import SigningKey
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+_KEY_LOCK = 0x7078_6103
+
+
+class Keys(Struct, frozen=True, kw_only=True):
+    """All signing keys, as of one revision of ``access_revision``."""
+
+    revision: int
+    keys: Sequence[SigningKey]
+
+
+SIGNING_KEY: Final = Table(
+    "signing_key",
+    SigningKey,
+    """
+    kid text, public_jwk bytea, private_sealed bytea, certificates bytea[], host text, expires_at timestamptz,
+    created_at timestamptz, signs_from timestamptz, revoked_at timestamptz
+    """,
+    key=("kid",),
+    read={"certificates": (tuple, "certificates")},
+)
+
+
+async def lock(connection: Connection) -> None:
+    """Lock the making of keys until the transaction ends."""
+    await connection.execute("select pg_advisory_xact_lock($1, 0)", _KEY_LOCK)
+
+
+_LIST: LiteralString = f"""
+select revision, {SIGNING_KEY.select}
+from access_revision left join signing_key on true order by signs_from desc, created_at desc, kid
+"""
+
+
+async def read_all(connection: Connection | Pool) -> Keys:
+    """Every stored key, the latest first."""
+    rows = await connection.fetch(_LIST)
+    # The revision exists even without keys.
+    keys = [SIGNING_KEY.read(row) for row in rows if row["kid"] is not None]
+    return Keys(revision=rows[0]["revision"], keys=keys)
+
+
+_FIND_SEALED: LiteralString = "select kid, private_sealed from signing_key where private_sealed is not null"
+
+
+async def find_sealed(connection: Connection) -> Mapping[str, bytes]:
+    """The stored private parts, by key; the tables may not exist yet."""
+    if not await connection.fetchval("select to_regclass('signing_key') is not null"):
+        return {}
+    return {row["kid"]: row["private_sealed"] for row in await connection.fetch(_FIND_SEALED)}
+
+
+async def list_all(connection: Connection | Pool) -> list[SigningKey]:
+    return list((await read_all(connection)).keys)
+
+
+insert: Final = SIGNING_KEY.insert
+
+
+# A key that no longer signs is only used to verify.
+_FORGET_PRIVATE: LiteralString = """
+update signing_key set private_sealed = null where kid = any($1) and private_sealed is not null
+"""
+
+
+async def forget_private(connection: Connection, kids: Sequence[str]) -> None:
+    """Delete the private parts of keys that no longer sign."""
+    await connection.execute(_FORGET_PRIVATE, list(kids))
+
+
+_REVOKE: LiteralString = """
+update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and revoked_at is null
+"""
+
+
+async def revoke(connection: Connection, kid: str, revoked_at: datetime) -> None:
+    """Revoke a key, and delete its private part."""
+    await connection.execute(_REVOKE, kid, revoked_at)
+
+
+async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> None:
+    await connection.execute(
+        "update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null", kid, private_sealed
+    )
+
+
+async def delete(connection: Connection, kids: Sequence[str]) -> None:
+    """Delete keys that no longer verify anything."""
+    await connection.execute("delete from signing_key where kid = any($1)", list(kids))
+
+
+class Authority(Struct, frozen=True, kw_only=True):
+    id: int | None = None
+    """Its number; ``None`` before it is stored."""
+    private_sealed: bytes
+    """PKCS #8, sealed about ``certificate_authority``."""
+    certificate: bytes
+    expires_at: datetime
+    created_at: datetime
+
+
+_AUTHORITY: Final = Table(
+    "certificate_authority",
+    Authority,
+    """
+    id bigint, private_sealed bytea, certificate bytea, expires_at timestamptz, created_at timestamptz
+    """,
+    key=("id",),
+)
+
+
+async def list_authorities(connection: Connection) -> list[Authority]:
+    """All authorities, the one that signs certificates now first."""
+    return await _AUTHORITY.find_all(connection, "order by created_at desc, id desc")
+
+
+async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
+    await connection.execute(
+        "update certificate_authority set private_sealed = $2 where id = $1", authority.id, private_sealed
+    )
+
+
+_NEW = _AUTHORITY.without("id")
+
+
+async def insert_authority(connection: Connection, authority: Authority) -> None:
+    statement: LiteralString = f"insert into certificate_authority ({_NEW.names}) values ({_NEW.parameters})"
+    await connection.execute(statement, *_NEW.values(authority))

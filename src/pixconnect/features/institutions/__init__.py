@@ -1,0 +1,94 @@
+"""Accounts at institutions, over which live mode moves money."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Event, Feature, Verb
+
+FEATURE: Final = Feature(
+    members=("features.institutions.worker:MEMBERS",),
+    problems=("features.institutions.service.problems:PROBLEMS",),
+    meters=("features.institutions.service.figures:METERS",),
+    rules=(
+        "features.proof.tables.lines:STATEMENT_LINES",
+        "features.proof.tables.institutions:INSTITUTIONS",
+        "features.proof.tables.institutions:ACCOUNTS",
+    ),
+    pages=("features.console_pages.days:ROUTES",),
+    menu=("features.console_pages.days:MENU",),
+    overview=("features.console_pages.days:OVERVIEW",),
+    verbs=(
+        Verb(
+            *("operator", "institution", "features.institutions.cli.institution:app"),
+            "Accounts at institutions, over which live mode moves money.",
+        ),
+    ),
+    chores=("features.monitoring.service.account_alarm:CHORES",),
+    events=(
+        Event(
+            "transfer.in.completed",
+            "transfer",
+            "More is known about the payer of a payment to you: read its parties. No money moved, and its status "
+            "did not change.",
+            is_own=True,
+            is_in_sandbox=False,
+        ),
+        Event(
+            "charge.diverged",
+            "transfer",
+            "A payment has settled at your institution that differs from its charge: it was late, of another "
+            "amount, a second one, of a removed charge, or of one that was never opened. The money is yours.",
+            is_own=True,
+            is_in_sandbox=False,
+        ),
+        Event(
+            "transfer.out.waiting",
+            "transfer",
+            "A transfer of yours waits for a person: for an operator of this service, for approval at your "
+            "institution, or for enough money there. Its parties show which one. At the institution it may take "
+            "days; its amount stays reserved, and its status does not change.",
+            is_own=True,
+            is_in_sandbox=False,
+        ),
+    ),
+    event_families=("kernel.rules.divergence:FAMILIES",),
+    text_columns="""
+account_alarm,kind,none
+account_alarm,said ended_by,operator
+callback_key,key_identifier profile public_pem private_sealed,none
+charge_change,asked_by,asked
+charge_change,contents,charge_text
+charge_change,wanted_digest,entry
+charge_change,txid kind removal state reason,none
+charge_opening,asked_by,asked
+charge_opening,external_id txid state refusal_code refusal_reason reference network_txid code_digest,none
+charge_opening,fingerprint wanted_digest,entry
+charge_opening,wanted,charge_text
+give_back,state reason,none
+institution_account,kind profile environment state base_url token_url authorities options receiving_sealed sending_sealed,none
+institution_account,name tax_id account keys,account
+institution_account,paused_because,operator
+institution_allowance,allowed_by,operator
+institution_allowance,naming_key payees,none
+institution_callback,digest secret_sealed,none
+institution_certificate,part,none
+institution_day,source state,none
+institution_day_file,name failure,none
+institution_file,digest format,none
+institution_file,name,operator
+institution_item,item_id direction kind end_to_end_id return_id txid,none
+institution_item,parts source joined_kind joined_id fee_of_kind fee_of_id waits,none
+institution_item,joined_by,operator
+institution_item,tax_id counterparty text,statement_line
+institution_item_part,item_id,none
+institution_source,bank branch number account_type agreement,account
+institution_source,confirmed_by,operator
+institution_source,format,none
+institution_sweep,pace failure,none
+institution_webhook_before,key url,account
+own_investment,item_id direction,none
+rail_step,order_name kind original_end_to_end_id name_there state outcome refusal_code refusal_reason code_there,none
+rail_step,payee owner_tax_id owner_name,counterparty
+return_name,asked_as,none
+waiting_order,order_name waits_for,none
+""",
+)

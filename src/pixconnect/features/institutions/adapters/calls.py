@@ -1,0 +1,398 @@
+"""Calls to one account's institution, and the meaning of their outcomes.
+
+::
+
+    budget ─► token ─► exchange ─► status ─► body
+
+The status is read first: no body makes a success of a 503, and a page in place of JSON decides nothing with any status.
+
+| What happened | of a call that reads | of a call that changes something |
+|---|---|---|
+| no budget, no token, no connection; 429 | ``InstitutionUnavailable`` | ``NotSent`` |
+| silence, an endless answer, 5xx, 3xx, no JSON | asked again, then ``InstitutionUnavailable`` | ``UnknownOutcome`` |
+| the token has ended | once more with a new one | once more, where a second call does nothing more |
+| anything else | its content | its content |
+
+A repeated call is never ``NotSent``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.institutions.adapters.connection import (
+    AnswerLost,
+    CallBounds,
+    InstitutionConnection,
+    InstitutionHost,
+    NoConnection,
+)
+from pixconnect.features.institutions.adapters.message import (
+    BODY_MAX,
+    FILE_MAX,
+    Content,
+    MalformedAnswer,
+    read_answer,
+    read_wait,
+    write_request,
+)
+from pixconnect.features.institutions.adapters.pace import BudgetSpent, CallPaces
+from pixconnect.features.institutions.adapters.token import NoToken, Tokens
+from pixconnect.features.institutions.adapters.wire import Malformed
+from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Route
+from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.certificate import AccountCertificate
+from pixconnect.features.institutions.rules.institution import (
+    CertainRefusal,
+    InstitutionUnavailable,
+    NotSent,
+    UnknownOutcome,
+)
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.entropy import Entropy
+from pixconnect.platform.http.client import ReceivedAnswer
+
+READ_PATIENCE_S: Final = 60.0
+CHANGE_PATIENCE_S: Final = 1.0
+_FILE_S: Final = 60.0
+_REFUSED: Final = (401, 403)
+_TRIED_FOR_S: Final = 5.0
+"""What took longer is not asked again at once."""
+_TRIED_AFTER_S: Final = 0.1
+_WAITED_MAX_S: Final = 2.0
+"""If an institution asks for a longer pause, the caller gives up."""
+_SECRET_LENGTH_MIN: Final = 4
+_JSON: Final = "application/json"
+_ACCEPTED: Final = "application/json, application/problem+json"
+
+TakenT = TypeVar("TakenT")
+
+
+class ChangingCall(Struct, frozen=True, kw_only=True):
+    route: Route
+    method: str
+    path: str
+    body: object = None
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    repeated_on: tuple[int, ...] = ()
+    """Statuses of an ended token after which it may be sent again: a second such call does nothing more."""
+    is_on_new_connection: bool = False
+    """Not over one that may just be closing, since that would leave its outcome unknown."""
+    patience_s: float = CHANGE_PATIENCE_S
+    """So long it may wait for its turn."""
+    not_after_s: float | None = None
+    """By the monotonic clock: a call not sent by then is not sent, however long its token or its turn took."""
+
+
+class _Sent(Struct, frozen=True, kw_only=True):
+    answer: ReceivedAnswer
+    authorization: str
+
+    def __repr__(self) -> str:
+        return "_Sent(...)"
+
+
+class CallParts(Struct, frozen=True, kw_only=True):
+    connection: InstitutionConnection
+    host: InstitutionHost
+    account: InstitutionAccount
+    credential: Credential
+    traits: AccountTraits
+    tokens: Tokens
+    sending_tokens: Tokens
+    """The same, where a token is not asked for by scopes."""
+    paces: CallPaces
+    clock: Clock
+    entropy: Entropy
+    bounds: CallBounds
+    certificates: Sequence[AccountCertificate]
+    note: Callable[[str], None]
+    """Receives each call's outcome, in one word."""
+
+
+class Calls:
+    """All calls of one account; its errors contain no secrets."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._parts = parts
+        self._account, self._credential, self._traits = parts.account, parts.credential, parts.traits
+        self._tokens, self._paces, self._clock = parts.tokens, parts.paces, parts.clock
+        self._authorization = ""
+
+    def close(self) -> None:
+        self._parts.connection.close()
+        self._tokens.forget(self._authorization)
+
+    async def read_granted(self) -> frozenset[str] | None:
+        """Our scopes, where the institution says them."""
+        try:
+            return await self._tokens.read_granted()
+        except NoToken as refused:
+            raise _unavailable(refused) from None
+
+    async def lacks(self, scope: str) -> bool:
+        """Whether the institution has refused us this scope; without a token, the call itself shows it."""
+        try:
+            return await self._tokens.lacks(scope)
+        except NoToken:
+            return False
+
+    async def may_have(self, scopes: Sequence[str]) -> frozenset[str] | None:
+        """The scopes that the credential could have, tried with an unused token; ``None`` if they cannot be tried."""
+        try:
+            return await self._tokens.try_scopes(scopes)
+        except NoToken as refused:
+            raise _unavailable(refused) from None
+
+    async def read(
+        self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = BODY_MAX
+    ) -> Content:
+        """Make a reading call and return the answer: a success, or a readable refusal."""
+        return await self._ask(route, path, query or {}, body_max, self._read_answer)
+
+    async def fetch(self, route: Route, path: str) -> tuple[int, bytes]:
+        """Fetch a file that is no JSON: the status and the octets."""
+        return await self._ask(route, path, {}, FILE_MAX, _take_file)
+
+    async def wait(self, route: Route, patience_s: float) -> None:
+        """Wait for the turn of a call that is to follow, at most so long."""
+        await self._paces.wait(route, patience_s)
+
+    async def change(self, change: ChangingCall) -> Content | NotSent | UnknownOutcome:
+        """Send it once; never raises for the institution's behaviour."""
+        sent = await self._send(change)
+        if isinstance(sent, _Sent) and sent.answer.status_code in change.repeated_on:
+            self._tokens.forget(sent.authorization)
+            again = await self._send(change)
+            # The first one may have been done after all, and its answer been wrong.
+            sent = UnknownOutcome(reason=again.reason) if isinstance(again, NotSent) else again
+        if not isinstance(sent, _Sent):
+            return sent
+        status = sent.answer.status_code
+        if status in self._traits.token_ended:
+            self._tokens.forget(sent.authorization)
+        if not _is_conclusive(status):
+            return UnknownOutcome(reason=f"the institution answered {status}")
+        try:
+            return self._read_answer(sent.answer)
+        except MalformedAnswer as error:
+            return UnknownOutcome(reason=str(error))
+
+    def describe(self, content: Content, *secrets: str) -> str:
+        """What the institution said, for the operator: a short text without anything that is secret."""
+        said = f"the institution answered {content.status} {content.name}".rstrip()
+        text = f"{said}: {content.text}" if content.text else said
+        known = (self._credential.client_secret, self._authorization.removeprefix("Bearer "), *secrets)
+        for secret in known:
+            # A shorter one would star out half of every text, and hide nothing.
+            if len(secret) >= _SECRET_LENGTH_MIN:
+                text = text.replace(secret, "***")
+        return text
+
+    def refuse(self, content: Content, *secrets: str) -> InstitutionUnavailable:
+        """For an answer that a call which reads can do nothing with."""
+        reason = self.describe(content, *secrets)
+        return InstitutionUnavailable(reason, _as_wait(content.wait_s), is_refusal=content.status in _REFUSED)
+
+    async def _send(self, change: ChangingCall) -> _Sent | NotSent | UnknownOutcome:
+        body = None if change.body is None else msgspec.json.encode(change.body)
+        try:
+            authorization = await self._authorize()
+            request = self._write(authorization, change.method, change.path, change.query, change.headers, body)
+            await self._paces.take(change.route, change.patience_s)
+            if change.not_after_s is not None and self._clock.monotonic_s() > change.not_after_s:
+                return NotSent(reason="it is too late for this call")
+            answer = await self._exchange(request, BODY_MAX, is_new=change.is_on_new_connection)
+        except NoToken as refused:
+            return NotSent(reason=refused.reason, retry_after=_as_wait(refused.wait_s))
+        except BudgetSpent as refused:
+            return NotSent(reason=refused.reason, retry_after=refused.retry_after)
+        except (NoConnection, ValueError) as error:
+            return NotSent(reason=str(error))
+        except AnswerLost as error:
+            return UnknownOutcome(reason=str(error))
+        # It has not looked at the call, so nothing was done.
+        if answer.status_code == 429:
+            return NotSent(reason="the institution answered 429", retry_after=self._pause(change.route, answer))
+        self._paces.note_success(change.route)
+        return _Sent(answer=answer, authorization=authorization)
+
+    async def _ask(
+        self, route: Route, path: str, query: Mapping[str, str], body_max: int, take: Callable[[ReceivedAnswer], TakenT]
+    ) -> TakenT:
+        began_s = self._clock.monotonic_s()
+        has_renewed, tried_max = False, self._parts.bounds.tried_max
+        # One round more than there are tries: one of them may only find that the token has ended.
+        for tried_count in range(1, tried_max + 2):
+            failure: InstitutionUnavailable
+            try:
+                sent = await self._ask_once(route, path, query, body_max)
+                answer = sent.answer
+                if answer.status_code in self._traits.token_ended and not has_renewed:
+                    has_renewed = True
+                    self._tokens.forget(sent.authorization)
+                    continue
+                if _is_conclusive(answer.status_code):
+                    taken = take(answer)
+                    self._paces.note_success(route)
+                    return taken
+                failure = self._judge(route, answer)
+            except (AnswerLost, MalformedAnswer) as error:
+                failure = InstitutionUnavailable(str(error))
+            took_s = self._clock.monotonic_s() - began_s
+            wait_s = failure.retry_after.total_seconds() if failure.retry_after is not None else _TRIED_AFTER_S
+            if wait_s > _WAITED_MAX_S or tried_count >= tried_max or took_s > _TRIED_FOR_S:
+                raise failure
+            # Partly by chance, so that processes which failed together do not come back together.
+            await asyncio.sleep(max(wait_s, _TRIED_AFTER_S * 2**tried_count) + self._parts.entropy.fraction() / 2)
+        raise InstitutionUnavailable("the institution rejects our tokens")
+
+    async def _ask_once(self, route: Route, path: str, query: Mapping[str, str], body_max: int) -> _Sent:
+        try:
+            authorization = await self._authorize()
+            request = self._write(authorization, "GET", path, query, {}, None)
+            await self._paces.take(route, READ_PATIENCE_S)
+            exchange_s = _FILE_S if body_max == FILE_MAX else None
+            answer = await self._exchange(request, body_max, exchange_s=exchange_s)
+        except NoToken as refused:
+            raise _unavailable(refused) from None
+        except BudgetSpent as refused:
+            raise InstitutionUnavailable(refused.reason, refused.retry_after) from None
+        except (NoConnection, ValueError) as error:
+            raise InstitutionUnavailable(str(error)) from None
+        return _Sent(answer=answer, authorization=authorization)
+
+    async def _authorize(self) -> str:
+        try:
+            return await self._tokens.authorize()
+        except NoToken:
+            # Without a token nothing was asked, which is another trouble than an answer that refuses.
+            self._parts.note("no_token")
+            raise
+
+    async def _exchange(
+        self, request: bytes, body_max: int, *, is_new: bool = False, exchange_s: float | None = None
+    ) -> ReceivedAnswer:
+        connection, host = self._parts.connection, self._parts.host
+        try:
+            answer = await connection.exchange(host, request, body_max, is_new=is_new, exchange_s=exchange_s)
+        except (NoConnection, AnswerLost) as error:
+            # Only after a lost answer may the call have been executed, so the two are counted apart.
+            self._parts.note("unreached" if isinstance(error, NoConnection) else "lost")
+            raise
+        self._parts.note(_name_outcome(answer.status_code))
+        return answer
+
+    def _write(
+        self,
+        authorization: str,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> bytes:
+        # For redacting it from repeated texts.
+        self._authorization = authorization
+        named = dict(
+            client_id=self._credential.client_id, account=self._account.account, uuid=str(self._parts.entropy.uuid4())
+        )
+        own = {name: text.format(**named) for name, text in self._traits.headers.items()}
+        options = self._account.options
+        asked = {name: str(options[option]) for name, option in self._traits.query.items() if option in options}
+        known = {"Authorization": authorization, "Accept": _ACCEPTED}
+        if body is not None:
+            known["Content-Type"] = _JSON
+        sent = known | {name: value for name, value in own.items() if value} | dict(headers)
+        return write_request(self._parts.host, method, self._place(path), {**query, **asked}, sent, body)
+
+    def _place(self, path: str) -> str:
+        if self._account.environment == "homologation":
+            for usual, there in self._traits.homologation_paths.items():
+                if path.startswith(usual):
+                    return there + path.removeprefix(usual)
+        return path
+
+    def _judge(self, route: Route, answer: ReceivedAnswer) -> InstitutionUnavailable:
+        status = answer.status_code
+        if status == 429:
+            return InstitutionUnavailable("the institution answered 429", self._pause(route, answer))
+        if 300 <= status <= 399:
+            return InstitutionUnavailable(f"the institution answered {status}: a redirect, which is never followed")
+        return InstitutionUnavailable(
+            f"the institution answered {status}",
+            _as_wait(read_wait(answer, self._clock.real_now())),
+            is_refusal=status in _REFUSED,
+        )
+
+    def _pause(self, route: Route, answer: ReceivedAnswer) -> timedelta:
+        return timedelta(seconds=self._paces.pause(route, read_wait(answer, self._clock.real_now())))
+
+    def _read_answer(self, answer: ReceivedAnswer) -> Content:
+        return read_answer(answer, self._clock.real_now())
+
+
+def _unavailable(refused: NoToken) -> InstitutionUnavailable:
+    return InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s), is_refusal=refused.is_wrong)
+
+
+def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:
+    if answer.status_code == 200 and not {"content-length", "transfer-encoding"} & answer.headers.keys():
+        raise MalformedAnswer("the file came without its length, so it may be incomplete")
+    return answer.status_code, answer.body
+
+
+def _name_outcome(status: int) -> str:
+    if status in _REFUSED:
+        return "refused"
+    if status == 429:
+        return "throttled"
+    return "failed" if status >= 500 else "answered"
+
+
+def _is_conclusive(status: int) -> bool:
+    """Whether it is the institution's word on this call: what else there is says only that there is none."""
+    return 200 <= status <= 299 or (400 <= status <= 499 and status not in (401, 408, 425, 429))
+
+
+def _as_wait(wait_s: float | None) -> timedelta | None:
+    return None if wait_s is None else timedelta(seconds=wait_s)
+
+
+def read_required(calls: Calls, content: Content, read: Callable[[], TakenT]) -> TakenT:
+    """What an answer to these calls says, which must be a success and readable.
+
+    Raises:
+        InstitutionUnavailable: It is not; nothing secret of the calls is in the reason.
+    """
+    if not content.is_success:
+        raise calls.refuse(content)
+    try:
+        return read()
+    except Malformed as error:
+        raise InstitutionUnavailable(error.reason) from None
+
+
+async def obtain(
+    calls: Calls,
+    change: ChangingCall,
+    read: Callable[[Mapping[str, object]], TakenT],
+    judge: Callable[[Content], CertainRefusal | UnknownOutcome] | None = None,
+) -> TakenT | CertainRefusal | NotSent | UnknownOutcome:
+    """Send a call once and read a success; ``judge`` interprets a refusal, by default as an unknown outcome."""
+    answer = await calls.change(change)
+    if not isinstance(answer, Content):
+        return answer
+    if not answer.is_success:
+        return judge(answer) if judge is not None else UnknownOutcome(reason=calls.describe(answer))
+    try:
+        return read(answer.members)
+    except Malformed as error:
+        return UnknownOutcome(reason=error.reason)

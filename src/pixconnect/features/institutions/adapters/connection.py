@@ -1,0 +1,261 @@
+"""Connections to one account's institution: kept HTTP/1.1 connections, over TLS with the account's own certificate.
+
+::
+
+    exchange ─► a kept connection to this very host, or a new one ─► one exchange ─► the whole answer
+
+It follows no redirects, reads nothing from the environment, and never resends a request by itself. There are two kinds of
+failure: after ``NoConnection`` not one octet of the request was sent; after ``AnswerLost`` the outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.recording import TakenExchange
+from pixconnect.platform.adapters.outgoing_http import ClientCertificateError, IdleConnections, trust_system
+from pixconnect.platform.http.client import HEAD_MAX, ConnectionFailed, HttpConnection, ReceivedAnswer
+
+CONNECTIONS_MAX: Final = 16
+"""At once, to one account: a request that waits longer than an exchange may take was never sent."""
+_PEM_MAX: Final = 256 * 1024
+
+
+class CallBounds(Struct, frozen=True, kw_only=True):
+    connect_s: float = 5.0
+    """For the look-up of the name, the connection and TLS together."""
+    exchange_s: float = 15.0
+    """For a request and its whole answer."""
+    tried_max: int = 3
+    """How often what only reads is asked for, where the answers fail quickly."""
+
+
+class NoConnection(Exception):  # noqa: N818  the institution was away, which is not our error
+    """No connection was made, so nothing was sent."""
+
+
+class AnswerLost(Exception):  # noqa: N818  as above
+    """The request left us, wholly or in part, and no whole answer came."""
+
+
+class InstitutionHost(Struct, frozen=True):
+    """A host to which an account's requests go."""
+
+    name: str
+    port: int
+    is_tls: bool
+    prefix: str
+    """Before each path; empty but for counterparts."""
+
+    @property
+    def authority(self) -> str:
+        """The value of the ``Host`` header."""
+        host = f"[{self.name}]" if ":" in self.name else self.name
+        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+
+
+def parse_institution_host(url: str) -> InstitutionHost:
+    """Take an address apart that ``find_address_fault`` has judged."""
+    parts = urlsplit(url)
+    is_tls = parts.scheme == "https"
+    return InstitutionHost(
+        (parts.hostname or "").lower(), parts.port or (443 if is_tls else 80), is_tls, parts.path.rstrip("/")
+    )
+
+
+def make_account_tls(certificate: str, private_key: str, authorities: str) -> ssl.SSLContext:
+    """TLS that shows this certificate and trusts these authorities, all of them PEM; without any, the system's.
+
+    Raises:
+        ClientCertificateError: They cannot be read, or do not belong together. It says no more, as one of them is secret.
+    """
+    if bool(certificate) != bool(private_key):
+        raise ClientCertificateError("a certificate and its key belong together, and one of the two is missing")
+    if not certificate and not authorities:
+        return trust_system()
+    try:
+        context = ssl.create_default_context(cadata=authorities or None)
+    except ssl.SSLError:
+        raise ClientCertificateError("the authorities are no certificates in PEM") from None
+    if certificate:
+        with _as_file(f"{certificate}\n{private_key}") as path:
+            try:
+                # With a password, however wrong: without one OpenSSL would ask for it on the terminal.
+                context.load_cert_chain(path, password="")
+            except (ssl.SSLError, ValueError):
+                raise ClientCertificateError(
+                    "no certificate and its key in PEM, without a password, that belong together"
+                ) from None
+    return context
+
+
+@contextmanager
+def _as_file(text: str) -> Generator[str]:
+    """A file, since OpenSSL reads keys from one only. It is in memory where the system has that, and gone at once."""
+    octets = text.encode()[:_PEM_MAX]
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("certificate")
+        try:
+            os.write(descriptor, octets)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    descriptor, path = tempfile.mkstemp()
+    try:
+        os.write(descriptor, octets)
+        os.close(descriptor)
+        yield path
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+class InstitutionConnection:
+    """Kept connections of one account, for one event loop; so many at once."""
+
+    def __init__(self, tls: ssl.SSLContext, bounds: CallBounds) -> None:
+        self._tls = tls
+        self._connect_s = bounds.connect_s
+        self._exchange_s = bounds.exchange_s
+        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
+        # Half of them to one address, as its bound for all is meant for many.
+        self._idle = IdleConnections(2 * CONNECTIONS_MAX)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close idle connections now, and used ones when their exchange has ended."""
+        self._is_closed = True
+        self._idle.close()
+
+    async def exchange(
+        self,
+        host: InstitutionHost,
+        request: bytes,
+        body_max: int,
+        *,
+        is_new: bool = False,
+        exchange_s: float | None = None,
+    ) -> ReceivedAnswer:
+        """Send a request once and read its whole answer, of at most ``body_max`` octets.
+
+        Args:
+            is_new: Over no kept connection, which the other side may be closing.
+            exchange_s: For a long answer.
+        """
+        bound_s = exchange_s or self._exchange_s
+        connection: HttpConnection | None = None
+        try:
+            async with asyncio.timeout(bound_s + self._connect_s), self._free:
+                connection = await self._connect(host, body_max, is_new=is_new)
+                async with asyncio.timeout(bound_s):
+                    answer = await connection.exchange(request)
+        except ConnectionFailed as failure:
+            raise AnswerLost(failure.reason) from None
+        except TimeoutError:
+            if connection is None:
+                raise NoConnection("no connection within the time it may take") from None
+            raise AnswerLost(f"no whole answer within {bound_s:g} s") from None
+        if self._is_closed:
+            connection.close()
+        self._check_whole(answer, body_max)
+        if connection.is_reusable and not self._is_closed:
+            self._idle.keep(_address(host, body_max), connection)
+        return answer
+
+    async def _connect(self, host: InstitutionHost, body_max: int, *, is_new: bool) -> HttpConnection:
+        kept = None if is_new else self._idle.take(_address(host, body_max))
+        if kept is not None:
+            return kept
+        try:
+            async with asyncio.timeout(self._connect_s):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    # One octet more than a body may have, so that we notice a longer one.
+                    lambda: HttpConnection(body_max + 1, host.name, 2 * body_max + HEAD_MAX),
+                    host.name,
+                    host.port,
+                    ssl=self._tls if host.is_tls else None,
+                    server_hostname=host.name if host.is_tls else None,
+                )
+        except TimeoutError:
+            raise NoConnection(f"no connection within {self._connect_s:g} s") from None
+        except OSError as error:
+            raise NoConnection(_describe(error)) from None
+        return connection
+
+    def _check_whole(self, answer: ReceivedAnswer, body_max: int) -> None:
+        if answer.error is not None:
+            raise AnswerLost(answer.error)
+        if answer.is_cut or len(answer.body) > body_max:
+            raise AnswerLost(f"the answer is longer than {body_max // 1024} KiB")
+        length = answer.headers.get("content-length")
+        if length is not None and answer.status_code not in (204, 304) and length != str(len(answer.body)):
+            raise AnswerLost("the answer is not as long as it says")
+
+
+def _address(host: InstitutionHost, body_max: int) -> tuple[str, str, str, int]:
+    # A connection bounds its answers as it was made to.
+    return str(body_max), host.name, host.prefix, host.port
+
+
+def _describe(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: the institution's certificate cannot be trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or 'the handshake failed'}"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused"
+    return f"no connection: {error.strerror or type(error).__name__}"
+
+
+class RecordedConnection(InstitutionConnection):
+    """Kept connections as any account's."""
+
+    def __init__(self, tls: ssl.SSLContext, bounds: CallBounds, *, note: Callable[[TakenExchange], None]) -> None:
+        super().__init__(tls, bounds)
+        self._note = note
+
+    async def exchange(
+        self,
+        host: InstitutionHost,
+        request: bytes,
+        body_max: int,
+        *,
+        is_new: bool = False,
+        exchange_s: float | None = None,
+    ) -> ReceivedAnswer:
+        head, _, sent = request.partition(b"\r\n\r\n")
+        method, target, _ = head.partition(b"\r\n")[0].decode("ascii").split(" ")
+        asked = partial(
+            TakenExchange,
+            method=method,
+            target=target.removeprefix(host.prefix),
+            authorization=_find_authorization(head),
+            sent=sent,
+        )
+        try:
+            answer = await super().exchange(host, request, body_max, is_new=is_new, exchange_s=exchange_s)
+        except (NoConnection, AnswerLost) as error:
+            self._note(asked(failure=f"{type(error).__name__}: {error}"))
+            raise
+        media_type = answer.headers.get("content-type", "")
+        self._note(asked(status=answer.status_code, media_type=media_type, content=answer.body))
+        return answer
+
+
+def _find_authorization(head: bytes) -> str:
+    for line in head.decode("ascii").split("\r\n"):
+        name, _, value = line.partition(": ")
+        if name == "Authorization":
+            return value
+    return ""

@@ -1,0 +1,162 @@
+"""Requests and answers as octets: a request's head, and what may be read out of an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Final, cast
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.institutions.adapters.connection import InstitutionHost
+from pixconnect.kernel.rules.short_text import cut_text
+from pixconnect.platform.http.client import ReceivedAnswer
+from pixconnect.platform.json_members import count_elements
+from pixconnect.platform.logging import current_trace
+
+BODY_MAX: Final = 64 * 1024
+LIST_MAX: Final = 4 * 1024 * 1024
+ELEMENTS_MAX: Final = 400_000
+"""Of an answer larger than ``BODY_MAX``: a page of a thousand Pix has a tenth of that."""
+FILE_MAX: Final = 32 * 1024 * 1024
+"""A day's file: two hundred octets for each of 150,000 lines."""
+
+_MEDIA_TYPES: Final = ("application/json", "text/json")
+_WAIT_MAX_S: Final = 86_400.0
+# Two halves of one character, a half alone, or any other escape, so that what a backslash escapes is nothing else's begin.
+_ESCAPED: Final = re.compile(
+    rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\."
+)
+_NO_CHARACTER: Final = rb"\ufffd"
+
+
+class MalformedAnswer(Exception):  # noqa: N818  the institution's answer is, which is not our error
+    """An answer that decides nothing: it is no JSON, is too deep, or lacks what it must have."""
+
+
+class Content(Struct, frozen=True, kw_only=True):
+    """An answer, read."""
+
+    status: int
+    value: object
+    """Its JSON; ``None`` where there is no body."""
+    wait_s: float | None
+    """As ``Retry-After`` says."""
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status <= 299
+
+    @property
+    def members(self) -> Mapping[str, object]:
+        return as_members(self.value) or {}
+
+    @property
+    def name(self) -> str:
+        """What its error is called: the last part of ``type``, ``nome``, or OAuth's ``error``."""
+        for member in ("type", "nome", "error"):
+            value = self.members.get(member)
+            if isinstance(value, str):
+                return value.rpartition("/")[2][:100]
+        return ""
+
+    @property
+    def text(self) -> str:
+        """What its error says, for people; of unknown host, so a short part of it."""
+        for member in ("detail", "mensagem", "error_description", "title", "error"):
+            value = self.members.get(member)
+            if isinstance(value, str) and value:
+                return cut_text("".join(each if each.isprintable() else " " for each in value))
+        return ""
+
+    @property
+    def violated(self) -> Sequence[str]:
+        """Members of the request that its violations name; an empty one where a violation names none."""
+        found = self.members.get("violacoes")
+        rows = cast("list[object]", found) if isinstance(found, list) else []
+        return [
+            str(cast("dict[str, object]", row).get("propriedade", "")) if isinstance(row, dict) else "" for row in rows
+        ]
+
+
+def as_members(value: object) -> Mapping[str, object] | None:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else None
+
+
+def as_list(value: object) -> Sequence[object] | None:
+    return cast("Sequence[object]", value) if isinstance(value, list) else None
+
+
+def write_request(
+    host: InstitutionHost,
+    method: str,
+    path: str,
+    query: Mapping[str, str],
+    headers: Mapping[str, str],
+    body: bytes | None,
+) -> bytes:
+    """A request's octets. Nothing in it can begin its own line: values are escaped, or refused.
+
+    Raises:
+        ValueError: A header's value is invalid; it is not shown, as it may be secret.
+    """
+    target = host.prefix + quote(path, safe="/-._~") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host.authority}", "Accept-Encoding: identity"]
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise ValueError(f"{name}: cannot be a header's value")
+        lines.append(f"{name}: {value}")
+    if (traceparent := current_trace.get()) is not None:
+        lines.append(f"traceparent: {traceparent}")
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")
+
+
+def read_answer(answer: ReceivedAnswer, now: datetime) -> Content:
+    """Read an answer's JSON; ``MalformedAnswer`` where it is something else."""
+    wait_s = read_wait(answer, now)
+    if not answer.body.strip():
+        return Content(status=answer.status_code, value=None, wait_s=wait_s)
+    if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        raise MalformedAnswer("the answer is compressed, which was not requested")
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in _MEDIA_TYPES and not (media_type.startswith("application/") and media_type.endswith("+json")):
+        raise MalformedAnswer(f"the answer is {cut_text(media_type, 60) or 'of no type'}, and no JSON")
+    if len(answer.body) > BODY_MAX and count_elements(answer.body) > ELEMENTS_MAX:
+        raise MalformedAnswer(f"the answer has more than {ELEMENTS_MAX} members and elements")
+    try:
+        value = _decode(answer.body)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        raise MalformedAnswer("the answer claims to be JSON, and is not") from None
+    return Content(status=answer.status_code, value=value, wait_s=wait_s)
+
+
+def _decode(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        # Cutting a text between surrogates leaves one half. A stranger's message must not make a list unreadable.
+        return msgspec.json.decode(_ESCAPED.sub(_replace_half, body))
+
+
+def _replace_half(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] is None else _NO_CHARACTER
+
+
+def read_wait(answer: ReceivedAnswer, now: datetime) -> float | None:
+    """How long it asks us to wait, in seconds, as far as that can be read."""
+    text = answer.headers.get("retry-after")
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal():
+        return min(float(text[:9]), _WAIT_MAX_S)
+    try:
+        until = parsedate_to_datetime(text)
+        return min(max(0.0, (until - now).total_seconds()), _WAIT_MAX_S)
+    except (ValueError, TypeError, OverflowError):
+        return None

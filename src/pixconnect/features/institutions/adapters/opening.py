@@ -1,0 +1,180 @@
+"""Opens an account at its institution: which adapter it is, by kind and profile, and how that one reaches it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from msgspec import structs
+
+from pixconnect.features.institutions.adapters.calls import CallParts
+from pixconnect.features.institutions.adapters.connection import (
+    CallBounds,
+    InstitutionConnection,
+    make_account_tls,
+    parse_institution_host,
+)
+from pixconnect.features.institutions.adapters.efi import EfiInstitution
+from pixconnect.features.institutions.adapters.inter import InterInstitution
+from pixconnect.features.institutions.adapters.pace import CallPaces
+from pixconnect.features.institutions.adapters.sicoob import SicoobInstitution
+from pixconnect.features.institutions.adapters.standard import StandardInstitution
+from pixconnect.features.institutions.adapters.token import AccountTokens, BareKey
+from pixconnect.features.institutions.adapters.woovi import WooviInstitution
+from pixconnect.features.institutions.profiles.account_traits import Pace
+from pixconnect.features.institutions.profiles.profile import NAMES, InstitutionProfile, read_profile
+from pixconnect.features.institutions.rules.account import (
+    Credential,
+    InstitutionAccount,
+    find_address_fault,
+    token_address,
+)
+from pixconnect.features.institutions.rules.certificate import AccountCertificate, CertificatePart
+from pixconnect.features.institutions.rules.institution import Institution
+from pixconnect.platform.adapters.outgoing_http import ClientCertificateError
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.entropy import Entropy
+
+
+def read_account_certificates(credential: Credential, account: InstitutionAccount) -> Sequence[AccountCertificate]:
+    """The client's own and the institution's authorities, where there are any; of several in one file the first that ends."""
+    pems: list[tuple[CertificatePart, str]] = [
+        ("receiving", credential.certificate),
+        ("authority", account.authorities),
+    ]
+    return [
+        AccountCertificate(part=part, ends_at=min(one.not_valid_after_utc for one in found))
+        for part, pem in pems
+        if pem and (found := x509.load_pem_x509_certificates(pem.encode()))
+    ]
+
+
+_BOUNDS: Final = CallBounds()
+_SENDING_TOKENS: Final = Pace(routes=("token",), burst=1, per_minute=1)
+_KINDS: Final = dict[str, type[StandardInstitution | WooviInstitution]](
+    efi=EfiInstitution,
+    inter=InterInstitution,
+    sicoob=SicoobInstitution,
+    woovi=WooviInstitution,
+    standard=StandardInstitution,
+)
+
+
+class InvalidInstitutionAccount(errors.BadRequest):
+    """An account cannot be opened as it is described; the text names the member of its file, and holds nothing secret."""
+
+
+def open_institution(
+    account: InstitutionAccount,
+    credential: Credential,
+    clock: Clock,
+    entropy: Entropy,
+    bounds: CallBounds = _BOUNDS,
+    connect: Callable[[ssl.SSLContext, CallBounds], InstitutionConnection] = InstitutionConnection,
+    note: Callable[[str], None] = lambda _: None,
+) -> Institution:
+    """The account's port, in one event loop; nothing is sent yet.
+
+    Args:
+        account: The account.
+        credential: For reaching it.
+        clock: Of its tokens and paces.
+        entropy: Of the names that requests need.
+        bounds: Of each call.
+        connect: Another kind of connection, such as a recording one.
+        note: Receives each call's outcome, in one word.
+
+    Raises:
+        InvalidInstitutionAccount: An address is not permitted for its credentials, or the certificate cannot be used.
+    """
+    profile = find_profile(account)
+    fault = find_address_fault(account, profile.account)
+    if fault is not None:
+        raise InvalidInstitutionAccount(fault)
+    if profile.client_certificate == "required" and not credential.certificate:
+        raise InvalidInstitutionAccount(
+            "certificate_file: this institution takes no connection without a client certificate"
+        )
+    try:
+        tls = make_account_tls(credential.certificate, credential.private_key, account.authorities)
+    except ClientCertificateError as error:
+        raise InvalidInstitutionAccount(f"certificate_file, private_key_file, ca_file: {error}") from None
+    connection = connect(tls, bounds)
+    paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
+    tokens = _open_tokens(account, credential, profile, connection, paces, clock)
+    parts = CallParts(
+        connection=connection,
+        host=parse_institution_host(account.base_url),
+        account=account,
+        credential=credential,
+        traits=profile.account,
+        tokens=tokens,
+        sending_tokens=_open_sending_tokens(account, credential, profile, connection, clock, entropy) or tokens,
+        paces=paces,
+        clock=clock,
+        entropy=entropy,
+        bounds=bounds,
+        certificates=read_account_certificates(credential, account),
+        note=note,
+    )
+    return _KINDS[account.kind](parts, profile)
+
+
+def find_profile(account: InstitutionAccount) -> InstitutionProfile:
+    """By its kind; of the kind ``standard`` by its own word."""
+    name = account.profile_name
+    if name not in NAMES:
+        raise InvalidInstitutionAccount(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
+    return read_profile(name)
+
+
+def _open_sending_tokens(
+    account: InstitutionAccount,
+    credential: Credential,
+    profile: InstitutionProfile,
+    connection: InstitutionConnection,
+    clock: Clock,
+    entropy: Entropy,
+) -> BareKey | AccountTokens | None:
+    """Of a token that is asked for apart; ``None`` where one does for all."""
+    known = profile.account
+    if not known.asked_to_send:
+        return None
+    # With a separate pace: repeated refusals here do not hinder receiving. If an institution publishes a number of tokens, it
+    # has a part of those.
+    others = [pace for pace in known.paces if "token" not in pace.routes]
+    own = (_SENDING_TOKENS,) if len(others) < len(known.paces) else ()
+    traits = structs.replace(known, scopes=known.asked_to_send, due_scopes=(), paces=(*own, *others))
+    paces = CallPaces(traits, clock, entropy, is_homologation=account.environment == "homologation")
+    return _open_tokens(account, credential, structs.replace(profile, account=traits), connection, paces, clock)
+
+
+def _open_tokens(
+    account: InstitutionAccount,
+    credential: Credential,
+    profile: InstitutionProfile,
+    connection: InstitutionConnection,
+    paces: CallPaces,
+    clock: Clock,
+) -> BareKey | AccountTokens:
+    if profile.account.token_style == "none":  # noqa: S105  a style, and no token
+        return BareKey(credential.client_secret)
+    path = profile.token.path
+    if account.environment == "homologation":
+        path = profile.account.homologation_paths.get(path, path)
+    parts = urlsplit(token_address(account, profile.account, path))
+    # Whole addresses have their path; the host's prefix would be put before each.
+    return AccountTokens(
+        connection,
+        parse_institution_host(f"{parts.scheme}://{parts.netloc}"),
+        parts.path,
+        credential=credential,
+        traits=profile.account,
+        life_s=profile.token.lifetime_s,
+        paces=paces,
+        clock=clock,
+    )

@@ -1,0 +1,355 @@
+"""An account at an institution with the central bank's Pix API, by its profile.
+
+The differences are data: paths, conclusive refusals, words for absence. An institution's additions to the standard are in a
+file of their own, which extends this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, TypeVar
+
+from msgspec import structs
+
+from pixconnect.features.contests.rules.contest import Contests
+from pixconnect.features.institutions.adapters.calls import CallParts, Calls, ChangingCall, obtain, read_required
+from pixconnect.features.institutions.adapters.message import Content
+from pixconnect.features.institutions.adapters.paging import PagedList, format_second, list_rows
+from pixconnect.features.institutions.adapters.standard_records import (
+    decode_charge,
+    decode_pix,
+    decode_refund,
+    read_items,
+    write_charge,
+)
+from pixconnect.features.institutions.adapters.wire import find_instant, take_text
+from pixconnect.features.institutions.profiles.account_traits import CertainAnswer, Route
+from pixconnect.features.institutions.profiles.profile import InstitutionProfile
+from pixconnect.features.institutions.rules.institution import (
+    CertainRefusal,
+    ChargeTerms,
+    DayFiles,
+    InstitutionItem,
+    InstitutionTraits,
+    InstitutionUnavailable,
+    ListedRefund,
+    NotSent,
+    OpenedCharge,
+    OpeningAnswer,
+    PermissionTried,
+    ReceivedPix,
+    RefundAnswer,
+    SendAnswer,
+    UnknownOutcome,
+    Webhook,
+)
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.kernel.rules.money import format_reais
+from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
+
+_TXID_LENGTH: Final = 32
+_DUE_SCOPE: Final = "cobv.write"
+_REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+_ANOTHER_CHARGE: Final = "the institution answered another charge than we asked for"
+_PATHS: Final = dict[str, str](
+    [
+        ("cob.criar_com_txid", "/cob/{txid}"),
+        ("cob.consultar", "/cob/{txid}"),
+        ("cob.revisar", "/cob/{txid}"),
+        ("cobv.criar_com_txid", "/cobv/{txid}"),
+        ("cobv.consultar", "/cobv/{txid}"),
+        ("cobv.revisar", "/cobv/{txid}"),
+        ("pix.listar", "/pix"),
+        ("pix.consultar", "/pix/{e2eid}"),
+        ("devolucao.solicitar", "/pix/{e2eid}/devolucao/{id}"),
+        ("devolucao.consultar", "/pix/{e2eid}/devolucao/{id}"),
+        ("webhook", "/webhook/{chave}"),
+    ]
+)
+
+ReadT = TypeVar("ReadT")
+
+
+class StandardInstitution:
+    """The port ``features.institutions.rules.institution.Institution``."""
+
+    def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
+        self._profile = profile
+        self._account = parts.account
+        self._clock, self._entropy = parts.clock, parts.entropy
+        self._calls, self._certificates = Calls(parts), parts.certificates
+        self._sending = Calls(structs.replace(parts, tokens=parts.sending_tokens))
+        self._known = profile.account
+
+    @property
+    def traits(self) -> InstitutionTraits:
+        return InstitutionTraits(
+            shows_payer=self._known.shows_payer,
+            list_lag=timedelta(seconds=self._known.list_lag_s),
+            lifetime_min_s=self._known.lifetime_min_s,
+            certificates=self._certificates,
+            lifetime_max_s=self._known.lifetime_max_s,
+            has_balance=False,
+            # The standard makes the id the refund's identity: a second one under it is answered or refused.
+            repeats_refunds=True,
+            opens_due=True,
+        )
+
+    @property
+    def day_files(self) -> DayFiles | None:
+        return None
+
+    @property
+    def contests(self) -> Contests | None:
+        # Neither the standard nor most documents have contests.
+        return None
+
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        return None
+
+    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        # Never without our txid: there is no name by which a repeat would be one.
+        if terms.due is not None and await self._calls.lacks(_DUE_SCOPE):
+            return CertainRefusal(code="scope", reason=f"the account's credential has no {_DUE_SCOPE}")
+        path = self._charge_path("criar_com_txid", terms.txid, has_due_date=terms.due is not None)
+        refusals = self._known.opening_refusals
+        return await self._change_charge("PUT", path, write_charge(terms), refusals, lambda it: it.is_as_asked(terms))
+
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+        path = self._charge_path("consultar", txid, has_due_date=has_due_date)
+        content = await self._calls.read("charge", path)
+        charge = self._read_found(content, lambda: decode_charge(content.members))
+        if charge is not None and (charge.txid, charge.due is not None) != (txid, has_due_date):
+            raise InstitutionUnavailable(_ANOTHER_CHARGE)
+        return charge
+
+    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        path = self._charge_path("revisar", terms.txid, has_due_date=terms.due is not None)
+        refusals = self._known.revision_refusals
+        return await self._change_charge("PATCH", path, write_charge(terms), refusals, lambda it: it.is_as_asked(terms))
+
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
+        path = self._charge_path("revisar", txid, has_due_date=has_due_date)
+        refusals = self._known.revision_refusals
+        return await self._change_charge("PATCH", path, {"status": _REMOVED}, refusals, lambda it: it.txid == txid)
+
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
+        # Malformed items are reported beside the others.
+        returned = {"devolucaoPresente": "true"} if only_returned else {}
+        listed = PagedList(route="list", path=self._path("pix.listar"), query=returned)
+        async for rows in list_rows(self._calls, listed, since, until):
+            yield read_items(rows)
+
+    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+        content = await self._calls.read("pix", self._path("pix.consultar", e2eid=end_to_end_id))
+        found = self._read_found(content, lambda: decode_pix(content.value))
+        if found is None:
+            return None
+        pix, unreadable = found
+        if unreadable or pix.end_to_end_id != end_to_end_id:
+            raise InstitutionUnavailable(unreadable[0].reason if unreadable else "the institution answered another Pix")
+        return pix
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        path = self._path("devolucao.solicitar", e2eid=end_to_end_id, id=refund_id)
+        change = ChangingCall(
+            route="refund",
+            method="PUT",
+            path=path,
+            body={"valor": format_reais(amount_cents)},
+            # Its id makes a second one the same refund, so a token that had ended is no reason to leave it.
+            repeated_on=(401,),
+            is_on_new_connection=True,
+        )
+        refusals = self._known.refund_refusals
+        refund = await obtain(self._calls, change, decode_refund, lambda answer: self._judge(answer, refusals))
+        if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+            return UnknownOutcome(reason="the institution answered another refund than we asked for")
+        return refund
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+        path = self._path("devolucao.consultar", e2eid=end_to_end_id, id=refund_id)
+        content = await self._calls.read("refund", path)
+        refund = self._read_found(content, lambda: decode_refund(content.members))
+        if refund is not None and refund.id != refund_id:
+            raise InstitutionUnavailable("the institution answered another refund than we asked for")
+        return refund
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        return NotSent(reason="the central bank's API sends nothing")
+
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
+        raise InstitutionUnavailable("the central bank's API sends nothing")
+
+    async def read_balance(self) -> int:
+        raise InstitutionUnavailable("the central bank's API has no balance")
+
+    async def read_closing_balance(self, day: date) -> int | None:
+        return None
+
+    async def list_statement(
+        self, since: date, until: date
+    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        raise InstitutionUnavailable("the central bank's API has no statement")
+        yield ()
+
+    async def list_webhooks(self) -> Sequence[Webhook]:
+        # By key, since not all institutions have a list; and other owners' keys are not ours to read.
+        found = [await self._find_webhook(key) for key in self._account.keys]
+        return [webhook for webhook in found if webhook is not None]
+
+    async def set_webhook(self, key: str, url: str) -> None:
+        change = ChangingCall(
+            route="webhook",
+            method="PUT",
+            path=self._path("webhook", chave=key),
+            body={"webhookUrl": url},
+            headers=self._webhook_headers(),
+            repeated_on=self._ended,
+        )
+        await self._make_sure(change, url)
+
+    async def remove_webhook(self, key: str, url: str) -> None:
+        path = self._path("webhook", chave=key)
+        change = ChangingCall(route="webhook", method="DELETE", path=path, repeated_on=self._ended)
+        await self._make_sure(change)
+
+    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+        granted = await self._calls.read_granted()
+        nobodys = self._path("cob.consultar", txid=self._entropy.token(_TXID_LENGTH))
+        now = self._clock.real_now()
+        interval = {"inicio": format_second(now - timedelta(minutes=1)), "fim": format_second(now)}
+        tried = [
+            await self._try("cob.read", "charge", nobodys),
+            # Nothing is written by it: whether a charge may be would be seen only by opening one.
+            _look_up_scope("cob.write", granted),
+            await self._try("pix.read", "list", self._path("pix.listar"), interval),
+            _look_up_scope("pix.write", granted),
+            *[await self._try_key(key) for key in keys],
+            *await self._try_own(),
+        ]
+        if self._known.sending_scopes:
+            could = await self._calls.may_have(self._known.sending_scopes)
+            sending = sorted(could or ())
+            told = f"a credential for receiving that may send: {', '.join(sending)}" if sending else ""
+            tried.append(
+                PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=told)
+            )
+        return tried
+
+    async def close(self) -> None:
+        self._calls.close()
+        self._sending.close()
+
+    # What institutions have of their own.
+
+    def _webhook_headers(self) -> Mapping[str, str]:
+        return {}
+
+    async def _try_own(self) -> Sequence[PermissionTried]:
+        return ()
+
+    # What they share.
+
+    @property
+    def _ended(self) -> tuple[int, ...]:
+        return tuple(self._known.token_ended)
+
+    def _path(self, operation: str, **names: str) -> str:
+        traits = self._profile.standard.operations.get(operation)
+        path = traits.path if traits is not None and traits.path else self._profile.standard.prefix + _PATHS[operation]
+        return path.format(**names)
+
+    def _charge_path(self, operation: str, txid: str, *, has_due_date: bool) -> str:
+        return self._path(f"{'cobv' if has_due_date else 'cob'}.{operation}", txid=txid)
+
+    async def _change_charge(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object],
+        refusals: Sequence[CertainAnswer],
+        is_asked: Callable[[OpenedCharge], bool],
+    ) -> OpeningAnswer:
+        change = ChangingCall(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
+        charge = await obtain(self._calls, change, decode_charge, lambda answer: self._judge(answer, refusals))
+        if isinstance(charge, OpenedCharge) and not is_asked(charge):
+            return UnknownOutcome(reason=_ANOTHER_CHARGE)
+        return charge
+
+    def _judge(
+        self, content: Content, refusals: Sequence[CertainAnswer], calls: Calls | None = None
+    ) -> CertainRefusal | UnknownOutcome:
+        # A call with another token must redact that one.
+        reason = (calls or self._calls).describe(content)
+        for known in refusals:
+            if (content.status, content.name) != (known.status, known.name):
+                continue
+            violated = content.violated
+            if not known.properties:
+                member = violated[0] if violated else None
+                return CertainRefusal(code=content.name, reason=reason, member=member, reject_code=known.reject_code)
+            if violated and all(known.is_about(name) for name in violated):
+                return CertainRefusal(
+                    code=content.name, reason=reason, member=violated[0], reject_code=known.reject_code
+                )
+        return UnknownOutcome(reason=reason)
+
+    def _read_found(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT | None:
+        """``None`` if the institution reports that it does not exist; anything else must be readable."""
+        is_named = content.status == 400 and content.name in self._known.absent
+        if content.members and (content.status == 404 or is_named):
+            return None
+        return self._read_required(content, read, calls)
+
+    def _read_required(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT:
+        return read_required(calls or self._calls, content, read)
+
+    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
+        answer = await self._calls.change(change)
+        if isinstance(answer, NotSent):
+            raise InstitutionUnavailable(answer.reason, answer.retry_after)
+        if isinstance(answer, UnknownOutcome):
+            raise InstitutionUnavailable(answer.reason)
+        is_absent = change.method == "DELETE" and (answer.status == 404 or answer.name in self._known.absent)
+        if not answer.is_success and not is_absent:
+            raise self._calls.refuse(answer, *secrets)
+
+    async def _find_webhook(self, key: str) -> Webhook | None:
+        content = await self._calls.read("webhook", self._path("webhook", chave=key))
+        return self._read_found(
+            content,
+            lambda: Webhook(
+                key=key,
+                url=take_text(content.members, "webhookUrl", URL_LENGTH_MAX),
+                created_at=find_instant(content.members, "criacao"),
+            ),
+        )
+
+    async def _try(self, name: str, route: Route, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
+        content = await self._calls.read(route, path, query)
+        is_absent = content.status == 404 or content.name in self._known.absent
+        if content.is_success or is_absent:
+            return PermissionTried(name=name, is_given=True)
+        is_refused = content.status == 403
+        return PermissionTried(
+            name=name, is_given=False if is_refused else None, explanation=self._calls.describe(content)
+        )
+
+    async def _try_key(self, key: str) -> PermissionTried:
+        tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
+        # The webhook of one of our keys may be absent, and an existing one proves the key ours.
+        told = tried.explanation or "whether it is a key of this account is known at its first use"
+        return PermissionTried(name=tried.name, is_given=tried.is_given, explanation=told)
+
+
+def _look_up_scope(name: str, granted: Collection[str] | None) -> PermissionTried:
+    if granted is None:
+        return PermissionTried(name=name, is_given=None, explanation="the institution does not say; known at first use")
+    return PermissionTried(name=name, is_given=name in granted)

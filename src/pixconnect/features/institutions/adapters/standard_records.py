@@ -1,0 +1,345 @@
+"""The central bank's API's charges, received Pix and returns, as our records.
+
+Charges with a due date, and the parts of their payments, as the central bank's API writes them.
+
+A kind's place in its table of ``domain/due/terms``, counted from 1, is the standard's number of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Final, Literal, TypeVar
+
+from pixconnect.features.due_charges.rules.day_amount import DayAmount
+from pixconnect.features.due_charges.rules.terms import (
+    DEDUCTION_KINDS,
+    DISCOUNT_KINDS,
+    INTEREST_KINDS,
+    UNTIL_A_DATE,
+    VALID_DAYS,
+    DatedDiscount,
+    Discount,
+    DueTerms,
+    Fine,
+    Interest,
+    Rebate,
+)
+from pixconnect.features.institutions.adapters import wire
+from pixconnect.features.institutions.adapters.message import as_list, as_members
+from pixconnect.features.institutions.rules.institution import (
+    ChargeTerms,
+    KnownPayer,
+    ListedRefund,
+    OpenedCharge,
+    ReceivedPix,
+)
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
+from pixconnect.kernel.rules.charge_contents import PayerAddress
+from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
+from pixconnect.kernel.rules.identifiers import is_end_to_end_id
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais
+from pixconnect.kernel.rules.short_text import trim_pasted
+from pixconnect.kernel.rules.tax_id import is_cpf
+from pixconnect.platform.base import errors
+
+_DAYS_MAX: Final = 2**31 - 1
+_DATED_MAX: Final = 100
+_HUNDREDTHS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_PARTS: Final = dict(multa="fine_cents", juros="interest_cents", abatimento="rebate_cents", desconto="discount_cents")
+
+_Kind = TypeVar("_Kind", bound=str)
+
+
+def write_calendar(terms: DueTerms) -> dict[str, object]:
+    return dict(dataDeVencimento=terms.due_on.isoformat(), validadeAposVencimento=terms.valid_days)
+
+
+def write_value(terms: DueTerms, amount_cents: int) -> dict[str, object]:
+    value = dict[str, object](original=format_reais(amount_cents))
+    if terms.fine is not None:
+        value["multa"] = _write_part(DEDUCTION_KINDS, terms.fine.kind, terms.fine.value)
+    if terms.interest is not None:
+        value["juros"] = _write_part(INTEREST_KINDS, terms.interest.kind, terms.interest.value)
+    if terms.rebate is not None:
+        value["abatimento"] = _write_part(DEDUCTION_KINDS, terms.rebate.kind, terms.rebate.value)
+    discount = terms.discount
+    if discount is not None:
+        written = value["desconto"] = _write_part(DISCOUNT_KINDS, discount.kind, discount.value)
+        if discount.dated:
+            written["descontoDataFixa"] = [
+                dict(data=each.until.isoformat(), valorPerc=format_reais(each.value)) for each in discount.dated
+            ]
+    return value
+
+
+def write_address(address: PayerAddress) -> dict[str, str]:
+    """What a debtor has beside name and number."""
+    told = dict(
+        email=address.email, logradouro=address.street, cidade=address.city, uf=address.state, cep=address.postal_code
+    )
+    return {name: text for name, text in told.items() if text is not None}
+
+
+def _write_part(kinds: Sequence[str], kind: str, value: int | None) -> dict[str, object]:
+    rate = {} if value is None else {"valorPerc": format_reais(value)}
+    return {"modalidade": kinds.index(kind) + 1, **rate}
+
+
+def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) -> DueTerms | None:
+    """The terms of a charge with a due date, ``None`` of any other; ``Malformed`` where they cannot be relied on."""
+    if "dataDeVencimento" not in calendar:
+        return None
+    is_told = "validadeAposVencimento" in calendar
+    fine = _decode_part(value, "multa", DEDUCTION_KINDS)
+    interest = _decode_part(value, "juros", INTEREST_KINDS)
+    rebate = _decode_part(value, "abatimento", DEDUCTION_KINDS)
+    return DueTerms(
+        due_on=_take_day(calendar, "dataDeVencimento"),
+        valid_days=wire.take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_told else VALID_DAYS,
+        fine=None if fine is None else Fine(kind=fine[0], value=fine[1]),
+        interest=None if interest is None else Interest(kind=interest[0], value=interest[1]),
+        rebate=None if rebate is None else Rebate(kind=rebate[0], value=rebate[1]),
+        discount=_decode_discount(value),
+    )
+
+
+def _decode_part(value: Mapping[str, object], name: str, kinds: Sequence[_Kind]) -> tuple[_Kind, int] | None:
+    part = _find_part(value, name)
+    return None if part is None else (_take_kind(part, name, kinds), _take_hundredths(part))
+
+
+def _decode_discount(value: Mapping[str, object]) -> Discount | None:
+    part = _find_part(value, "desconto")
+    if part is None:
+        return None
+    kind = _take_kind(part, "desconto", DISCOUNT_KINDS)
+    if kind not in UNTIL_A_DATE:
+        return Discount(kind=kind, value=_take_hundredths(part))
+    rows = [as_members(row) or {} for row in wire.take_rows(part, "descontoDataFixa")[:_DATED_MAX]]
+    dated = [DatedDiscount(until=_take_day(row, "data"), value=_take_hundredths(row)) for row in rows]
+    return Discount(kind=kind, dated=tuple(dated))
+
+
+def _find_part(value: Mapping[str, object], name: str) -> Mapping[str, object] | None:
+    part = value.get(name)
+    found = as_members(part)
+    if part is not None and found is None:
+        raise wire.Malformed(f"{name} is no object")
+    # Some write a part that there is not as an empty object.
+    return found or None
+
+
+def _take_kind(part: Mapping[str, object], name: str, kinds: Sequence[_Kind]) -> _Kind:
+    told = part.get("modalidade")
+    # The standard's own examples have it as a text.
+    number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) == 1 else told
+    if type(number) is not int or not 1 <= number <= len(kinds):
+        raise wire.Malformed(f"{name} has a modality that we do not know")
+    return kinds[number - 1]
+
+
+def _take_hundredths(part: Mapping[str, object]) -> int:
+    return int(wire.take_text(part, "valorPerc", 13, form=_HUNDREDTHS).replace(".", ""))
+
+
+def _take_day(members: Mapping[str, object], name: str) -> date:
+    text = wire.take_text(members, name, 10, form=_DAY)
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise wire.Malformed(f"{name} is no day") from None
+
+
+def find_parts(members: Mapping[str, object]) -> DayAmount | None:
+    """The parts of a received Pix; ``None`` if they are missing or unreadable.
+
+    The Pix counts all the same: its parts are only shown.
+    """
+    told = as_members(members.get("componentesValor"))
+    if told is None or any(name in told for name in ("saque", "troco")):
+        return None
+    try:
+        original_cents = wire.take_reais(as_members(told.get("original")) or {}, "valor")
+        parts = {ours: _take_cents(told[name]) for name, ours in _PARTS.items() if told.get(name) is not None}
+    except wire.Malformed:
+        return None
+    return DayAmount(original_cents=original_cents, **parts)
+
+
+def _take_cents(part: object) -> int:
+    cents = int(wire.take_text(as_members(part) or {}, "valor", 13, form=_HUNDREDTHS).replace(".", ""))
+    if cents > AMOUNT_MAX_CENTS:
+        raise wire.Malformed("valor is no amount that a part of a Pix can have")
+    return cents
+
+
+ChargeWord = Literal["active", "paid", "removed_by_us", "removed_by_institution"]
+RefundWord = Literal["under_way", "returned", "refused"]
+
+_CHARGES: Final = dict[str, ChargeWord](
+    ATIVA="active",
+    CONCLUIDA="paid",
+    REMOVIDA_PELO_USUARIO_RECEBEDOR="removed_by_us",
+    REMOVIDA_PELO_PSP="removed_by_institution",
+)
+_REFUNDS: Final = dict[str, RefundWord](EM_PROCESSAMENTO="under_way", DEVOLVIDO="returned", NAO_REALIZADO="refused")
+_CODES: Final = ("pixCopiaECola", "brcode", "textoImagemQRcode")
+"""Members that have a charge's code: one institution has each of these."""
+_TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
+_REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_LIFETIME_MAX_S: Final = 2**31 - 1
+_URL_MAX: Final = 300
+_NAME_MAX: Final = 200
+_MESSAGE_MAX: Final = 140
+_REFUNDS_MAX: Final = 1000
+
+
+def write_charge(terms: ChargeTerms) -> dict[str, object]:
+    """The body that opens or revises a charge."""
+    body = dict[str, object](
+        calendario=write_calendar(terms.due) if terms.due else dict(expiracao=terms.lifetime_s),
+        valor=write_value(terms.due, terms.amount_cents)
+        if terms.due
+        else dict(original=format_reais(terms.amount_cents)),
+        chave=terms.key,
+    )
+    if terms.payer_name and terms.payer_tax_id:
+        kind = "cpf" if is_cpf(terms.payer_tax_id) else "cnpj"
+        address = {} if terms.payer_address is None else write_address(terms.payer_address)
+        body["devedor"] = {kind: terms.payer_tax_id, "nome": terms.payer_name, **address}
+    if terms.text_for_payer:
+        body["solicitacaoPagador"] = terms.text_for_payer
+    if terms.additional:
+        body["infoAdicionais"] = [{"nome": name, "valor": value} for name, value in terms.additional]
+    return body
+
+
+def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
+    """A charge in its present state there; ``Malformed`` if any of it is unreliable."""
+    calendar, amount = wire.take_members(members, "calendario"), wire.take_members(members, "valor")
+    status = _CHARGES.get(wire.take_text(members, "status", 40))
+    # It might mean that the charge is paid: nothing is guessed of it.
+    if status is None:
+        raise wire.Malformed("status is a word that we do not know")
+    located = as_members(members.get("loc")) or {}
+    location = wire.find_text(members, "location", _URL_MAX) or wire.find_text(located, "location", _URL_MAX)
+    due = decode_terms(calendar, amount)
+    return OpenedCharge(
+        txid=wire.take_text(members, "txid", 35, form=_TXID),
+        key=wire.find_text(members, "chave", KEY_LENGTH_MAX),
+        amount_cents=wire.take_reais(amount, "original"),
+        status=status,
+        created_at=wire.take_instant(calendar, "criacao"),
+        lifetime_s=0 if due is not None else wire.take_count(calendar, "expiracao", _LIFETIME_MAX_S),
+        due=due,
+        code=next((check_code(text) for name in _CODES if (text := wire.find_text(members, name, _URL_MAX * 2))), None),
+        location=None if location is None else _find_location(location.removeprefix("https://")),
+        revision=wire.take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
+        paid_by=[name for row in as_list(members.get("pix")) or () if (name := _find_name(row)) is not None],
+    )
+
+
+def _find_name(row: object) -> str | None:
+    # Only a help for the query: the list finds Pix without a valid name here.
+    name = (as_members(row) or {}).get("endToEndId")
+    return name if isinstance(name, str) and is_end_to_end_id(name) else None
+
+
+def _find_location(text: str) -> str | None:
+    # What no code can lead to is none.
+    try:
+        check_location(text, "location")
+    except errors.Refusal:
+        return None
+    return text
+
+
+def check_code(text: str) -> str:
+    """A code that a payer's app can read: a broken one is not shown."""
+    text = trim_pasted(text)
+    try:
+        parse_br_code(text[: BR_CODE_LENGTH_MAX + 1])
+    except errors.Refusal:
+        raise wire.Malformed("the charge's code cannot be read") from None
+    return text
+
+
+def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
+    """A received Pix, and those of its returns that cannot be read."""
+    members = as_members(item)
+    if members is None:
+        raise wire.Malformed("the item is no object")
+    refunds, unreadable = list[ListedRefund](), list[MalformedItem]()
+    end_to_end_id = wire.take_end_to_end_id(members, "endToEndId")
+    # One that cannot be read is kept for a person, and does not hinder its Pix from being credited.
+    for row in _list_refunds(members):
+        try:
+            refunds.append(decode_refund(as_members(row) or {}))
+        except wire.Malformed as error:
+            kept = wire.as_malformed({"endToEndId": end_to_end_id, "devolucao": row}, f"devolucoes: {error.reason}")
+            unreadable.append(kept)
+    pix = ReceivedPix(
+        end_to_end_id=end_to_end_id,
+        txid=wire.find_any_txid(members, "txid"),
+        key=wire.find_text(members, "chave", KEY_LENGTH_MAX),
+        amount_cents=wire.take_reais(members, "valor"),
+        settled_at=wire.take_instant(members, "horario"),
+        payer=read_payer(members),
+        payer_message=wire.find_free_text(members, "infoPagador", _MESSAGE_MAX),
+        parts=find_parts(members),
+        refunds=refunds,
+    )
+    return pix, unreadable
+
+
+def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
+    items = list[ReceivedPix | MalformedItem]()
+    for found in wire.read_each(rows, decode_pix):
+        items += [found] if isinstance(found, MalformedItem) else [found[0], *found[1]]
+    return wire.bound_malformed(items)
+
+
+def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:
+    found = members.get("devolucoes")
+    rows: Sequence[object] | None = () if found is None else as_list(found)
+    if rows is None or len(rows) > _REFUNDS_MAX:
+        raise wire.Malformed("devolucoes is no list of returns")
+    return rows
+
+
+def decode_refund(members: Mapping[str, object]) -> ListedRefund:
+    status = _REFUNDS.get(wire.take_text(members, "status", 40))
+    # Nor of a return: one that is taken for refused would be asked for once more.
+    if status is None:
+        raise wire.Malformed("status is a word that we do not know")
+    instants = as_members(members.get("horario")) or {}
+    settled_at = wire.find_instant(instants, "liquidacao")
+    return ListedRefund(
+        id=wire.take_text(members, "id", 35, form=_REFUND_ID),
+        return_id=wire.find_return_id(members, "rtrId"),
+        amount_cents=wire.take_reais(members, "valor"),
+        status=status,
+        asked_at=wire.find_instant(instants, "solicitacao"),
+        settled_at=settled_at if status == "returned" else None,
+        reason=wire.find_free_text(members, "motivo", _MESSAGE_MAX),
+    )
+
+
+def read_payer(members: Mapping[str, object]) -> KnownPayer:
+    """The payer, if reported; unreadable members are unknown, and the Pix counts all the same."""
+    told = as_members(members.get("pagador")) or as_members((as_members(members.get("gnExtras")) or {}).get("pagador"))
+    if told is None:
+        return KnownPayer()
+    account = as_members(told.get("contaBanco")) or {}
+    tax_id = wire.find_free_text(told, "cpf", 18) or wire.find_free_text(told, "cnpj", 18)
+    ispb = wire.find_free_text(account, "codigoBanco", 8) or wire.find_free_text(told, "codigoBanco", 8)
+    return KnownPayer(
+        name=wire.find_free_text(told, "nome", _NAME_MAX),
+        tax_id=tax_id,
+        is_masked="*" in (tax_id or ""),
+        ispb=ispb if ispb and ispb.isascii() and len(ispb) == 8 and ispb.isalnum() else None,
+    )

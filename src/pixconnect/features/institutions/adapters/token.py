@@ -1,0 +1,284 @@
+"""An account's token: one for all its calls, requested by one call at a time, renewed before it ends.
+
+An institution's answer is validated: the token must fit a header, its lifetime must be possible. A scope narrower than
+requested is noticed, since the institution reports it with 200.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+from urllib.parse import quote, urlencode
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from pixconnect.features.institutions.adapters.connection import (
+    AnswerLost,
+    InstitutionConnection,
+    InstitutionHost,
+    NoConnection,
+)
+from pixconnect.features.institutions.adapters.message import BODY_MAX, MalformedAnswer, read_answer, write_request
+from pixconnect.features.institutions.adapters.pace import BudgetSpent, CallPaces
+from pixconnect.features.institutions.profiles.account_traits import AccountTraits, TokenStyle
+from pixconnect.features.institutions.rules.account import Credential
+from pixconnect.platform.base.clock import Clock
+
+RENEWED_AFTER: Final = 0.8
+"""Of its life."""
+PATIENCE_S: Final = 5.0
+_LIFE_MAX_S: Final = 86_400
+_LENGTH_MAX: Final = 8000
+_GRANT: Final = dict(grant_type="client_credentials")
+_FORM: Final = "application/x-www-form-urlencoded"
+_JSON: Final = "application/json"
+
+_log = structlog.get_logger(__name__)
+
+
+class NoToken(Exception):  # noqa: N818  the institution gave none, which is not our error
+    """There is no token, so the call that needs it was not sent. The text is for the operator, and holds nothing secret."""
+
+    def __init__(
+        self, reason: str, wait_s: float | None = None, *, is_refusal: bool = False, is_wrong: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.wait_s = wait_s
+        self.is_refusal = is_refusal
+        """The scopes that were asked for are refused."""
+        self.is_wrong = is_wrong
+        """The credential itself is."""
+
+
+class Token(Struct, frozen=True, kw_only=True):
+    value: str
+    renewed_at_s: float
+    """By the monotonic clock."""
+    ends_at_s: float
+    granted: frozenset[str] | None
+    """Its scopes, where the institution says them."""
+
+    def __repr__(self) -> str:
+        return "Token(...)"
+
+
+class Tokens(Protocol):
+    """What puts an account's credentials into its calls."""
+
+    async def authorize(self) -> str:
+        """The value of ``Authorization``; ``NoToken``."""
+        ...
+
+    def forget(self, authorization: str) -> None:
+        """Discard this one, which the institution rejected as ended."""
+        ...
+
+    async def read_granted(self) -> frozenset[str] | None:
+        """The scopes that we have, where the institution says them; ``NoToken``."""
+        ...
+
+    async def lacks(self, scope: str) -> bool:
+        """Whether the institution has said that we have it not; ``NoToken``."""
+        ...
+
+    async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
+        """Which of these the credential could have, where the institution says it; ``NoToken``."""
+        ...
+
+
+class BareKey:
+    """The credential itself goes with each call."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    async def authorize(self) -> str:
+        return self._key
+
+    def forget(self, authorization: str) -> None:
+        """There is no other."""
+
+    async def read_granted(self) -> frozenset[str] | None:
+        return None
+
+    async def lacks(self, scope: str) -> bool:
+        return False
+
+    async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
+        return None
+
+
+class AccountTokens:
+    """Keeps the token of one account."""
+
+    def __init__(
+        self,
+        connection: InstitutionConnection,
+        host: InstitutionHost,
+        path: str,
+        *,
+        credential: Credential,
+        traits: AccountTraits,
+        life_s: int,
+        paces: CallPaces,
+        clock: Clock,
+    ) -> None:
+        self._connection = connection
+        self._host = host
+        self._path = path
+        self._credential = credential
+        self._traits = traits
+        self._life_s = life_s
+        self._paces = paces
+        self._clock = clock
+        self._one_at_a_time = asyncio.Lock()
+        self._token: Token | None = None
+        self._asks_more = bool(traits.asks_scopes and traits.due_scopes)
+
+    async def authorize(self) -> str:
+        return f"Bearer {(await self._find()).value}"
+
+    def forget(self, authorization: str) -> None:
+        # Another call may have got a new one meanwhile, which is good.
+        if self._token is not None and authorization == f"Bearer {self._token.value}":
+            self._token = None
+
+    async def read_granted(self) -> frozenset[str] | None:
+        return (await self._find()).granted
+
+    async def lacks(self, scope: str) -> bool:
+        granted = (await self._find()).granted
+        if granted is None:
+            return self._traits.asks_scopes and scope in self._traits.due_scopes and not self._asks_more
+        # Scopes in unknown words prove nothing.
+        return scope not in granted and not granted.isdisjoint(self._traits.scopes)
+
+    async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
+        if not self._traits.asks_scopes:
+            granted = await self.read_granted()
+            return None if granted is None else granted & set(scopes)
+        try:
+            token = await self._request(scopes)
+        except NoToken as refused:
+            if refused.is_refusal:
+                return frozenset()
+            raise
+        return None if token.granted is None else token.granted & set(scopes)
+
+    async def _find(self) -> Token:
+        token = self._usable()
+        if token is not None:
+            return token
+        async with self._one_at_a_time:
+            # An earlier caller in the queue has got one for all.
+            token = self._usable()
+            if token is not None:
+                return token
+            before = self._token
+            try:
+                self._token = await self._renew()
+            except NoToken:
+                # The old one is valid until its end: a failed renewal does not remove it.
+                if before is not None and self._clock.monotonic_s() < before.ends_at_s:
+                    return before
+                raise
+            return self._token
+
+    async def _renew(self) -> Token:
+        if self._asks_more:
+            try:
+                return await self._request((*self._traits.scopes, *self._traits.due_scopes), self._traits.scopes)
+            except NoToken as refused:
+                if not refused.is_refusal:
+                    raise
+                # A credential that receives today goes on doing so, without its further scopes.
+                self._asks_more = False
+                _log.warning(
+                    "the institution gives no token for charges with a due date", scopes=self._traits.due_scopes
+                )
+        return await self._request(None, self._traits.scopes)
+
+    def _usable(self) -> Token | None:
+        token = self._token
+        return token if token is not None and self._clock.monotonic_s() < token.renewed_at_s else None
+
+    async def _request(self, scopes: Sequence[str] | None, needed: Sequence[str] = ()) -> Token:
+        query, headers, body = write_grant(self._traits, self._credential, scopes)
+        try:
+            await self._paces.take("token", PATIENCE_S)
+        except BudgetSpent as refused:
+            raise NoToken(f"no token: {refused.reason}", refused.retry_after.total_seconds()) from None
+        asked_at_s = self._clock.monotonic_s()
+        try:
+            request = write_request(self._host, "POST", self._path, query, headers, body)
+            answer = await self._connection.exchange(self._host, request, BODY_MAX)
+            content = read_answer(answer, self._clock.real_now())
+        except ValueError as error:
+            raise NoToken(f"no token: {error}") from None
+        except (NoConnection, AnswerLost, MalformedAnswer) as error:
+            raise self._pause(f"no token: {error}", None) from None
+        # If the credential itself is wrong, the request with fewer scopes fails too.
+        refused_by = (400, 401, 403) if needed else (400, 403)
+        if scopes is not None and content.status in refused_by:
+            raise NoToken("no token of these scopes", is_refusal=True)
+        if not content.is_success:
+            said = f" {content.name}" if content.name else ""
+            reason = f"no token: the institution answered {content.status}{said}"
+            raise self._pause(reason, content.wait_s, is_wrong=content.status in (400, 401, 403))
+        token = self._read(content.members, asked_at_s, needed)
+        self._paces.note_success("token")
+        return token
+
+    def _pause(self, reason: str, asked_s: float | None, *, is_wrong: bool = False) -> NoToken:
+        return NoToken(reason, self._paces.pause("token", asked_s), is_wrong=is_wrong)
+
+    def _read(self, members: Mapping[str, object], asked_at_s: float, needed: Sequence[str]) -> Token:
+        value, told, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))
+        if not isinstance(value, str) or not 1 <= len(value) <= _LENGTH_MAX or not _is_one_word(value):
+            raise self._pause("no token: the answer has none that could be sent", None)
+        if members.get("client_id", self._credential.client_id) != self._credential.client_id:
+            raise self._pause("no token: the institution gave one of another client", None)
+        life_s = told if type(told) is int and told > 0 else self._life_s
+        granted = frozenset(scope.split()) if isinstance(scope, str) else None
+        missing = set(needed) - granted if granted is not None else set[str]()
+        if missing:
+            _log.warning("the institution grants less than receiving needs", missing=sorted(missing))
+        life_s = min(life_s, _LIFE_MAX_S)
+        return Token(
+            value=value,
+            renewed_at_s=asked_at_s + life_s * RENEWED_AFTER,
+            ends_at_s=asked_at_s + life_s,
+            granted=granted,
+        )
+
+
+def _is_one_word(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+def write_grant(
+    traits: AccountTraits, credential: Credential, scopes: Sequence[str] | None = None
+) -> tuple[dict[str, str], dict[str, str], bytes]:
+    """How a token is asked for, in the institution's style: query, headers and body."""
+    style: TokenStyle = traits.token_style
+    query, form = dict[str, str](), dict(_GRANT)
+    headers = {"Content-Type": _JSON if style == "basic_json" else _FORM, "Accept": _JSON}
+    if style in ("basic_json", "basic_form"):
+        pair = f"{credential.client_id}:{credential.client_secret}"
+        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    else:
+        form["client_id"] = credential.client_id
+        # With a certificate alone there need not be one.
+        if style != "certificate" or credential.client_secret:
+            form["client_secret"] = credential.client_secret
+    if style == "grant_in_query":
+        query = {"grant_type": form.pop("grant_type")}
+    if traits.asks_scopes:
+        form["scope"] = " ".join(traits.scopes if scopes is None else scopes)
+    body = msgspec.json.encode(form) if style == "basic_json" else urlencode(form, quote_via=quote).encode()
+    return query, headers, body

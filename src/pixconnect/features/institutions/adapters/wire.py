@@ -1,0 +1,296 @@
+"""Values of answers, read strictly: a value in the wrong form is ``Malformed``, and never converted.
+
+An amount in reais is a text with two decimals, an instant has its offset, a name of the network has its form. JSON's numbers
+are amounts only if the institution's document defines them so.
+
+The payee of a sent Pix, as an institution reports it: some members whole, some masked, some not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from pixconnect.features.institutions.adapters.message import as_list, as_members
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.kernel.rules import identifiers
+from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, KeyType, Party, parse_pix_key
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
+from pixconnect.kernel.rules.short_text import cut_text
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+
+ReadT = TypeVar("ReadT")
+
+_REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?")
+_ANY_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_NAMED: Final = re.compile(r"[a-zA-Z0-9]{32}")
+_BALANCE_MAX_CENTS: Final = 10**17
+_YEARS: Final = range(2010, 2100)
+_CONTENT_MAX: Final = 2000
+MALFORMED_MAX: Final = 24
+"""So many unreadable items of one answer are kept each by itself."""
+
+
+class Malformed(Exception):  # noqa: N818  the institution's answer is
+    """A value that breaks its form; ``reason`` names it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def take_members(members: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = as_members(members.get(name))
+    if found is None:
+        raise Malformed(f"{name} is no object")
+    return found
+
+
+def take_rows(members: Mapping[str, object], name: str) -> Sequence[object]:
+    found = as_list(members.get(name))
+    if found is None:
+        raise Malformed(f"{name} is no list")
+    return found
+
+
+def take_text(members: Mapping[str, object], name: str, length_max: int, *, form: re.Pattern[str] | None = None) -> str:
+    found = find_text(members, name, length_max)
+    if found is None or (form is not None and not form.fullmatch(found)):
+        raise Malformed(f"{name} is absent, or has not its form")
+    return found
+
+
+def find_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
+    """A text that may be absent; an empty one is."""
+    value = members.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > length_max:
+        raise Malformed(f"{name} is no text of at most {length_max} characters")
+    return to_storable(value)
+
+
+def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType | None = None) -> str | None:
+    """A Pix key in its stored form, if reported whole; ``None`` if masked or of another type."""
+    key = find_text(members, name, KEY_LENGTH_MAX)
+    if key is None or "*" in key:
+        return None
+    try:
+        return parse_pix_key(key, key_type).key
+    except errors.InvalidPixKey:
+        return None
+
+
+def find_free_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
+    """A text for display only: cut to the length, and ``None`` for anything but text."""
+    value = members.get(name)
+    return (to_storable(value)[:length_max] or None) if isinstance(value, str) else None
+
+
+def to_storable(text: str) -> str:
+    """Without what no database keeps."""
+    return "".join(each for each in text if each != "\x00" and not "\ud800" <= each <= "\udfff")
+
+
+def take_reais(members: Mapping[str, object], name: str, *, is_balance: bool = False) -> int:
+    """An amount that is a text such as ``106.07``, in cents; above zero, but for a balance."""
+    value = members.get(name)
+    text = value if isinstance(value, str) else ""
+    sign = -1 if is_balance and text.startswith("-") else 1
+    digits = text.removeprefix("-") if is_balance else text
+    if not _REAIS.fullmatch(digits):
+        raise Malformed(f"{name} is no amount in reais with two decimals")
+    return _check_amount(name, sign * int(digits.replace(".", "")), is_balance=is_balance)
+
+
+def take_number_of_reais(members: Mapping[str, object], name: str) -> int:
+    """A balance that is a number such as ``106.07``, or the same as a text, in cents."""
+    value = members.get(name)
+    # A float of JSON is written as it was read, so that nothing is rounded here. Decimal alone would take other scripts' digits
+    # and underscores too, and fail by itself at a huge exponent.
+    if type(value) not in (int, float, str) or not _NUMBER.fullmatch(str(value)):
+        raise Malformed(f"{name} is no number of reais")
+    cents = Decimal(str(value)) * 100
+    if abs(cents) > _BALANCE_MAX_CENTS or cents != cents.to_integral_value():
+        raise Malformed(f"{name} is no number of reais with at most two decimals")
+    return int(cents)
+
+
+def take_cents(members: Mapping[str, object], name: str, *, is_balance: bool = False) -> int:
+    value = members.get(name)
+    if type(value) is not int:
+        raise Malformed(f"{name} is no whole number of cents")
+    return _check_amount(name, value, is_balance=is_balance)
+
+
+def take_count(members: Mapping[str, object], name: str, most: int) -> int:
+    value = members.get(name)
+    if type(value) is not int or not 0 <= value <= most:
+        raise Malformed(f"{name} is no whole number from 0 to {most}")
+    return value
+
+
+def take_instant(members: Mapping[str, object], name: str) -> datetime:
+    value = members.get(name)
+    if not isinstance(value, str) or len(value) > 40:
+        raise Malformed(f"{name} is no instant")
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        raise Malformed(f"{name} is no instant") from None
+    if instant.tzinfo is None or instant.year not in _YEARS:
+        raise Malformed(f"{name} is no instant with its offset in this century")
+    return instant.astimezone(UTC)
+
+
+def find_instant(members: Mapping[str, object], name: str) -> datetime | None:
+    return None if members.get(name) in (None, "") else take_instant(members, name)
+
+
+def take_local_day(members: Mapping[str, object], *names: str) -> tuple[date, datetime | None]:
+    """A day of Sao Paulo, and the instant if reported; the first existing name counts."""
+    for name in names:
+        value = members.get(name)
+        if value is None or value == "":
+            continue
+        if not isinstance(value, str) or len(value) > 40:
+            break
+        return _parse_local(name, value)
+    raise Malformed(f"{' and '.join(names)}: there is no day")
+
+
+def take_end_to_end_id(members: Mapping[str, object], name: str) -> str:
+    value = members.get(name)
+    if not isinstance(value, str) or not identifiers.is_end_to_end_id(value):
+        raise Malformed(f"{name} is no end-to-end id")
+    return value
+
+
+def find_network_name(members: Mapping[str, object], name: str) -> str | None:
+    """An end-to-end id or the name of a return; ``None`` in another form."""
+    value = members.get(name)
+    if not isinstance(value, str):
+        return None
+    return value if identifiers.is_end_to_end_id(value) or identifiers.is_return_id(value) else None
+
+
+def find_return_id(members: Mapping[str, object], name: str) -> str | None:
+    """A return's name, which must have its form where there is one."""
+    value = find_text(members, name, 64)
+    if value is not None and not identifiers.is_return_id(value):
+        raise Malformed(f"{name} is no name of a return")
+    return value
+
+
+def find_any_txid(members: Mapping[str, object], name: str) -> str | None:
+    """Of a charge, or the shorter reference of a static code."""
+    value = find_text(members, name, 64)
+    if value is not None and not _ANY_TXID.fullmatch(value):
+        raise Malformed(f"{name} is no txid")
+    return value
+
+
+def read_each(rows: Sequence[object], read: Callable[[Mapping[str, object]], ReadT]) -> list[ReadT | MalformedItem]:
+    """The rows of a list; one that cannot be read is kept beside the others."""
+    items = list[ReadT | MalformedItem]()
+    broken_count = 0
+    for row in rows:
+        try:
+            items.append(read(as_members(row) or {}))
+        except Malformed as error:
+            broken_count += 1
+            # Of a list that is broken as a whole, 100,000 rows must not take a second to be shown.
+            if broken_count <= MALFORMED_MAX:
+                items.append(as_malformed(row, error.reason))
+    return bound_malformed(items, broken_count)
+
+
+def bound_malformed(items: list[ReadT | MalformedItem], broken_count: int = 0) -> list[ReadT | MalformedItem]:
+    """The same, with one item for all of an answer that cannot be read where those are many: each is a report to a person."""
+    broken = [item for item in items if isinstance(item, MalformedItem)]
+    broken_count = max(broken_count, len(broken))
+    if broken_count <= MALFORMED_MAX:
+        return items
+    reason = f"{broken_count} items of one answer, the first of them because {broken[0].reason}"
+    told = MalformedItem(reason=reason, end_to_end_id=None, content=broken[0].content)
+    return [*(item for item in items if not isinstance(item, MalformedItem)), told]
+
+
+def as_malformed(item: object, reason: str) -> MalformedItem:
+    """An item of a list that could not be read, for people."""
+    try:
+        content = msgspec.json.encode(item).decode()
+    except (msgspec.MsgspecError, TypeError, UnicodeError, RecursionError):
+        content = repr(item)[:_CONTENT_MAX]
+    named = (as_members(item) or {}).get("endToEndId")
+    end_to_end_id = named if isinstance(named, str) and identifiers.is_end_to_end_id(named) else None
+    content = cut_text(to_storable(content[: 2 * _CONTENT_MAX]), _CONTENT_MAX)
+    return MalformedItem(reason=reason, end_to_end_id=end_to_end_id, content=content)
+
+
+def _check_amount(name: str, cents: int, *, is_balance: bool) -> int:
+    if not (abs(cents) <= _BALANCE_MAX_CENTS if is_balance else 1 <= cents <= AMOUNT_MAX_CENTS):
+        raise Malformed(f"{name} is no amount that a Pix can have")
+    return cents
+
+
+def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(f"{name} is neither a day nor an instant") from None
+    if told.year not in _YEARS:
+        raise Malformed(f"{name} is no day of this century")
+    if len(text) == len("2026-01-31"):
+        return told.date(), None
+    # Some write no offset: their times are Sao Paulo's.
+    instant = told.replace(tzinfo=SAO_PAULO) if told.tzinfo is None else told
+    return to_day(instant), instant.astimezone(UTC)
+
+
+_NAME_MAX: Final = 200
+_TAX_ID_MAX: Final = 20
+_NUMBER_MAX: Final = 20
+_ISPB_LENGTH: Final = 8
+
+
+def find_listed_payee(
+    owner: Mapping[str, object], account: Mapping[str, object] | None = None, **names: str
+) -> Party | None:
+    """A payee as far as reported; ``None`` if not at all. It is only shown, so nothing of it is refused.
+
+    Args:
+        owner: Members about the account's owner.
+        account: Members about the account itself; by default the same.
+        names: Their name of each of our members; of several with commas, the first that exists.
+    """
+    of = dict(name=owner, tax_id=owner)
+    bounds = dict(name=_NAME_MAX, tax_id=_TAX_ID_MAX)
+    told = dict[str, str]()
+    for member, called in names.items():
+        members = of.get(member, owner if account is None else account)
+        texts = (find_free_text(members, name, bounds.get(member, _NUMBER_MAX)) for name in called.split(","))
+        text = next(filter(None, texts), None)
+        # Of another length it is another number of a bank, and must not be shown as an ISPB.
+        if text is not None and (member != "ispb" or len(text) == _ISPB_LENGTH):
+            # A tax id goes without its marks, where nothing of it is hidden.
+            is_marked = member == "tax_id" and "*" not in text
+            told[member] = "".join(each for each in text if each.isalnum()) if is_marked else text
+    return structs.replace(UNKNOWN_PARTY, **told) if told else None
+
+
+def find_first(members: Mapping[str, object], *names: str) -> Mapping[str, object]:
+    """The first of these members that is an object; an empty one where none is."""
+    for name in names:
+        found = as_members(members.get(name))
+        if found:
+            return found
+    return {}

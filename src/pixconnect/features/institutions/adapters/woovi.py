@@ -1,0 +1,380 @@
+"""An account at Woovi: charges by our name, as it makes the txid itself; Pix both ways in one list; refunds by name.
+
+No text of its errors is conclusive, so that no sent call is ever finally refused; and each call that changes something is sent
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from typing import Final, TypeVar
+
+from msgspec import structs
+
+from pixconnect.features.contests.rules.contest import Contests
+from pixconnect.features.institutions.adapters import wire
+from pixconnect.features.institutions.adapters.calls import CallParts, Calls, ChangingCall, obtain, read_required
+from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_members
+from pixconnect.features.institutions.adapters.paging import split
+from pixconnect.features.institutions.adapters.woovi_records import (
+    find_charge_name,
+    list_ids,
+    read_cents_charge,
+    read_cents_pix,
+    read_cents_refund,
+)
+from pixconnect.features.institutions.adapters.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender, has_more
+from pixconnect.features.institutions.profiles.profile import InstitutionProfile
+from pixconnect.features.institutions.rules.institution import (
+    CertainRefusal,
+    ChargeTerms,
+    DayFiles,
+    InstitutionItem,
+    InstitutionTraits,
+    InstitutionUnavailable,
+    ListedRefund,
+    NotSent,
+    OpenedCharge,
+    OpeningAnswer,
+    PermissionTried,
+    ReceivedPix,
+    RefundAnswer,
+    SendAnswer,
+    UnknownOutcome,
+    Webhook,
+)
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
+from pixconnect.platform.base.clock import format_milliseconds
+
+_ROOT: Final = "/api/v1"
+_LIMIT: Final = 100
+_SKIP_MAX: Final = 2000
+"""Its own bound is undocumented: an interval with more is read in halves."""
+_SKIPPED_MAX: Final = 5_000
+"""Of one second; more than that would never end."""
+_HALVED_MIN: Final = timedelta(seconds=1)
+_COUNT_MAX: Final = 100_000_000
+_EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
+_WEBHOOK_NAME: Final = "pixconnect"
+_ID_MAX: Final = 100
+
+ReadT = TypeVar("ReadT")
+
+
+class WooviInstitution:
+    """The port ``Institution``."""
+
+    def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
+        self._account, self._clock, self._entropy = parts.account, parts.clock, parts.entropy
+        self._known = profile.account
+        self._calls, self._certificates = Calls(parts), parts.certificates
+        self._account_paths = (f"{_ROOT}/account/", f"{_ROOT}/account")
+        options = parts.account.options
+        self._has_two_steps, has_text_psp = options.get("approve") == "two_steps", options.get("psp") == "text"
+        self._sender = WooviSender(
+            self._calls, parts.clock, has_two_steps=self._has_two_steps, has_text_psp=has_text_psp
+        )
+
+    @property
+    def traits(self) -> InstitutionTraits:
+        return InstitutionTraits(
+            takes_our_txid=False,
+            has_webhook_per_key=False,
+            shows_payer=self._known.shows_payer,
+            list_lag=timedelta(seconds=self._known.list_lag_s),
+            lifetime_min_s=self._known.lifetime_min_s,
+            certificates=self._certificates,
+            lifetime_max_s=self._known.lifetime_max_s,
+            sends=("KEY", "MANUAL", "QRCODE"),
+            states_amount_of_code=True,
+            # A second payment under a name is refused. The effect of a second approval is unknown, so nothing is begun twice.
+            resend_for=timedelta(0) if self._has_two_steps else RESENT_FOR,
+            sends_at_once=self._account.sends_at_once,
+            sends_per_s=self._account.sends_at_once / OUTCOME_S,
+        )
+
+    @property
+    def day_files(self) -> DayFiles | None:
+        return None
+
+    @property
+    def contests(self) -> Contests | None:
+        # Its sheet names disputes and their evidence, and no form of either.
+        return None
+
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        # The names in its list of movements are undocumented.
+        return None
+
+    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        if terms.due is not None:
+            # Its own kind counts days from the opening, knows few modalities, and can be revised in its end alone.
+            return CertainRefusal(code="due", reason="Woovi opens no charge with a due date by these terms")
+        body = dict[str, object](
+            correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s
+        )
+        if terms.text_for_payer:
+            body["comment"] = terms.text_for_payer
+        if terms.payer_name and terms.payer_tax_id:
+            body["customer"] = {"name": terms.payer_name, "taxID": terms.payer_tax_id}
+        if terms.additional:
+            body["additionalInfo"] = [{"key": name, "value": value} for name, value in terms.additional]
+        change = ChangingCall(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
+        charge = await obtain(self._calls, change, self._read_charge)
+        # Which of the account's keys it is charged under is Woovi's to choose.
+        if isinstance(charge, OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
+            return UnknownOutcome(reason="the institution answered another charge than we asked for")
+        return charge
+
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+        content = await self._calls.read("charge", f"{_ROOT}/charge/{txid}")
+        charge = self._read_found(content, lambda: self._read_charge(content.members))
+        if charge is not None and charge.txid != txid:
+            raise InstitutionUnavailable("the institution answered another charge than we asked for")
+        return charge
+
+    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        known = await self._find_open(terms.txid)
+        if not isinstance(known, OpenedCharge):
+            return known
+        if known.amount_cents != terms.amount_cents:
+            return CertainRefusal(code="UNCHANGEABLE", reason="Woovi changes a charge's end alone", member="amount")
+        ends_at = known.created_at + timedelta(seconds=terms.lifetime_s)
+        path = f"{_ROOT}/charge/{terms.txid}"
+        answer = await self._calls.change(
+            ChangingCall(route="charge", method="PATCH", path=path, body={"expiresDate": format_milliseconds(ends_at)})
+        )
+        return self._judge_changed(answer, structs.replace(known, lifetime_s=terms.lifetime_s))
+
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
+        known = await self._find_open(txid)
+        if not isinstance(known, OpenedCharge):
+            return known
+        answer = await self._calls.change(ChangingCall(route="charge", method="DELETE", path=f"{_ROOT}/charge/{txid}"))
+        return self._judge_changed(answer, structs.replace(known, status="removed_by_us"))
+
+    async def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
+        waiting = split(since, until)
+        while waiting:
+            begin, end = waiting.pop(0)
+            skip, goes_on = 0, True
+            while goes_on:
+                if skip > _SKIPPED_MAX:
+                    raise InstitutionUnavailable("the list of transactions has no end")
+                rows, count, goes_on = await self._read_page(begin, end, skip)
+                is_long = count > _SKIP_MAX or (goes_on and skip + _LIMIT >= _SKIP_MAX)
+                # Not read up to the maximum skip: duplicates are merged.
+                if is_long and end - begin > _HALVED_MIN:
+                    middle = begin + (end - begin) / 2
+                    waiting[:0] = [(begin, middle), (middle, end)]
+                    break
+                items = [item for row in rows for item in await self._read_row(row, only_returned=only_returned)]
+                yield wire.bound_malformed(items)
+                skip += _LIMIT
+
+    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+        content = await self._calls.read("pix", f"{_ROOT}/transaction/{end_to_end_id}")
+        row = self._read_found(content, lambda: wire.take_members(content.members, "transaction"))
+        if row is None:
+            return None
+        items = await self._read_row(row, only_returned=False)
+        if not items:
+            return None
+        unreadable = [item for item in items if isinstance(item, MalformedItem)]
+        if unreadable:
+            raise InstitutionUnavailable(unreadable[0].reason)
+        (pix,) = (item for item in items if isinstance(item, ReceivedPix))
+        if pix.end_to_end_id != end_to_end_id:
+            raise InstitutionUnavailable("the institution answered another Pix than we asked for")
+        return pix
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        body = {"transactionEndToEndId": end_to_end_id, "correlationID": refund_id, "value": amount_cents}
+        path = f"{_ROOT}/refund"
+        change = ChangingCall(route="refund", method="POST", path=path, body=body, is_on_new_connection=True)
+        refund = await obtain(
+            self._calls, change, lambda members: read_cents_refund(wire.take_members(members, "refund"))
+        )
+        if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+            return UnknownOutcome(reason="the institution answered another refund than we asked for")
+        return refund
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+        # By its own id it is not found in practice.
+        content = await self._calls.read("refund", f"{_ROOT}/refund/{refund_id}")
+        refund = self._read_found(
+            content, lambda: read_cents_refund(wire.take_members(content.members, "pixTransactionRefund"))
+        )
+        if refund is not None and refund.id != refund_id:
+            raise InstitutionUnavailable("the institution answered another refund than we asked for")
+        return refund
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        return await self._sender.send(pix)
+
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
+        return await self._sender.read_sent(name, code, since)
+
+    async def read_balance(self) -> int:
+        content = await self._read_accounts()
+        return read_required(self._calls, content, lambda: _read_total(content.members, self._account.account))
+
+    async def _read_accounts(self) -> Content:
+        """The list of accounts; its path ends with a stroke in the API document, and without one elsewhere."""
+        *before, last = self._account_paths
+        for path in before:
+            with suppress(InstitutionUnavailable):
+                content = await self._calls.read("account", path, body_max=LIST_MAX)
+                if content.status not in (404, 405):
+                    self._account_paths = (path,)
+                    return content
+        return await self._calls.read("account", last, body_max=LIST_MAX)
+
+    async def read_closing_balance(self, day: date) -> int | None:
+        return None
+
+    async def list_statement(
+        self, since: date, until: date
+    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+        raise InstitutionUnavailable("no source says whether the amounts of Woovi's statement are cents or reais")
+        yield ()
+
+    async def list_webhooks(self) -> Sequence[Webhook]:
+        return [
+            Webhook(
+                key=None,
+                url=wire.take_text(members, "url", URL_LENGTH_MAX),
+                created_at=wire.find_instant(members, "createdAt"),
+            )
+            for row in await self._read_webhooks()
+            if (members := as_members(row) or {}).get("event") == _EVENT and isinstance(members.get("url"), str)
+        ]
+
+    async def set_webhook(self, key: str, url: str) -> None:
+        # One for the account: each has one event, and this one rings for all that comes in.
+        webhook = {"name": _WEBHOOK_NAME, "event": _EVENT, "url": url, "authorization": "", "isActive": True}
+        body = {"webhook": webhook}
+        await self._make_sure(ChangingCall(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
+
+    async def remove_webhook(self, key: str, url: str) -> None:
+        for name in list_ids(await self._read_webhooks(), _EVENT, url):
+            await self._make_sure(ChangingCall(route="webhook", method="DELETE", path=f"{_ROOT}/webhook/{name}"))
+
+    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+        now = self._clock.real_now()
+        interval = {"start": format_milliseconds(now - timedelta(minutes=1)), "end": format_milliseconds(now)}
+        written = "known at first use: nothing that changes something is tried"
+        return [
+            await self._try("CHARGE_GET", f"{_ROOT}/charge/{self._entropy.token(32)}"),
+            PermissionTried(name="CHARGE_POST", is_given=None, explanation=written),
+            await self._try("TRANSACTION_GET_LIST", f"{_ROOT}/transaction", interval),
+            PermissionTried(name="REFUND_POST", is_given=None, explanation=written),
+            await self._try("WEBHOOK_GET_LIST", f"{_ROOT}/webhook"),
+            self._judge_tried("ACCOUNT_GET_LIST", await self._read_accounts()),
+            await self._try("PAYMENT_GET", f"{SENDS}/{self._entropy.token(32)}"),
+            PermissionTried(name="PAYMENT_POST", is_given=None, explanation=written),
+            *[PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use") for key in keys],
+        ]
+
+    async def close(self) -> None:
+        self._calls.close()
+
+    async def _find_open(self, txid: str) -> OpenedCharge | NotSent | UnknownOutcome:
+        """The charge as it is, before anything of it is changed."""
+        try:
+            known = await self.read_charge(txid)
+        except InstitutionUnavailable as error:
+            return NotSent(reason=error.reason, retry_after=error.retry_after)
+        return UnknownOutcome(reason="the institution knows no such charge") if known is None else known
+
+    def _judge_changed(self, answer: Content | NotSent | UnknownOutcome, changed: OpenedCharge) -> OpeningAnswer:
+        if not isinstance(answer, Content):
+            return answer
+        is_done = answer.is_success and answer.members.get("status") == "OK"
+        return changed if is_done else UnknownOutcome(reason=self._calls.describe(answer))
+
+    def _read_charge(self, members: Mapping[str, object]) -> OpenedCharge:
+        return read_cents_charge(wire.take_members(members, "charge"), self._clock.now())
+
+    async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
+        """Lines, their number as far as reported, and whether there are more."""
+        query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
+        paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
+        content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
+        rows = read_required(self._calls, content, lambda: wire.take_rows(content.members, "transactions"))
+        page = as_members(content.members.get("pageInfo")) or {}
+        # The API document has no such member, and its documentation has.
+        has_count = page.get("totalCount") is not None
+        count = (
+            read_required(self._calls, content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX))
+            if has_count
+            else 0
+        )
+        return rows, count, has_more(content.members, len(rows), skip + _LIMIT, _LIMIT)
+
+    async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[ReceivedPix | MalformedItem]:
+        try:
+            pix = read_cents_pix(as_members(row) or {})
+        except wire.Malformed as error:
+            return [wire.as_malformed(row, error.reason)]
+        if pix is None:
+            return []
+        name = find_charge_name(row)
+        if name is None:
+            # No list has the refunds of a Pix without a charge; ours are queried by their names.
+            return [] if only_returned else [pix]
+        content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
+        refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
+        for found in read_required(self._calls, content, lambda: wire.take_rows(content.members, "refunds")):
+            try:
+                refunds.append(read_cents_refund(as_members(found) or {}))
+            except wire.Malformed as error:
+                items.append(wire.as_malformed(found, f"refunds: {error.reason}"))
+        return [structs.replace(pix, refunds=refunds), *items]
+
+    async def _read_webhooks(self) -> Sequence[object]:
+        content = await self._calls.read("webhook", f"{_ROOT}/webhook", body_max=LIST_MAX)
+        return read_required(self._calls, content, lambda: wire.take_rows(content.members, "webhooks"))
+
+    def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
+        # A query by name alone gets 400 for one reason: not found.
+        if content.status in (400, 404) and content.members:
+            return None
+        return read_required(self._calls, content, read)
+
+    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
+        answer = await self._calls.change(change)
+        if not isinstance(answer, Content):
+            raise InstitutionUnavailable(answer.reason)
+        if not answer.is_success:
+            raise self._calls.refuse(answer, *secrets)
+
+    async def _try(self, name: str, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
+        content = await self._calls.read("account", path, query, body_max=LIST_MAX)
+        return self._judge_tried(name, content, may_be_absent=not query)
+
+    def _judge_tried(self, name: str, content: Content, *, may_be_absent: bool = False) -> PermissionTried:
+        if content.is_success or (may_be_absent and content.status in (400, 404)):
+            return PermissionTried(name=name, is_given=True)
+        explanation = self._calls.describe(content)
+        return PermissionTried(name=name, is_given=False if content.status == 403 else None, explanation=explanation)
+
+
+def _read_total(members: Mapping[str, object], number: str) -> int:
+    """The balance of the account of this number, or of the only one, or of the one that is the default."""
+    found = [as_members(row) or {} for row in wire.take_rows(members, "accounts")]
+    if number:
+        found = [row for row in found if number in (row.get("account"), row.get("accountId"))]
+    if len(found) > 1:
+        found = [row for row in found if row.get("isDefault") is True]
+    if len(found) != 1:
+        raise wire.Malformed("accounts: there is none of this number, or more than one")
+    return wire.take_cents(wire.take_members(found[0], "balance"), "total", is_balance=True)

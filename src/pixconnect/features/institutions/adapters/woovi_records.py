@@ -1,0 +1,140 @@
+"""What Woovi answers about charges, Pix and refunds, as our records: amounts in cents, names of the caller's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from pixconnect.features.institutions.adapters import wire
+from pixconnect.features.institutions.adapters.message import as_members
+from pixconnect.features.institutions.adapters.standard_records import check_code
+from pixconnect.features.institutions.rules.institution import KnownPayer, ListedRefund, OpenedCharge, ReceivedPix
+from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
+
+_WEBHOOK_ID: Final = re.compile(r"[A-Za-z0-9+_=-]{1,100}")
+"""In its document it is written in base 64."""
+_NAME_MAX: Final = 200
+_CODE_MAX: Final = 600
+_LIFETIME_MAX_S: Final = 2**31 - 1
+_REFUNDS: Final = dict[str, Literal["under_way", "returned", "refused"]](
+    IN_PROCESSING="under_way", REFUNDED="returned", CONFIRMED="returned", NOT_ACCOMPLISHED="refused", REJECTED="refused"
+)
+"""Of a refund itself, and as a charge's refunds have them."""
+RETURNED_WORDS: Final = frozenset({"REFUNDED", "PARTIAL_REFUND"})
+_SETTLED_WORDS: Final = RETURNED_WORDS | {"CONFIRMED"}
+_OPEN_WORDS: Final = frozenset({"CREATED", "IN_PROCESSING", "REJECTED"})
+
+
+def read_cents_charge(members: Mapping[str, object], now: datetime) -> OpenedCharge:
+    """A charge; our txid is what its maker called it."""
+    created_at = wire.take_instant(members, "createdAt")
+    lifetime_s = _read_lifetime(members, created_at)
+    word = wire.take_text(members, "status", 40)
+    # After its end a charge is only expired, and its opener has that end. Before it, a person removed it.
+    words = dict[str, Literal["active", "paid", "removed_by_us"]](ACTIVE="active", COMPLETED="paid", EXPIRED="active")
+    status = words.get(word)
+    if status is None:
+        raise wire.Malformed("status is a word that we do not know")
+    if word == "EXPIRED" and now < created_at + timedelta(seconds=lifetime_s):
+        status = "removed_by_us"
+    code = wire.find_text(members, "brCode", _CODE_MAX)
+    return OpenedCharge(
+        txid=wire.take_text(members, "correlationID", _NAME_MAX),
+        network_txid=wire.find_any_txid(members, "transactionID") or wire.find_any_txid(members, "identifier"),
+        key=wire.find_text(members, "pixKey", KEY_LENGTH_MAX),
+        amount_cents=wire.take_cents(members, "value"),
+        status=status,
+        created_at=created_at,
+        lifetime_s=lifetime_s,
+        code=None if code is None else check_code(code),
+        location=None,
+    )
+
+
+def _read_lifetime(members: Mapping[str, object], created_at: datetime) -> int:
+    told = members.get("expiresIn")
+    # A text in its document, a number in the document's examples.
+    seconds = int(told) if isinstance(told, str) and told.isascii() and told.isdecimal() and len(told) <= 10 else told
+    if type(seconds) is not int:
+        ends_at = wire.find_instant(members, "expiresDate")
+        if ends_at is None:
+            raise wire.Malformed("expiresIn and expiresDate: there is no end")
+        seconds = round((ends_at - created_at).total_seconds())
+    if not 1 <= seconds <= _LIFETIME_MAX_S:
+        raise wire.Malformed("expiresIn is no time that a charge can run")
+    return seconds
+
+
+def read_cents_pix(members: Mapping[str, object]) -> ReceivedPix | None:
+    """A Pix that came in and has settled; ``None`` of any other transaction."""
+    # Its document has the two members exchanged.
+    words = {word for name in ("type", "status") if isinstance(word := members.get(name), str)}
+    if "PAYMENT" not in words:
+        return None
+    # The examples of its document call an incoming payment a payment, and no more.
+    is_bare = words == {"PAYMENT"} and None in (members.get("type"), members.get("status"))
+    if not is_bare and not words & (_SETTLED_WORDS | _OPEN_WORDS):
+        raise wire.Malformed("status is a word that we do not know")
+    if not is_bare and not words & _SETTLED_WORDS:
+        return None
+    charge = as_members(members.get("charge")) or {}
+    # A payment names the charge by the institution's txid; we know it by the name that we gave it.
+    ours = wire.find_text(charge, "correlationID", _NAME_MAX)
+    return ReceivedPix(
+        end_to_end_id=wire.take_end_to_end_id(members, "endToEndId"),
+        txid=ours or wire.find_any_txid(members, "transactionID"),
+        key=wire.find_text(charge, "pixKey", KEY_LENGTH_MAX),
+        amount_cents=wire.take_cents(members, "value"),
+        settled_at=wire.take_instant(members, "time"),
+        payer=read_side(as_members(members.get("debitParty")) or {}, as_members(members.get("payer")) or {}),
+        payer_message=wire.find_free_text(members, "infoPagador", 140),
+    )
+
+
+def find_charge_name(row: object) -> str | None:
+    """For a transaction with a return: its charge, by the name that its maker gave it."""
+    members = as_members(row) or {}
+    if not RETURNED_WORDS & {members.get("type"), members.get("status")}:
+        return None
+    name = (as_members(members.get("charge")) or {}).get("correlationID")
+    return name if isinstance(name, str) and 0 < len(name) <= _NAME_MAX else None
+
+
+def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> KnownPayer:
+    """The payer: the account's holder, and only if that is missing the charge's registered customer."""
+    holder = as_members(side.get("holder")) or named
+    account, psp = as_members(side.get("account")) or {}, as_members(side.get("psp")) or {}
+    tax_id = wire.find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18)
+    ispb = wire.find_free_text(psp, "id", 8)
+    return KnownPayer(
+        name=wire.find_free_text(holder, "name", _NAME_MAX),
+        tax_id=tax_id,
+        is_masked="*" in (tax_id or ""),
+        ispb=ispb if ispb and ispb.isascii() and len(ispb) == 8 and ispb.isalnum() else None,
+        branch=wire.find_free_text(account, "branch", 10),
+        account_number=wire.find_free_text(account, "account", 30),
+    )
+
+
+def read_cents_refund(members: Mapping[str, object]) -> ListedRefund:
+    status = _REFUNDS.get(wire.take_text(members, "status", 40))
+    if status is None:
+        raise wire.Malformed("status is a word that we do not know")
+    at = wire.find_instant(members, "time")
+    return ListedRefund(
+        id=wire.take_text(members, "correlationID", _NAME_MAX),
+        return_id=wire.find_return_id(members, "returnIdentification"),
+        amount_cents=wire.take_cents(members, "value"),
+        status=status,
+        asked_at=None,
+        settled_at=at if status == "returned" else None,
+    )
+
+
+def list_ids(rows: Sequence[object], event: str, url: str) -> list[str]:
+    """The webhooks that notify this address of an event."""
+    found = [as_members(row) or {} for row in rows]
+    named = [row.get("id") for row in found if (row.get("event"), row.get("url")) == (event, url)]
+    return [each for each in named if isinstance(each, str) and _WEBHOOK_ID.fullmatch(each)]

@@ -1,0 +1,132 @@
+"""``pixconnect institution check --penny`` and ``rehearse``: tests of an account.
+
+One cent leaves for a key that an operator names, and one comes back by hand; a rehearsal makes every call of receiving once,
+with play money.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pixconnect.doors.cli import operating, output, terminal
+from pixconnect.doors.cli.failures import CommandError, ExitStatus
+from pixconnect.doors.cli.operating import AccountName, make_opener, run_with_settings
+from pixconnect.doors.cli.output import Json, Shown
+from pixconnect.doors.cli.whole_number import guess_key_type
+from pixconnect.features.institutions.rules.recording import TakenExchange
+from pixconnect.features.institutions.service import penny as penny_usecases
+from pixconnect.features.institutions.service import rehearsal as rehearsal_usecases
+from pixconnect.features.institutions.service.penny import PennySent, PennyTerms
+from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.kernel.rules.holder import KeyType
+from pixconnect.platform.config import Settings
+
+_LOOK_EVERY_S: Final = 1.0
+
+
+def send_penny(
+    name: str, key: str, *, key_type: KeyType | None, is_agreed: bool, timeout_s: float, as_json: bool
+) -> None:
+    """Send it, follow it, and wait until something comes back; ends with 5 where it fails or nothing does in that time."""
+    kind = key_type or guess_key_type(key)
+
+    async def do(settings: Settings) -> PennySent:
+        from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
+
+        opening = operators.open_operator_beside_service(settings, "pixconnect check")
+        async with opening as (operator, context):
+            plan = await penny_usecases.read_penny_terms(context, name)
+            _ask(plan, key, is_agreed=is_agreed)
+            return await _send(context, operator, plan, key, kind, timeout_s)
+
+    sent = run_with_settings(do)
+    output.show(_shown(sent), as_json=as_json)
+    transfer = sent.transfer
+    if transfer.status == "ERROR":
+        raise CommandError(
+            f"the transfer failed: {transfer.outcome_code} {transfer.outcome_reason}", status=ExitStatus.ENDED_BADLY
+        )
+    if not sent.is_back:
+        left = "has not ended" if transfer.status == "PROCESSING" else "arrived, and nothing came back"
+        raise CommandError(
+            f"the transfer {left} within {timeout_s:g} s; look at it by its id", status=ExitStatus.ENDED_BADLY
+        )
+
+
+def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
+    account, fee = plan.account, plan.fee_cents
+    terminal.notice(
+        f"R$ 0,01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
+    )
+    terminal.notice(
+        "The institution's fee for it is not read yet: see your contract."
+        if fee is None
+        else f"For the last transfer whose fee was read the institution took R$ {fee / 100:.2f}."
+    )
+    if is_agreed:
+        return
+    if not terminal.is_terminal(sys.stdin):
+        raise CommandError("--yes: required without a terminal; nothing was sent")
+    terminal.notice("Send it? Type yes:")
+    if sys.stdin.readline().strip() != "yes":
+        raise CommandError("nothing was sent")
+
+
+async def _send(
+    context: Context, operator: Operator, plan: PennyTerms, key: str, kind: KeyType, timeout_s: float
+) -> PennySent:
+    sent = PennySent(transfer=await penny_usecases.send_penny(context, operator, plan.account, key, kind))
+    until_s, told = time.monotonic() + timeout_s, ""
+    while True:
+        status = sent.transfer.status
+        if status != told:
+            told = status
+            terminal.notice(f"Transfer {sent.transfer.id}: {status}.")
+            if status == "CONFIRMED":
+                terminal.notice("Now have its receiver send R$ 0,01 back, or return it.")
+        if status == "ERROR" or sent.is_back or time.monotonic() > until_s:
+            return sent
+        await asyncio.sleep(_LOOK_EVERY_S)
+        sent = await penny_usecases.follow_penny(context, sent.transfer)
+
+
+def _shown(sent: PennySent) -> Shown:
+    back = next(iter(sent.came_back), None)
+    came_back = {} if back is None else output.pick(back, "came_back_as=end_to_end_id came_back_cents=amount_cents")
+    told = "transfer_id=id end_to_end_id=shown_id status settled_at returned_cents"
+    return output.pick(sent.transfer, told) | came_back
+
+
+def rehearse(name: AccountName, *, record: Path | None = None, json: Json = False) -> None:
+    """Make every call of receiving once, in the institution's tests or at a counterpart; prints the differences.
+
+    It opens a charge and removes it, and returns one cent, under one id twice, where `institution allow --refunds` allows it
+    and something came in. It ends with 5 if anything differs from the profile.
+
+    Args:
+        record: A new file: the exchange, without secrets, documents and names. Read it before you pass it on.
+    """
+    if record is not None and record.exists():
+        raise CommandError(f"{record}: is there already; name another file")
+    taken = list[TakenExchange]()
+    opener = make_opener(taken.append)
+    found = operating.run(rehearsal_usecases.rehearse, opener, taken, name)
+    if record is not None:
+        try:
+            with record.open("xb") as opened:
+                record.chmod(0o600)
+                opened.write(msgspec.json.format(msgspec.json.encode(found.recording), indent=2) + b"\n")
+        except OSError as error:
+            raise CommandError(f"{record}: cannot be written: {error.strerror}") from None
+    rows: list[Shown] = [dict(step=one.step, outcome=one.outcome, text=one.text or None) for one in found.steps]
+    output.show_list("steps", rows, as_json=json)
+    if found.differs_count:
+        raise CommandError(
+            f"{found.differs_count} differ from the institution's profile", status=ExitStatus.ENDED_BADLY
+        )

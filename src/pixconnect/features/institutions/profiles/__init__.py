@@ -1,0 +1,1 @@
+"""How institutions differ from the central bank's API, as data."""

@@ -1,0 +1,240 @@
+"""The file by which an operator describes an account at an institution, and its rules.
+
+::
+
+    kind = "efi"                                  client_id = "..."
+    environment = "homologation"                  client_secret_file = "secret"
+    tax_id = "12.345.678/0001-95"                 certificate_file = "certificate.pem"
+    base_url = "https://pix-h.api.efipay.com.br"  private_key_file = "key.pem"
+    keys = ["pix@loja.example"]
+
+Files are named by paths from the folder of this one; the reader passes in their contents. With ``secrets = "files"`` their
+contents stay in place, and are read when the account is opened: their paths are absolute then.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.institutions.profiles.profile import NAMES, read_profile
+from pixconnect.features.institutions.rules.account import Credential, Environment, Kind, Option, find_address_fault
+from pixconnect.kernel.rules import holder
+from pixconnect.kernel.rules.tax_id import check_tax_id, unmask_tax_id
+from pixconnect.platform.base import errors
+
+ReadFile = Callable[[str], str]
+"""The text of a file that the description names; raises ``BadRequest``."""
+
+_KEYS_MAX: Final = 100
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_OPTIONS: Final[Mapping[str, type | range | Sequence[str]]] = dict[str, type | range | Sequence[str]](
+    static_fallback=bool,
+    give_back=("never", "always"),
+    webhook_mtls=bool,
+    alarms=bool,
+    drain_percent=range(1, 101),
+    approve=("auto", "two_steps"),
+    psp=("object", "text"),
+    app_key=str,
+    in_flight=range(1, 65),
+    bank=str,
+    branch=str,
+    account_type=("checking", "savings"),
+    agreement=str,
+    balance=("ledger", "available", "with_limit", "with_investments"),
+)
+
+
+class _CredentialFiles(Struct, kw_only=True, forbid_unknown_fields=True):
+    client_id: str = ""
+    client_secret_file: str = ""
+    certificate_file: str = ""
+    private_key_file: str = ""
+
+
+class _AccountFile(_CredentialFiles, kw_only=True, forbid_unknown_fields=True):
+    kind: Kind
+    environment: Environment
+    tax_id: str
+    base_url: str
+    profile: str = ""
+    token_url: str = ""
+    ca_file: str = ""
+    account: str = ""
+    keys: list[str] = msgspec.field(default_factory=list[str])
+    poll_s: int = 15
+    secrets: Literal["sealed", "files"] = "sealed"
+    receive: _CredentialFiles = msgspec.field(default_factory=_CredentialFiles)
+    send: _CredentialFiles | None = None
+    options: dict[str, Option] = msgspec.field(default_factory=dict[str, Option])
+
+
+class AccountDescription(Struct, frozen=True, kw_only=True):
+    """The validated contents of an account's file."""
+
+    kind: Kind
+    profile: str
+    environment: Environment
+    tax_id: str
+    base_url: str
+    token_url: str
+    authorities: str
+    account: str
+    keys: Sequence[str]
+    poll_s: int
+    options: Mapping[str, Option]
+    receiving: Credential
+    sending: Credential | None
+    """A separate credential for sending; ``None`` if the file has no ``[send]``."""
+
+
+def check_name(name: str) -> None:
+    """Refuse an invalid account name: it appears in addresses and in lists."""
+    if _NAME.fullmatch(name) is None:
+        raise errors.BadRequest("name: must begin with a small letter, and have up to 40 of a-z, 0-9 and -")
+
+
+def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
+    """Read a description.
+
+    Args:
+        text: TOML.
+        read_file: Reads the files that it names.
+
+    Raises:
+        BadRequest: It is no TOML, a member is missing, unknown or wrong; the message names it.
+        InvalidTaxId: ``tax_id`` is neither CPF nor CNPJ.
+    """
+    try:
+        said = msgspec.convert(tomllib.loads(text), _AccountFile)
+    except tomllib.TOMLDecodeError as error:
+        raise errors.BadRequest(f"file: is no TOML: {error}") from None
+    except RecursionError:
+        raise errors.BadRequest("file: is nested too deeply") from None
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"file: {error}") from None
+    tax_id = unmask_tax_id(said.tax_id)
+    check_tax_id(tax_id, "tax_id")
+    profile = _judge_profile(said)
+    if not 1 <= said.poll_s <= 3600:
+        raise errors.BadRequest("poll_s: must be from 1 to 3600 seconds")
+    _check_options(said.options)
+    description = AccountDescription(
+        kind=said.kind,
+        profile=profile,
+        environment=said.environment,
+        tax_id=tax_id,
+        base_url=said.base_url.rstrip("/"),
+        token_url=said.token_url,
+        authorities=_read_named("ca_file", said.ca_file, read_file),
+        account=_judge_account(said.account),
+        keys=_judge_keys(said.keys),
+        poll_s=said.poll_s,
+        options=said.options,
+        receiving=_take_credential(said, said.receive, read_file),
+        sending=None if said.send is None else _take_credential(said, said.send, read_file),
+    )
+    fault = find_address_fault(description, read_profile(profile).account)
+    if fault is not None:
+        raise errors.BadRequest(fault)
+    return description
+
+
+def _read_named(field: str, path: str, read_file: ReadFile) -> str:
+    try:
+        return read_file(path) if path else ""
+    except errors.BadRequest as error:
+        raise errors.BadRequest(f"{field}: {error.message}") from None
+
+
+def _judge_profile(said: _AccountFile) -> str:
+    if said.kind != "standard":
+        if said.profile not in ("", said.kind):
+            raise errors.BadRequest(f"profile: of the kind {said.kind} it is {said.kind}; leave it out")
+        return said.kind
+    if said.profile not in NAMES:
+        raise errors.BadRequest(f"profile: the kind standard needs one of {', '.join(NAMES)}")
+    return said.profile
+
+
+def _judge_account(account: str) -> str:
+    if not account.isascii() or not (account == "" or account.isalnum()) or len(account) > 40:
+        raise errors.BadRequest("account: must have up to 40 letters and digits")
+    return account
+
+
+def _judge_keys(keys: Sequence[str]) -> Sequence[str]:
+    parsed = dict.fromkeys(holder.parse_pix_key(key).key for key in keys)
+    if len(parsed) > _KEYS_MAX:
+        raise errors.BadRequest(f"keys: may be at most {_KEYS_MAX}")
+    return [*parsed]
+
+
+def _check_options(options: Mapping[str, Option]) -> None:
+    for name, value in options.items():
+        wanted = _OPTIONS.get(name)
+        if wanted is None:
+            raise errors.BadRequest(f"options: there is no {name}; there are {', '.join(_OPTIONS)}")
+        if isinstance(wanted, type):
+            if type(value) is not wanted:
+                raise errors.BadRequest(f"options.{name}: must be {'a text' if wanted is str else 'true or false'}")
+        elif isinstance(wanted, range):
+            if type(value) is not int or value not in wanted:
+                raise errors.BadRequest(
+                    f"options.{name}: must be a whole number from {wanted.start} to {wanted.stop - 1}"
+                )
+        elif value not in wanted:
+            raise errors.BadRequest(f"options.{name}: must be one of {', '.join(wanted)}")
+
+
+def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadFile) -> Credential:
+    """A credential, which inherits missing members from the account; its files are read unless they stay outside."""
+    table = "send." if own is said.send else "receive." if own != _CredentialFiles() else ""
+
+    def pick(name: str) -> str:
+        return cast("str", getattr(own, name) or getattr(said, name))
+
+    credential = Credential(
+        client_id=pick("client_id"),
+        client_secret_file=pick("client_secret_file"),
+        certificate_file=pick("certificate_file"),
+        private_key_file=pick("private_key_file"),
+    )
+    if said.secrets == "sealed":
+        return read_credential_files(credential, read_file)
+    for name in ("client_secret_file", "certificate_file", "private_key_file"):
+        path = pick(name)
+        if path and not PurePosixPath(path).is_absolute():
+            raise errors.BadRequest(f"{table}{name}: stays outside (secrets), so its path must be absolute")
+    return credential
+
+
+def read_credential_files(credential: Credential, read_file: ReadFile) -> Credential:
+    """The same with the contents of its files in place of their names.
+
+    Raises:
+        BadRequest: One cannot be read, or of certificate and key one is missing.
+    """
+
+    def read(name: str) -> str:
+        return _read_named(name, cast("str", getattr(credential, name)), read_file)
+
+    certificate, private_key = read("certificate_file"), read("private_key_file")
+    # Some institutions hand out both in one file.
+    if certificate and not private_key and "PRIVATE KEY-----" in certificate:
+        private_key = certificate
+    if bool(certificate) != bool(private_key):
+        raise errors.BadRequest("certificate_file, private_key_file: belong together, and one of the two is missing")
+    return Credential(
+        client_id=credential.client_id,
+        client_secret=read("client_secret_file").strip(),
+        certificate=certificate,
+        private_key=private_key,
+    )

@@ -1,0 +1,170 @@
+"""Which lines in doubt are money: those of the only choice that makes the balances around them agree.
+
+Every balance at the end of a day is a fact from a file or from the books' opening. Between two of them, the certain lines plus
+a choice of the lines in doubt must turn the earlier balance into the later one. If no choice does, or several do, no line of
+that span is decided.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import date, timedelta
+from itertools import accumulate
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.statement_files.statement_file import StatedBalance
+
+_CHOICES_MAX: Final = 20_000
+"""Sums that are tried for one span of balances; beyond it, none of its lines is decided."""
+_STEPS_MAX: Final = 1_000_000
+"""Maximum of additions: a second's work, while the account's lines are locked."""
+_Taken: TypeAlias = tuple[int, "_Taken"] | None
+
+
+class Balances(Struct, frozen=True, kw_only=True):
+    """The balances of a file and those recorded before it."""
+
+    first_on: date
+    last_on: date
+    opening_cents: int | None = None
+    """By the file, at the end of the day before ``first_on``."""
+    closing: StatedBalance | None = None
+    """By the file."""
+    ends: Mapping[date, int] = {}
+    """Balances at the ends of days, by other files or by the account's opening balance."""
+    agreed: frozenset[date] = frozenset()
+    """Other days of ``ends`` with an uncontradicted balance: provisional ones, and the one on which the books began."""
+    closed: frozenset[date] = frozenset()
+    """Days that two balances have proved."""
+    lacking: frozenset[date] = frozenset()
+    """Days whose recorded lines the file does not all list: the bank may have removed them, or the file is filtered."""
+    newer: frozenset[date] = frozenset()
+    """Days reported by a file made later: this file's balances do not replace theirs."""
+    nets: Mapping[date, int] = {}
+    """The sum of each day's certain lines, from the first of ``ends`` to the last one."""
+    today: date
+    """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
+
+    elsewhere: frozenset[date] = frozenset()
+    """Days that another format has reported completely: the file is compared with that format, and no line is missing there."""
+
+    def covers(self, day: date) -> bool:
+        return self.first_on <= day <= min(self.last_on, self.today) and day not in self.elsewhere
+
+
+class Doubt(Struct, frozen=True, kw_only=True):
+    day: date
+    signed_cents: int
+    alike: Hashable
+    """Of two lines that are alike it does not matter which one counts."""
+    is_contrary: bool = False
+    """It is only in doubt because its day was proved without it: together such lines may move nothing."""
+
+
+def carry(ends: Mapping[date, int], nets: Mapping[date, int], day: date) -> int | None:
+    """The account's balance at the end of a day, from the last known balance and the lines since."""
+    since = max((end for end in ends if end <= day), default=None)
+    return None if since is None else ends[since] + sum(net for on, net in nets.items() if since < on <= day)
+
+
+def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
+    """Which doubts count, by their places, of those that the balances decide."""
+    nets = balances.nets
+    decided = dict[int, bool]()
+    for ends, sure in _list_ends(balances):
+        order = sorted(ends)
+        spans = defaultdict[tuple[date, date], list[int]](list)
+        for number, doubt in enumerate(doubts):
+            place = bisect_left(order, doubt.day)
+            if number not in decided and 0 < place < len(order):
+                spans[order[place - 1], order[place]].append(number)
+        for (since, until), numbers in spans.items():
+            target = ends[until] - ends[since] - sum(net for day, net in nets.items() if since < day <= until)
+            chosen = _choose_whole([(number, doubts[number]) for number in numbers], target)
+            # Other balances may be of another state of the account: they may keep a line out, and never make one money.
+            is_sure = {since, until} <= sure and not any(since < day <= until for day in balances.lacking)
+            if is_sure or not any(chosen.values()):
+                decided |= chosen
+    return decided
+
+
+def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[date]]]:
+    """All balances by which to decide, with the days that are sure: first the file's in place of older ones, then beside."""
+    told, before = dict[date, int](), balances.first_on - timedelta(days=1)
+    if balances.opening_cents is not None and not (before in balances.ends and balances.first_on in balances.newer):
+        told[before] = balances.opening_cents
+    closing = balances.closing
+    if closing is not None and closing.on in balances.ends and closing.on in balances.newer:
+        closing = None
+    is_dated = closing is not None and balances.first_on <= closing.on <= balances.last_on
+    if closing is None or not is_dated or not chains(balances, told, closing):
+        # Of closed days the older balances stand.
+        told |= {closing.on: closing.cents} if closing is not None and is_dated else {}
+        told = {day: cents for day, cents in told.items() if day not in balances.closed}
+        return [({**balances.ends, **told}, balances.closed | balances.agreed | told.keys())]
+    told[closing.on] = closing.cents
+    around = {day: cents for day, cents in balances.ends.items() if not balances.first_on <= day < closing.on}
+    return [
+        ({**around, **told}, balances.closed | balances.agreed | told.keys()),
+        ({**balances.ends, **told}, frozenset(balances.closed - told.keys())),
+    ]
+
+
+def chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance) -> bool:
+    """Whether the file's balances agree with the closed days beside it."""
+    before = balances.first_on - timedelta(days=1)
+    if before in balances.closed and told.get(before, balances.ends.get(before)) != balances.ends.get(before):
+        return False
+    after = min((day for day in balances.ends if day > closing.on and day in balances.closed), default=None)
+    if after is None:
+        return True
+    return (
+        closing.cents + sum(net for day, net in balances.nets.items() if closing.on < day <= after)
+        == balances.ends[after]
+    )
+
+
+def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
+    """Like ``choose``; a file's lines beyond a proof count as a whole if the balances agree with all of them."""
+    contrary = {number: True for number, doubt in doubts if doubt.is_contrary}
+    rest = [(number, doubt) for number, doubt in doubts if not doubt.is_contrary]
+    more = sum(doubt.signed_cents for _, doubt in doubts if doubt.is_contrary)
+    if contrary and (more == target if not rest else choose(rest, target - more)):
+        return contrary | (choose(rest, target - more) if rest else {})
+    return choose(doubts, target)
+
+
+def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
+    """Which of some doubts count, if exactly one choice has this sum; of equal lines it does not matter which."""
+    groups = defaultdict[Hashable, list[int]](list)
+    for number, doubt in doubts:
+        groups[doubt.signed_cents, doubt.alike].append(number)
+    values = {number: doubt.signed_cents for number, doubt in doubts}
+    ordered = sorted(groups.values(), key=lambda group: -abs(values[group[0]]))
+    sums = [values[group[0]] * len(group) for group in reversed(ordered)]
+    highest = [*accumulate((max(total, 0) for total in sums), initial=0)][::-1]
+    lowest = [*accumulate((min(total, 0) for total in sums), initial=0)][::-1]
+    # Whether each sum is reached in one way alone, and by how many of each group it was first, the last group in front.
+    ways: dict[int, tuple[bool, _Taken]] = {0: (True, None)}
+    left = _STEPS_MAX
+    for place, group in enumerate(ordered, 1):
+        reached = dict[int, tuple[bool, _Taken]]()
+        left -= len(ways) * (len(group) + 1)
+        if left < 0 or len(ways) > _CHOICES_MAX:
+            return {}
+        for total, (is_only, taken) in ways.items():
+            for more in range(len(group) + 1):
+                now = total + more * values[group[0]]
+                if lowest[place] <= target - now <= highest[place]:
+                    reached[now] = (False, reached[now][1]) if now in reached else (is_only, (more, taken))
+        ways = reached
+    is_only, taken = ways.get(target, (False, None))
+    chosen = dict[int, bool]()
+    for group in reversed(ordered) if is_only else ():
+        more, taken = taken or (0, None)
+        chosen |= {number: place < more for place, number in enumerate(group)}
+    return chosen

@@ -1,0 +1,279 @@
+"""How a day of an account closes: opening + the institution's items = closing, and each item has its line here.
+
+::
+
+    open ──► provisional ──► closed | closed_with_cases
+      ▲                              │ a late item, a balance that changes
+      └──────────────────────────────┘
+
+*Open*: no statement covers the day, or its balances and items disagree. *Provisional*: nothing disagrees, and the day is not
+over, was not over when it was read, or is not proved. *Closed with cases*: it is proved, and something is unmatched.
+
+A day is proved between two reported balances, one at its beginning or before and one at its end or after, if the items of all
+days between them turn the one into the other. A balance computed from the items proves nothing about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.platform.base.civil_time import to_day
+
+DayState = Literal["open", "provisional", "closed", "closed_with_cases"]
+
+
+class DayBalances(Struct, frozen=True, kw_only=True):
+    """One day's balances, as far as statements report them; and when the last complete statement was read."""
+
+    day: date
+    opening_cents: int | None = None
+    closing_cents: int | None = None
+    read_at: datetime | None = None
+
+
+class DaySums(Struct, frozen=True, kw_only=True):
+    """The sums of a day: ``gross - fees - returns + others = net``."""
+
+    gross_cents: int
+    """Received Pix."""
+    fees_cents: int
+    """Fees taken, less those refunded."""
+    returns_cents: int
+    """Of received Pix, to their payers."""
+    others_cents: int
+    """Other incoming money less other outgoing: sent Pix, wires, actions of people there."""
+    net_cents: int
+    items_count: int
+
+
+class DayCases(Struct, frozen=True, kw_only=True):
+    """Unmatched items and lines of a day."""
+
+    items_count: int = 0
+    """Of the institution's lines."""
+    lines_count: int = 0
+    """Our lines that the institution's statement lacks."""
+    doubts_count: int = 0
+    """Lines that may be balances or money, or that the institution has perhaps taken out: the sums prove nothing of the day."""
+    disagreements_count: int = 0
+    """Lines and balances that a second form of the day contradicts."""
+
+
+class JudgedDay(Struct, frozen=True, kw_only=True):
+    day: date
+    state: DayState
+    opening_cents: int | None
+    closing_cents: int | None
+    difference_cents: int | None
+    """The reported closing balance less opening balance and items; ``None`` if there is nothing to compare."""
+    sums: DaySums
+    cases: DayCases
+
+
+class ItemGroup(Struct, frozen=True, kw_only=True):
+    """Items of one day whose sums have the same name."""
+
+    day: date
+    direction: Literal["IN", "OUT"]
+    kind: str
+    is_return: bool
+    """They are our refunds, whatever the institution calls them."""
+    amount_cents: int
+    items_count: int
+
+
+def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
+    gross = fees = returns = others = net = 0
+    for group in groups:
+        signed_cents = group.amount_cents if group.direction == "IN" else -group.amount_cents
+        net += signed_cents
+        if group.direction == "OUT" and (group.kind == "refund" or group.is_return):
+            returns += group.amount_cents
+        elif group.kind == "fee":
+            # One that is given back comes in, and makes the sum less.
+            fees -= signed_cents
+        elif group.direction == "IN" and group.kind == "pix":
+            gross += group.amount_cents
+        else:
+            others += signed_cents
+    return DaySums(
+        gross_cents=gross,
+        fees_cents=fees,
+        returns_cents=returns,
+        others_cents=others,
+        net_cents=net,
+        items_count=sum(group.items_count for group in groups),
+    )
+
+
+def sum_items(items: Collection[InstitutionItem], return_ids: Collection[str]) -> DaySums:
+    """Add up the items of one day; ``return_ids`` are those joined to our refunds."""
+    return sum_groups(
+        [
+            ItemGroup(
+                day=item.day,
+                direction=item.direction,
+                kind=item.kind,
+                is_return=item.item_id in return_ids,
+                amount_cents=item.amount_cents,
+                items_count=1,
+            )
+            for item in items
+        ]
+    )
+
+
+def is_over(day: date, now: datetime) -> bool:
+    return to_day(now) > day
+
+
+def judge_days(
+    told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
+) -> list[JudgedDay]:
+    """Judge the days of one account, in their order, and the empty days between them without a statement."""
+    days = sorted(told, key=lambda balances: balances.day)
+    forward = _carry(days, sums)
+    proved = _find_proved(forward, {day for day, of_day in cases.items() if of_day.doubts_count})
+    empty = sum_items((), ())
+    judged = [
+        JudgedDay(
+            day=balances.day,
+            state=_find_state(
+                balances,
+                link.difference_cents,
+                cases.get(balances.day, DayCases()),
+                now,
+                is_proved=proved[balances.day],
+            ),
+            opening_cents=balances.opening_cents,
+            closing_cents=balances.closing_cents,
+            difference_cents=link.difference_cents,
+            sums=sums.get(balances.day, empty),
+            cases=cases.get(balances.day, DayCases()),
+        )
+        for balances, link in zip(_carry_back(forward, sums), forward, strict=True)
+    ]
+    for before, after in pairwise(forward) if any(link.follows for link in forward) else ():
+        cents, state = before.carried.closing_cents, "closed" if proved[after.told.day] else "provisional"
+        judged += [
+            JudgedDay(
+                day=before.told.day + timedelta(days=number),
+                state=state,
+                opening_cents=cents,
+                closing_cents=cents,
+                difference_cents=0,
+                sums=empty,
+                cases=DayCases(),
+            )
+            for number in range(1, (after.told.day - before.told.day).days if after.follows else 1)
+        ]
+    return sorted(judged, key=lambda one: one.day)
+
+
+class _Link(Struct, frozen=True, kw_only=True):
+    """A day in the chain of balances, carried forward from the first reported one."""
+
+    told: DayBalances
+    carried: DayBalances
+    follows: bool
+    """Nothing moved between the day before it in the chain and it: it is the next day, or the balances on both sides agree."""
+    reckoned_cents: int | None
+    """The day's end computed from its beginning and its items."""
+    difference_cents: int | None
+
+
+def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_Link]:
+    links: list[_Link] = []
+    for told in days:
+        # Days without a statement break the chain, unless the balances on both sides of them are the same.
+        follows = bool(links) and _follow(links[-1].carried, told, sums)
+        carried = links[-1].carried.closing_cents if follows else None
+        opening = told.opening_cents if carried is None else carried
+        closing, reckoned, differences = told.closing_cents, None, list[int]()
+        # Only if the items of the whole day were read: a balance alone proves nothing about them.
+        if opening is not None and told.read_at is not None:
+            reckoned = opening + _net_of(told, sums)
+            differences = [] if closing is None else [closing - reckoned]
+            # A reported balance replaces a computed one, so that one day's mistake is not carried into the next.
+            closing = reckoned if closing is None else closing
+        if carried is not None and told.opening_cents is not None:
+            differences.append(told.opening_cents - carried)
+        links.append(
+            _Link(
+                told=told,
+                follows=follows,
+                carried=structs.replace(told, opening_cents=opening, closing_cents=closing),
+                reckoned_cents=reckoned,
+                # The first that is not zero is the most useful.
+                difference_cents=next(filter(None, differences), 0) if differences else None,
+            )
+        )
+    return links
+
+
+def _find_proved(links: Sequence[_Link], doubtful: Collection[date]) -> dict[date, bool]:
+    """Which days lie between two reported balances that their items connect."""
+    proved: dict[date, bool] = {}
+    after: _Link | None = None
+    # Backwards: a day without a reported end is proved by the next reported balance.
+    for link in reversed(links):
+        follower = after if after is not None and after.follows else None
+        told = link.told.closing_cents
+        if told is None and follower is not None:
+            told = follower.told.opening_cents
+        if link.reckoned_cents is None or link.told.day in doubtful:
+            is_proved = False
+        elif told is not None:
+            is_proved = told == link.reckoned_cents
+        else:
+            is_proved = follower is not None and proved[follower.told.day]
+        proved[link.told.day] = is_proved
+        after = link
+    return proved
+
+
+def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[DayBalances]:
+    """Also to days before the first reported balance; nothing is compared there."""
+    shown: list[DayBalances] = []
+    after: _Link | None = None
+    for link in reversed(links):
+        balances = link.carried
+        closing, opening = balances.closing_cents, balances.opening_cents
+        if closing is None and after is not None and after.follows:
+            closing = shown[-1].opening_cents
+        after = link
+        if opening is None and closing is not None and balances.read_at is not None:
+            opening = closing - _net_of(balances, sums)
+        shown.append(structs.replace(balances, opening_cents=opening, closing_cents=closing))
+    return shown[::-1]
+
+
+def _follow(before: DayBalances, after: DayBalances, sums: Mapping[date, DaySums]) -> bool:
+    if after.day - before.day == timedelta(days=1):
+        return True
+    opening = after.opening_cents
+    if opening is None and after.closing_cents is not None and after.read_at is not None:
+        opening = after.closing_cents - _net_of(after, sums)
+    return opening is not None and opening == before.closing_cents
+
+
+def _net_of(balances: DayBalances, sums: Mapping[date, DaySums]) -> int:
+    return sums[balances.day].net_cents if balances.day in sums else 0
+
+
+def _find_state(
+    balances: DayBalances, difference: int | None, cases: DayCases, now: datetime, *, is_proved: bool
+) -> DayState:
+    if balances.read_at is None or difference:
+        return "open"
+    # A statement read during its own day may lack later lines.
+    if not (is_proved and is_over(balances.day, now) and is_over(balances.day, balances.read_at)):
+        return "provisional"
+    counts = (cases.items_count, cases.lines_count, cases.disagreements_count)
+    return "closed_with_cases" if any(counts) else "closed"

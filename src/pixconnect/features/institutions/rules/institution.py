@@ -1,0 +1,400 @@
+"""The port to one account at an institution: the parts of its API that receiving and sending need.
+
+Calls that only read raise ``InstitutionUnavailable`` without a conclusive answer. Calls that change something never raise: an
+unclear result is ``UnknownOutcome``, and is queried, never guessed.
+
+Sources: the central bank's Pix API 2.9.0, and each institution's documents, as its profile says (``features/institutions/profiles``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, datetime, timedelta
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from pixconnect.features.contests.rules.contest import Contests
+from pixconnect.features.due_charges.rules.day_amount import DayAmount
+from pixconnect.features.due_charges.rules.terms import DueTerms, are_same
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.certificate import AccountCertificate
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.kernel.rules.charge_contents import PayerAddress
+from pixconnect.kernel.rules.rail import InitiationType, MovementKind
+
+
+class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
+    """The institution gave no answer that can be read, or none at all.
+
+    Args:
+        reason: For the operator; it holds nothing secret.
+        retry_after: How long the institution asks us to wait, where it does.
+        is_refusal: It does not take our credential: the same again is refused again.
+    """
+
+    def __init__(self, reason: str, retry_after: timedelta | None = None, *, is_refusal: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.retry_after, self.is_refusal = reason, retry_after, is_refusal
+
+
+class InstitutionTraits(Struct, frozen=True, kw_only=True):
+    """Reliable traits of the institution; they never change while a process runs."""
+
+    issues_codes: Literal["we", "institution", "nobody"] = "institution"
+    """The writer of a charge's QR code: we make it from its location, the institution's answer has it, or there is none."""
+    takes_our_txid: bool = True
+    """Otherwise the institution makes the txid that payments carry, and has ours as a reference (Woovi's correlationID)."""
+    shows_payer: Literal["whole", "masked", "nothing"] = "nothing"
+    list_lag: timedelta = timedelta(minutes=1)
+    """So long after its instant a payment may be missing from the list of received Pix."""
+    lifetime_min_s: int = 1
+    lifetime_max_s: int = 2_147_483_647
+    opens_due: bool = False
+    """Charges with a due date, as the central bank's API has them (``cobv``)."""
+    refunds: bool = True
+    repeats_refunds: bool = False
+    """By its documentation a second request under the same name returns no more money, regardless of its answer."""
+    sends: Sequence[InitiationType] = ()
+    """How payees may be named when sending; empty if it cannot send."""
+    sends_per_s: float = 1.0
+    sends_at_once: int = 1
+    """The maximum of pending ones."""
+    resend_for: timedelta = timedelta(0)
+    """How long from its first call an order may be resent: by its documentation a second call moves no more money."""
+    resends_after_restart: bool = True
+    """Otherwise only the process that made the first call makes another."""
+    compares_owner: bool = False
+    """A key may be sent with its owner's CPF or CNPJ, and the order is refused if the key belongs to another owner."""
+    states_amount_of_code: bool = False
+    """A code is paid with our stated amount; otherwise with its own, so that a code without a fixed amount cannot be paid."""
+    names_first: bool = False
+    """It sends in two steps (``FirstStep``), is queried by the first one's name alone, and has none of our names."""
+    has_balance: bool = True
+    has_statement: bool = False
+    """A list of all that moved on the account, by day."""
+    certificates: Sequence[AccountCertificate] = ()
+    """By which the account is reached, and its institution trusted, where the operator has named any."""
+    notes_installation: bool = True
+    """A webhook can be registered, whose address names the installation that the account belongs to."""
+    has_webhook_per_key: bool = True
+    """Each key has one. Otherwise the account has any number, one of them ours."""
+
+
+class KnownPayer(Struct, frozen=True, kw_only=True):
+    """As far as reported; unreported members are ``None``."""
+
+    name: str | None = None
+    tax_id: str | None = None
+    """As sent: whole, or with stars where ``is_masked``."""
+    is_masked: bool = False
+    ispb: str | None = None
+    branch: str | None = None
+    account_number: str | None = None
+
+
+class ListedRefund(Struct, frozen=True, kw_only=True):
+    """A return of a received Pix as the institution lists it, whether we requested it or not."""
+
+    id: str
+    """The requester's id: ours, a person's or the institution's."""
+    return_id: str | None
+    """The network's (``rtrId``), which begins with D."""
+    amount_cents: int
+    status: Literal["under_way", "returned", "refused"]
+    asked_at: datetime | None
+    settled_at: datetime | None
+    reason: str | None = None
+    """Why it was refused, in the institution's words."""
+
+
+class ReceivedPix(Struct, frozen=True, kw_only=True):
+    """A Pix that has settled on the account."""
+
+    end_to_end_id: str
+    txid: str | None
+    key: str | None
+    amount_cents: int
+    settled_at: datetime
+    """The institution's ``horario``."""
+    payer: KnownPayer = KnownPayer()
+    payer_message: str | None = None
+    parts: DayAmount | None = None
+    """Its parts, if the institution reports them."""
+    refunds: Sequence[ListedRefund] = ()
+
+
+class ChargeTerms(Struct, frozen=True, kw_only=True):
+    """The wanted terms of a charge at the institution."""
+
+    txid: str
+    key: str
+    amount_cents: int
+    lifetime_s: int
+    """0 if a due date sets the end."""
+    due: DueTerms | None = None
+    payer_name: str | None = None
+    payer_tax_id: str | None = None
+    payer_address: PayerAddress | None = None
+    text_for_payer: str | None = None
+    additional: Sequence[tuple[str, str]] = ()
+    """Names and values that the payer is shown."""
+
+
+class OpenedCharge(Struct, frozen=True, kw_only=True):
+    """A charge as the institution has it."""
+
+    txid: str
+    network_txid: str | None = None
+    """The institution's own txid, if it does not accept ours."""
+    key: str | None
+    amount_cents: int
+    status: Literal["active", "paid", "removed_by_us", "removed_by_institution"]
+    created_at: datetime
+    """Its expiry counts from here."""
+    lifetime_s: int
+    """As of ``ChargeTerms``."""
+    due: DueTerms | None = None
+    code: str | None
+    """The text of its QR code ("copia e cola")."""
+    location: str | None
+    """Where its payload is served, without a scheme."""
+    revision: int = 0
+    paid_by: Sequence[str] = ()
+    """End-to-end ids of the Pix under it, where the institution names them with the charge."""
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it has a code to show to payers."""
+        return self.code is not None or self.location is not None
+
+    def is_as_asked(self, terms: ChargeTerms) -> bool:
+        if (self.txid, self.amount_cents, self.key or terms.key) != (terms.txid, terms.amount_cents, terms.key):
+            return False
+        if self.due is None or terms.due is None:
+            return self.due is terms.due
+        return are_same(self.due, terms.due)
+
+
+class CertainRefusal(Struct, frozen=True, kw_only=True):
+    """The institution certainly refused this very call, and nothing was done: its code is in the closed list of its profile."""
+
+    code: str
+    reason: str
+    member: str | None = None
+    """Of the request, where the answer names it."""
+    reject_code: str | None = None
+    """The equivalent reason of the scheme, if there is one."""
+
+
+class NotSent(Struct, frozen=True, kw_only=True):
+    """The call certainly never arrived, or was turned away before anything was done (429, a connection that was never made)."""
+
+    reason: str
+    retry_after: timedelta | None = None
+
+
+class UnknownOutcome(Struct, frozen=True, kw_only=True):
+    """The result is unknown: no answer, 5xx, an unreadable body, or an unlisted code or text."""
+
+    reason: str
+    is_refusal: bool = False
+    """Of this very call to send, by a text: it is believed once the institution still knows of nothing under our name."""
+
+
+ItemKind = MovementKind | Literal["pix", "refund"]
+"""``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; all others are movements."""
+OpeningAnswer = OpenedCharge | CertainRefusal | NotSent | UnknownOutcome
+RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome
+SendAnswer = SentPix | CertainRefusal | NotSent | UnknownOutcome
+
+
+class ItemParts(Struct, frozen=True, kw_only=True):
+    """The number of Pix that a line sums, and their network names, as far as reported."""
+
+    count: int
+    names: tuple[str, ...] = ()
+
+
+class InstitutionItem(Struct, frozen=True, kw_only=True):
+    """One line of the account's statement; its day is one of Sao Paulo."""
+
+    item_id: str
+    """The institution's; unique on the account."""
+    day: date
+    settled_at: datetime | None
+    """Set if the institution reports more than the day."""
+    direction: Literal["IN", "OUT"]
+    amount_cents: int
+    kind: ItemKind
+    end_to_end_id: str | None = None
+    """The Pix or return that it is, or is about."""
+    return_id: str | None = None
+    """The network's name of the return that it is, where its Pix is named too."""
+    txid: str | None = None
+    tax_id: str | None = None
+    """The counterparty's, with its name in ``counterparty``, if the line has them."""
+    counterparty: str | None = None
+    text: str = ""
+    parts: ItemParts | None = None
+
+    @property
+    def signed_cents(self) -> int:
+        return self.amount_cents if self.direction == "IN" else -self.amount_cents
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The network's names in it, the more certain first: a return names its original too."""
+        return tuple(name for name in (self.return_id, self.end_to_end_id) if name is not None)
+
+
+class Webhook(Struct, frozen=True, kw_only=True):
+    """The registered webhook of a key, or of the account if ``key`` is ``None``."""
+
+    key: str | None
+    url: str
+    created_at: datetime | None = None
+
+
+class PermissionTried(Struct, frozen=True, kw_only=True):
+    """Whether the credential may do something, tried without moving money."""
+
+    name: str
+    is_given: bool | None
+    """``None`` where it cannot be tried."""
+    explanation: str = ""
+
+
+class DayFiles(Protocol):
+    """The file of a day that is over, as the institution writes it once it is asked to."""
+
+    async def request_day_file(self, day: date) -> str:
+        """Request it; returns its name for fetching. Repeating makes another one of the same day."""
+        ...
+
+    async def fetch_day_file(self, name: str) -> bytes | None:
+        """The file's octets; ``None`` while it is being written."""
+        ...
+
+
+class Sender(Protocol):
+    """Sending over one account; the calls are those of ``Institution``, with the credential that may send."""
+
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        """``None`` if the institution does not list payees' returns."""
+        ...
+
+    async def send(self, pix: OutgoingPix) -> SendAnswer:
+        """Send a Pix under our name; only where ``traits.sends``."""
+        ...
+
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
+        """A Pix by our name, or by their code once reported; ``None`` if it does not exist, though it may appear later."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections and discard the account's token."""
+        ...
+
+
+class Institution(Sender, Protocol):
+    """One account. The adapter bounds each call in time and size, keeps to the budgets, and renews its token."""
+
+    @property
+    def traits(self) -> InstitutionTraits: ...
+
+    @property
+    def day_files(self) -> DayFiles | None:
+        """Where the institution writes a file of each day that is over, which has the last word."""
+        ...
+
+    @property
+    def contests(self) -> Contests | None:
+        """``None`` if the institution reports no contests."""
+        ...
+
+    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+        """Open a charge under its txid; where that is done already, ``UnknownOutcome``: the charge is to be read."""
+        ...
+
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+        """A charge of one kind, which have separate look-ups; ``None`` if the institution reports none."""
+        ...
+
+    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer: ...
+
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer: ...
+
+    def list_received(
+        self, since: datetime, until: datetime, *, only_returned: bool = False
+    ) -> AsyncIterator[Sequence[ReceivedPix | MalformedItem]]:
+        """Pages of received Pix of an interval (both ends included), in no order; one may come twice, as pages shift.
+
+        A Pix with an unreadable return comes without it; that return comes as a separate item.
+
+        Args:
+            since: By the institution's instant of the Pix.
+            until: As ``since``.
+            only_returned: Only those with a return.
+        """
+        ...
+
+    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None: ...
+
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+        """Return a part of a received Pix under our id; a repeat under the same id returns nothing more."""
+        ...
+
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None: ...
+
+    async def read_balance(self) -> int:
+        """In cents, blocked money included if reported; only where ``traits.has_balance``."""
+        ...
+
+    async def read_closing_balance(self, day: date) -> int | None:
+        """The balance at the end of a day, as ``read_balance``; ``None`` if the institution does not report it."""
+        ...
+
+    def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem | MalformedItem]]:
+        """Lines of whole days, both included; only where ``traits.has_statement``."""
+        ...
+
+    async def list_webhooks(self) -> Sequence[Webhook]: ...
+
+    async def set_webhook(self, key: str, url: str) -> None:
+        """Register it; an unknown result raises ``InstitutionUnavailable``: the list shows the truth."""
+        ...
+
+    async def remove_webhook(self, key: str, url: str) -> None:
+        """Remove this address."""
+        ...
+
+    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+        """Try each permission without moving money, and return the institution's answer for each key."""
+        ...
+
+
+DaySource = Literal["api", "own_file", "file_by_hand"]
+"""Where an account's days come from: the API's list of lines, the file that the institution writes of a day, or one by hand."""
+
+
+def find_day_source(institution: Institution) -> DaySource:
+    if institution.day_files is not None:
+        return "own_file"
+    return "api" if institution.traits.has_statement else "file_by_hand"
+
+
+class OpenAccount(Struct, frozen=True, kw_only=True):
+    """An account, and its port."""
+
+    account: InstitutionAccount
+    institution: Institution
+    own_sender: Sender | None = None
+    """Separate sending, if the account has a credential for that alone."""
+
+    @property
+    def sender(self) -> Sender:
+        return self.own_sender or self.institution

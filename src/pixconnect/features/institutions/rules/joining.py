@@ -1,0 +1,393 @@
+"""Which line of an institution's statement is which transfer, refund or movement here, and how the rest is treated.
+
+The network's names decide first. Items without a name are joined by properties that only one item and one line share; and where
+no more items than lines are alike in direction, amount and day, any pairing has the same sums. An item with a name is never
+joined to another record by resemblance, and one that may be ours is never a movement: it waits, and is listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.sum_line import count_parts, is_sum, may_be_sum, read_form
+from pixconnect.features.institutions.statement_files.statement_file import ItemKind, ItemSource
+
+DAYS_APART_MAX: Final = 4
+"""Institutions book facts of a weekend or holiday on the next banking day."""
+MOVEMENT_ID_LENGTH_MAX: Final = 64
+LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "block"], int | str]
+JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "words", "answer"]
+Waiting = Literal[
+    "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "changed", "withdrawn",
+    "struck", "perhaps_struck", "perhaps_back", "perhaps_text", "no_money", "order_unknown", "could_be_ours", "not_yet_read",
+    "day_not_over", "opening_day", "before_opening",
+]  # fmt: skip
+"""Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has the meaning of each."""
+NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
+"""Kinds of items that are never Pix."""
+PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
+
+
+class BookLine(Struct, frozen=True, kw_only=True):
+    """A transfer, refund or movement here, in the form expected on the institution's statement."""
+
+    key: LineKey
+    holder_id: int
+    direction: Literal["IN", "OUT"]
+    amount_cents: int
+    day: date
+    """In Sao Paulo, by the network's instant if reported."""
+    settled_at: datetime | None
+    names: tuple[str, ...]
+    """Our names and the network's; for a movement the institution's id of its item."""
+    original: tuple[str, ...] = ()
+    """For a refund, the names of the returned payment."""
+    tax_id: str | None = None
+    counterparty: str | None = None
+    state: Literal["settled", "open", "failed"]
+    """Of an order that failed the institution may have a debit and its reversal, and of an open one a debit."""
+
+    @property
+    def is_order(self) -> bool:
+        return self.direction == "OUT" and self.key[0] != "movement"
+
+
+class ItemJoin(Struct, frozen=True, kw_only=True):
+    item_id: str
+    key: LineKey
+    by: JoinedBy
+    is_reversal: bool = False
+    """It returns the institution's debit for an order that failed."""
+    parts: tuple[LineKey, ...] = ()
+    """Of a sum: the transfers that it is made of. Its key has its own id."""
+
+
+class Joined(Struct, frozen=True, kw_only=True):
+    joins: tuple[ItemJoin, ...]
+    fees: dict[str, LineKey]
+    """The transfer or refund that a fee was taken for."""
+    items_left: tuple[InstitutionItem, ...]
+    lines_left: tuple[BookLine, ...]
+
+
+class _Pairing:
+    """Items and lines that are still alone; each pair takes both away."""
+
+    def __init__(self, items: Iterable[InstitutionItem], lines: Iterable[BookLine]) -> None:
+        # By id, so that the order in which a file has them changes nothing.
+        self.items = {item.item_id: item for item in sorted(items, key=lambda item: item.item_id)}
+        self.lines = {line.key: line for line in sorted(lines, key=lambda line: (line.key[0], str(line.key[1])))}
+        self.joins: list[ItemJoin] = []
+
+    def join(self, item: InstitutionItem, line: BookLine, by: JoinedBy) -> None:
+        del self.items[item.item_id], self.lines[line.key]
+        self.joins.append(ItemJoin(item_id=item.item_id, key=line.key, by=by))
+
+    def join_sum(self, item: InstitutionItem, parts: Sequence[LineKey]) -> None:
+        del self.items[item.item_id]
+        for key in parts:
+            del self.lines[key]
+        self.joins.append(join_sum(item, parts))
+
+
+def join_items(
+    items: Collection[InstitutionItem],
+    lines: Collection[BookLine],
+    debited: Collection[LineKey] = (),
+    whole: Collection[date] = (),
+    sum_forms: Collection[str] = (),
+) -> Joined:
+    """Join each item with at most one line, and each line with at most one item and one reversal.
+
+    Args:
+        items: The unmatched ones.
+        lines: The unmatched ones, and orders whose debit may have been reversed.
+        debited: Orders among them that another item is joined to already.
+        whole: Days of which a statement lists all lines: a payment of such a day may be an item of a later one.
+        sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has joined one before.
+    """
+    pairing = _Pairing(items, (line for line in lines if line.key not in debited))
+    reversals = _join_names(pairing, lines, set(debited))
+    _join_parts(pairing)
+    _join_named_sums(pairing)
+    totals = Counter[tuple[str, date]]()
+    for line in pairing.lines.values() if sum_forms else ():
+        totals[line.direction, line.day] += line.amount_cents if line.key[0] == "transfer" else 0
+    for item in [one for one in pairing.items.values() if read_form(one.text) in sum_forms]:
+        if totals[item.direction, item.day] == item.amount_cents and (
+            parts := find_parts(item, pairing.lines.values())
+        ):
+            pairing.join_sum(item, parts)
+    _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
+    _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
+    _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
+    # Items that the institution calls a Pix precede those that share only the amount.
+    for only_pix in (True, False):
+        _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
+        _join_same(pairing, only_pix=only_pix)
+        _join_near(pairing, whole, only_pix=only_pix)
+    named = _index(lines, lambda line: (*line.names, *line.original))
+    ordered = {join.item_id for join in pairing.joins if join.key[0] != "movement"}
+    return Joined(
+        joins=(*pairing.joins, *reversals),
+        fees={
+            item.item_id: named[name][0].key
+            for item in items
+            if item.kind == "fee" and item.item_id not in ordered
+            for name in item.names[:1]
+            if name in named
+        },
+        items_left=tuple(pairing.items.values()),
+        lines_left=tuple(line for line in pairing.lines.values() if line.state == "settled"),
+    )
+
+
+def _index(
+    lines: Iterable[BookLine], names_of: Callable[[BookLine], Iterable[str]]
+) -> defaultdict[str, list[BookLine]]:
+    found = defaultdict[str, list[BookLine]](list)
+    for line in lines:
+        for name in dict.fromkeys(names_of(line)):
+            found[name].append(line)
+    return found
+
+
+def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
+    by_name = _index(pairing.lines.values(), lambda line: line.names)
+    by_original = _index(pairing.lines.values(), lambda line: line.original)
+    for item in sorted(pairing.items.values(), key=lambda item: item.kind in NO_PIX):
+        # A movement is of the very item. Of other lines the name decides: words for a kind may be a payer's.
+        candidates = [
+            *by_name[make_movement_id(item.item_id)],
+            *(line for name in item.names for line in by_name[name]),
+        ]
+        # Many name only the returned payment of a return.
+        if not may_be_fee(item) and item.return_id is None:
+            own = [line for name in item.names for line in by_original[name]]
+            fitting = [line for line in own if line.key in pairing.lines and fits(item, line)]
+            candidates += fitting if len(fitting) == 1 else []
+        line = next((line for line in candidates if line.key in pairing.lines and fits(item, line)), None)
+        if line is not None:
+            # An item called a fee yields to another line with the same name.
+            pairing.join(item, line, "amount" if may_be_fee(item) and line.key[0] != "movement" else "name")
+    return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
+
+
+def _join_named_sums(pairing: _Pairing) -> None:
+    """Join sums with the transfers that they name, if these are all and have the amount."""
+    by_name = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.names)
+    for item in [one for one in pairing.items.values() if one.parts is not None and one.parts.names]:
+        named = (
+            {line.key: line for name in item.parts.names for line in by_name[name]} if item.parts is not None else {}
+        )
+        lines = [line for line in named.values() if line.key in pairing.lines and line.key[0] == "transfer"]
+        lines = [line for line in lines if line.direction == item.direction]
+        if count_parts(item) == len(lines) and sum(line.amount_cents for line in lines) == item.amount_cents:
+            pairing.join_sum(item, [line.key for line in lines])
+
+
+def _join_parts(pairing: _Pairing) -> None:
+    """Join as many returns of one Pix and one amount as lines of such: an item names of them only the Pix."""
+    settled = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.original)
+    groups = defaultdict[Hashable, list[InstitutionItem]](list)
+    for item in pairing.items.values():
+        if not may_be_fee(item) and item.return_id is None:
+            groups[item.end_to_end_id, item.direction, item.amount_cents].append(item)
+    for items in groups.values():
+        named = settled[items[0].end_to_end_id or ""]
+        lines = [line for line in named if line.key in pairing.lines and fits(items[0], line)]
+        if len(items) == len(lines):
+            lines.sort(key=lambda line: (line.day, str(line.key[1])))
+            for item, line in zip(sorted(items, key=lambda item: (item.day, item.item_id)), lines, strict=True):
+                pairing.join(item, line, "name")
+
+
+def may_be_fee(item: InstitutionItem) -> bool:
+    """Whether an item may be a fee for the Pix that it names, and not that Pix."""
+    return item.kind == "fee" and item.direction == "OUT"
+
+
+def fits(item: InstitutionItem, line: BookLine) -> bool:
+    return (item.direction, item.amount_cents) == (line.direction, line.amount_cents)
+
+
+def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
+    """The reversal of an order's debit: the two cancel, and the order has moved nothing."""
+    failed = _index((line for line in lines if line.is_order and line.state == "failed"), lambda line: line.names)
+    reversed_keys = set[LineKey]()
+    found: list[ItemJoin] = []
+    for item in list(pairing.items.values()):
+        for line in (line for name in item.names for line in failed[name]) if item.direction == "IN" else ():
+            if line.key in debited - reversed_keys and line.amount_cents == item.amount_cents:
+                reversed_keys.add(line.key)
+                del pairing.items[item.item_id]
+                found.append(ItemJoin(item_id=item.item_id, key=line.key, by="name", is_reversal=True))
+                break
+    return found
+
+
+def _group(
+    pairing: _Pairing, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None], *, only_pix: bool = False
+) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
+    """Items and lines alike in direction, amount and a mark, where both have it."""
+    groups = defaultdict[Hashable, tuple[list[InstitutionItem], list[BookLine]]](lambda: ([], []))
+    # A payment of a day that has a sum is in it: only a Pix of that day takes it out of it.
+    summed = set[tuple[str, date]]() if only_pix else _list_summed(pairing)
+    for item in pairing.items.values():
+        is_wanted = item.kind in PIX if only_pix else item.kind not in NO_PIX
+        if is_wanted and not item.names and not is_sum(item) and (mark := mark_of(item)) is not None:
+            groups[item.direction, item.amount_cents, mark][0].append(item)
+    for line in pairing.lines.values():
+        is_wanted = line.state == "settled" and line.key[0] != "movement" and (line.direction, line.day) not in summed
+        if is_wanted and (mark := mark_of(line)) is not None:
+            groups[line.direction, line.amount_cents, mark][1].append(line)
+    return [group for group in groups.values() if all(group)]
+
+
+def _list_summed(pairing: _Pairing) -> set[tuple[str, date]]:
+    """Directions and days whose Pix the institution has summed."""
+    return {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
+
+
+def find_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> tuple[LineKey, ...]:
+    """The transfers that an item sums: all of its day and direction that are alone, if they have its amount and its count."""
+    if not (is_sum(item) or may_be_sum(item)):
+        return ()
+    own = [line for line in lines if line.state == "settled" and line.key[0] == "transfer"]
+    own = [line for line in own if (line.direction, line.day) == (item.direction, item.day)]
+    is_whole = sum(line.amount_cents for line in own) == item.amount_cents
+    is_counted = len(own) > 1 and count_parts(item) in (None, len(own))
+    return tuple(line.key for line in own) if is_whole and is_counted else ()
+
+
+def join_sum(item: InstitutionItem, parts: Sequence[LineKey]) -> ItemJoin:
+    return ItemJoin(item_id=item.item_id, key=("sum", item.item_id), by="sum", parts=tuple(parts))
+
+
+def _join_alike(
+    pairing: _Pairing,
+    by: JoinedBy,
+    mark_of: Callable[[InstitutionItem | BookLine], Hashable | None],
+    *,
+    only_pix: bool = False,
+) -> None:
+    """Join items and lines with a unique shared property."""
+    for items, lines in _group(pairing, mark_of, only_pix=only_pix):
+        if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
+            pairing.join(items[0], lines[0], by)
+
+
+def _agree(item: InstitutionItem, line: BookLine) -> bool:
+    """Whether no two tax ids, one of each, contradict each other."""
+    return len(_whole_tax_ids((item, line))) < 2
+
+
+def _whole_tax_ids(told: Iterable[InstitutionItem | BookLine]) -> set[str]:
+    return {one.tax_id for one in told if one.tax_id is not None and one.tax_id.isalnum()}
+
+
+def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
+    """Join items of one direction, amount and day with as many lines or more, in the order of their instants.
+
+    Which of equal lines lacks its item is not known, and does not matter to any sum: one of them is left.
+    """
+    for items, lines in _group(pairing, lambda one: one.day, only_pix=only_pix):
+        items.sort(key=lambda item: (item.settled_at is None, item.settled_at, item.item_id))
+        lines.sort(key=lambda line: (line.settled_at is None, line.settled_at, str(line.key[1])))
+        told = _whole_tax_ids(items), _whole_tax_ids(lines)
+        if len(items) <= len(lines) and (not all(told) or len(told[0] | told[1]) == 1):
+            for item, line in zip(items, lines, strict=False):
+                pairing.join(item, line, "alike")
+
+
+def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) -> None:
+    """Join the one item and the one line of a direction and amount, if the line's day lacks it and the item's is soon after."""
+    summed = _list_summed(pairing)
+    for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
+        is_late = lines[0].day in whole and lines[0].day <= items[0].day
+        is_late &= (lines[0].direction, lines[0].day) not in summed
+        is_only = len(items) == len(lines) == 1
+        if is_only and is_late and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
+            pairing.join(items[0], lines[0], "near")
+
+
+def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:
+    """The items without names that are called a Pix: other kinds that resemble these yield to them."""
+    alone = (item for item in items if item.kind in PIX and not item.names and not is_sum(item))
+    return {(item.day, item.direction, item.amount_cents) for item in alone}
+
+
+def find_claimed(
+    items: Iterable[InstitutionItem], lines: Iterable[BookLine], alike: Mapping[LineKey, InstitutionItem]
+) -> set[LineKey]:
+    """Which lines some item names: the item in ``alike`` that only looks like one of these is another thing.
+
+    A name may be a payer's word: a Pix of the line's very day gives way only to an item of that day.
+    """
+    by_name = _index(lines, lambda line: line.names)
+    return {
+        line.key
+        for item in items
+        if not may_be_fee(item)
+        for name in (item.names if item.parts is None else item.parts.names)
+        for line in by_name[name]
+        if line.key[0] != "movement"
+        and (fits(item, line) or item.parts is not None)
+        and (item.day == line.day or not _is_its_pix(alike[line.key], line))
+    }
+
+
+def _is_its_pix(item: InstitutionItem, line: BookLine) -> bool:
+    return item.kind in PIX and item.day == line.day
+
+
+def are_near(item: InstitutionItem, line: BookLine) -> bool:
+    return abs(item.day - line.day) <= timedelta(days=DAYS_APART_MAX)
+
+
+def make_movement_id(item_id: str) -> str:
+    """The name of the item's movement: its own, or a digest of one that is too long."""
+    if len(item_id) <= MOVEMENT_ID_LENGTH_MAX:
+        return item_id
+    return hashlib.sha256(item_id.encode()).hexdigest()
+
+
+class ReversedMovement(Struct, frozen=True, kw_only=True):
+    """The movement of a line of the institution's that has proved to be a transfer or refund."""
+
+    institution_id: int
+    line_id: str
+    """The line, by the institution's own id."""
+    holder_id: int
+    item_id: str
+    """The movement, by the name that its item has here."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """That of the movement."""
+        return self.holder_id, self.item_id
+
+
+class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
+    institution_id: int
+    kind: ItemKind
+    source: ItemSource
+    recorded_at: datetime
+    joined_kind: Literal["transfer", "refund", "movement", "sum", "investment", "block"] | None = None
+    joined_id: str | None = None
+    joined_by: JoinedBy | None = None
+    is_reversal: bool = False
+    fee_of_kind: Literal["transfer", "refund"] | None = None
+    fee_of_id: str | None = None
+    waits: Waiting | None = None
+
+    def says(self, item: InstitutionItem) -> bool:
+        """Whether a repeated item is the same."""
+        return all(getattr(self, name) == getattr(item, name) for name in InstitutionItem.__struct_fields__)

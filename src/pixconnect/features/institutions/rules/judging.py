@@ -1,0 +1,368 @@
+"""The outcome of each line of an institution's statement, and whether it moves money: one table and its rules.
+
+Entry points, all pure:
+
+``judge_lines(lines, evidence)``
+    Judges the lines of one statement file, in the file's order, against the recorded lines and balances of their days.
+    Returns a ``JudgedLine`` for each line, and for each recorded line whose outcome the file changes.
+``judge_listed(lines, known, today)``
+    Judges lines of an institution's API, whose ids are the lines' identity.
+
+A file adds, of lines equal in day, direction, amount, text and names, as many as it lists beyond those recorded. A line is in
+doubt if it may be a balance, may be a recorded line under another text, day or id, or contradicts a day that two balances have
+proved. A line in doubt counts only if exactly one choice of such lines makes the balances around it agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.rules.balance_line import find_balances, find_marked, is_called_balance, is_weak
+from pixconnect.features.institutions.rules.balance_proof import Balances, Doubt, choose, decide
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.joining import RecordedItem
+from pixconnect.features.institutions.rules.outcome import OUTCOMES, SET_ASIDE, Outcome
+from pixconnect.features.institutions.rules.striking import find_opening, find_struck, list_moved
+from pixconnect.platform.base.civil_time import to_day
+
+_PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
+"""The outcome of a doubt if the balances agree without the line."""
+_DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
+
+
+class Evidence(Balances, frozen=True, kw_only=True):
+    """The evidence for judging a file's lines."""
+
+    known: Sequence[RecordedItem] = ()
+    """Recorded lines: of the file's days, with an id of the file, and those set aside on the days that ``nets`` covers."""
+    taken: Collection[str] = ()
+    """Further ids of recorded lines."""
+    is_whole: bool = False
+    """The lines are known to lack none, as those of an API's list are; otherwise the balances must show it."""
+    perhaps_texts: Collection[InstitutionItem] = ()
+    """Those of the file's lines that may be a payer's text: ``StatementFile.perhaps_texts``."""
+    ids_are_stable: bool = False
+    """This account's overlapping files have named each line by the same id, and no two lines by one id."""
+
+
+class JudgedLine(Struct, frozen=True, kw_only=True):
+    item: InstitutionItem
+    """Under the id by which it is recorded, or is to be."""
+    outcome: Outcome
+    known_id: str | None = None
+    """The recorded line that it is."""
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    lines: tuple[JudgedLine, ...]
+    """The file's in its order; then recorded lines that it does not list and whose outcome changes."""
+    replaced_from: date | None = None
+    """The first closed day whose proof the file's balances replace, up to its closing balance."""
+    same_ids_count: int = 0
+    other_ids_count: int = 0
+
+
+def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgement:
+    """Judge each line of a file."""
+    # A line removed by two operators no longer counts: if it is listed again, it is another.
+    known = [item for item in evidence.known if item.waits != "struck"]
+    matches, unlisted = _match(lines, known, evidence.today)
+    reused = _list_reused(lines)
+    missing = [item for item in unlisted if not _is_set_aside(item) and evidence.covers(item.day)]
+    evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
+    outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
+    aside = [item for item in unlisted if _is_set_aside(item) and item.waits != "no_money"]
+    # A line that a whole file covers and does not list is no longer in question; a filtered file ends none.
+    covered = [item for item in aside if evidence.covers(item.day) and item.day not in evidence.newer]
+    whole_until = date.max if evidence.is_whole else _find_whole(lines, outcomes, evidence)
+    others = [
+        JudgedLine(item=item, outcome="withdrawn", known_id=item.item_id)
+        for item in covered
+        if item.day <= whole_until or OUTCOMES[item.waits or "new"].asks == "nobody"
+    ]
+    covered_ids = {item.item_id for item in covered}
+    left: list[tuple[InstitutionItem, Outcome]] = [
+        (item, item.waits or "new") for item in aside if item.item_id not in covered_ids
+    ]
+    judged = [*zip(lines, outcomes, strict=True), *left]
+    moved = list_moved(judged, missing)
+    replaced: list[date] = []
+    for number, counts in _decide(judged, moved, lines, outcomes, evidence).items():
+        item, doubt = judged[number]
+        is_open = not counts and doubt == "perhaps_balance" and is_weak(item)
+        outcome: Outcome = "new" if counts else doubt if is_open else _PROVED_NO_MONEY.get(doubt) or doubt
+        if counts and doubt == "contradicts" and item.day in evidence.closed:
+            replaced.append(item.day)
+        if number < len(lines):
+            outcomes[number] = outcome
+        elif outcome != doubt:
+            others.append(JudgedLine(item=item, outcome=outcome, known_id=item.item_id))
+    struck, doubtful = find_struck(lines, outcomes, missing, evidence)
+    for number in doubtful:
+        outcomes[number] = "perhaps_balance"
+    others += [JudgedLine(item=item, outcome="perhaps_struck", known_id=item.item_id) for item in struck]
+    replaced += [item.day for item in struck]
+    others += [
+        JudgedLine(item=item, outcome="new", known_id=item.item_id)
+        for item in matches
+        if item is not None and item.waits == "perhaps_struck" and item.day not in evidence.newer
+    ]
+    doubtful = _list_texts(lines, outcomes, evidence)
+    others += [
+        JudgedLine(item=match, outcome="new", known_id=match.item_id)
+        for number, match in enumerate(matches)
+        if match is not None and match.waits == "perhaps_text" and number not in doubtful
+    ]
+    for number in doubtful:
+        outcomes[number] = "perhaps_text" if outcomes[number] == "new" else outcomes[number]
+    are_same = [match.item_id == line.item_id for line, match in zip(lines, matches, strict=True) if match is not None]
+    return Judgement(
+        lines=(*_name_lines(lines, matches, outcomes, evidence), *others),
+        replaced_from=min(replaced, default=None),
+        same_ids_count=are_same.count(True),
+        other_ids_count=are_same.count(False) + len(reused) + _count_taken(lines, matches, outcomes, evidence.known),
+    )
+
+
+def _list_texts(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> set[int]:
+    """The places of lines that may be a payer's text, unless no choice of them but all makes the file's balances agree."""
+    found = {number for number, line in enumerate(lines) if line in evidence.perhaps_texts}
+    if not found:
+        return found
+    doubts = [
+        (number, Doubt(day=lines[number].day, signed_cents=lines[number].signed_cents, alike=number))
+        for number in found
+    ]
+    whole_until = _find_whole(lines, outcomes, evidence)
+    is_whole = all(line.day <= whole_until for line in lines)
+    return set() if is_whole and choose(doubts, sum(doubt.signed_cents for _, doubt in doubts)) else found
+
+
+def _find_whole(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> date:
+    """The last day until which the file lacks no line: its lines make its closing balance of the one before it."""
+    opening, closing = find_opening(evidence), evidence.closing
+    if closing is None or opening is None:
+        return date.min
+    moved = sum(
+        line.signed_cents
+        for line, outcome in zip(lines, outcomes, strict=True)
+        if line.day <= closing.on and OUTCOMES[outcome].counts
+    )
+    return closing.on if opening + moved == closing.cents else date.min
+
+
+def _decide(
+    judged: Sequence[tuple[InstitutionItem, Outcome]],
+    moved: Collection[int],
+    lines: Sequence[InstitutionItem],
+    outcomes: Sequence[Outcome],
+    evidence: Evidence,
+) -> dict[int, bool]:
+    """Which lines in doubt count, by their places among the judged ones, of those that the balances decide."""
+    nets = Counter(evidence.nets)
+    for line, outcome in zip(lines, outcomes, strict=True):
+        nets[line.day] += line.signed_cents if outcome == "new" else 0
+    balances = structs.replace(evidence, nets=nets)
+
+    def choose(numbers: Sequence[int]) -> dict[int, bool]:
+        doubts = [_make_doubt(*judged[number]) for number in numbers]
+        return {numbers[place]: counts for place, counts in decide(doubts, balances).items()}
+
+    numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved]
+    decided = choose(numbers) if numbers else {}
+    never = find_balances(lines, evidence) if any(decided.values()) else set[int]()
+    never |= {n for n, counts in decided.items() if counts and n >= len(lines) and is_called_balance(judged[n][0])}
+    if any(decided.get(number) for number in never):
+        # A balance by its own file closes no gap: another line is missing.
+        decided = choose([number for number in numbers if number not in never])
+    return decided
+
+
+def _make_doubt(item: InstitutionItem, outcome: Outcome) -> Doubt:
+    is_contrary = outcome == "contradicts"
+    return Doubt(day=item.day, signed_cents=item.signed_cents, alike=(_key(item), outcome), is_contrary=is_contrary)
+
+
+def judge_listed(
+    lines: Sequence[InstitutionItem], known: Mapping[str, RecordedItem], today: date
+) -> tuple[JudgedLine, ...]:
+    """Judge lines whose ids are their identity; the first of two under one id stands.
+
+    The other has an id of its contents, so that it is the same line each time.
+    """
+    firsts = dict[str, int]()
+    judged: list[JudgedLine] = []
+    for number, line in enumerate(lines):
+        before = known.get(line.item_id)
+        first = firsts.setdefault(line.item_id, number)
+        outcome: Outcome
+        if (before is not None and not before.says(line)) or lines[first] != line:
+            digest = hashlib.sha256(msgspec.json.encode(line)).hexdigest()[:8]
+            other = structs.replace(line, item_id=f"{line.item_id[:230]}~{digest}")
+            is_again = firsts.setdefault(other.item_id, number) != number
+            judged.append(JudgedLine(item=other, outcome="known" if is_again else "changed"))
+            continue
+        if first != number or (before is not None and before.waits != "announced"):
+            outcome = "known"
+        else:
+            outcome = "announced" if line.day > today else "new"
+        judged.append(JudgedLine(item=line, outcome=outcome, known_id=before and before.item_id))
+    return tuple(judged)
+
+
+def _key(item: InstitutionItem) -> Hashable:
+    """The common key of equal lines of one day."""
+    text = " ".join(item.text.split()).casefold()
+    return (
+        item.day,
+        item.direction,
+        item.amount_cents,
+        text,
+        (item.counterparty or "").casefold(),
+        item.return_id,
+        item.end_to_end_id,
+    )
+
+
+def _key_of_network(item: InstitutionItem) -> Hashable | None:
+    """A name of the network is a line's identity, regardless of its day and text."""
+    return (item.names, item.direction, item.amount_cents, item.kind) if item.names else None
+
+
+def _match(
+    lines: Sequence[InstitutionItem], known: Iterable[RecordedItem], today: date
+) -> tuple[list[RecordedItem | None], list[RecordedItem]]:
+    """Which recorded line each line is, each at most once; and the recorded lines that none is."""
+    matches: list[RecordedItem | None] = [None] * len(lines)
+    # Counting ones come first: only lines beyond them are additional.
+    free = {item.item_id: item for item in sorted(known, key=_is_set_aside)}
+    keys: tuple[Callable[[InstitutionItem], Hashable | None], ...] = (
+        lambda item: (item.item_id, _key(item)),
+        _key,
+        _key_of_network,
+    )
+    for key_of in keys if free else ():
+        groups = defaultdict[Hashable, deque[RecordedItem]](deque)
+        for item in free.values():
+            if (key := key_of(item)) is not None:
+                groups[key].append(item)
+        for number, line in enumerate(lines):
+            if matches[number] is None and (group := groups.get(key_of(line))):
+                match = matches[number] = group.popleft()
+                del free[match.item_id]
+    for number, line in enumerate(lines):
+        before = free.get(line.item_id)
+        if matches[number] is None and before is not None and _is_cut(line, before, today):
+            matches[number] = free.pop(line.item_id)
+    return matches, list(free.values())
+
+
+def _is_cut(line: InstitutionItem, before: RecordedItem, today: date) -> bool:
+    """Whether two lines are equal but for the end of a text: banks cut those of a day that still goes on."""
+    text, text_before = (" ".join(item.text.split()).casefold() for item in (line, before))
+    is_longer = to_day(before.recorded_at) <= before.day and text.startswith(text_before)
+    is_shorter = today <= line.day and text_before.startswith(text)
+    return (is_longer or is_shorter) and _key(structs.replace(line, text=before.text)) == _key(before)
+
+
+def _is_set_aside(item: RecordedItem) -> bool:
+    return item.waits in SET_ASIDE
+
+
+def _count_taken(
+    lines: Sequence[InstitutionItem],
+    matches: Sequence[RecordedItem | None],
+    outcomes: Sequence[Outcome],
+    known: Iterable[RecordedItem],
+) -> int:
+    """Of how many new lines the id is that of another recorded line."""
+    taken, judged = {item.item_id for item in known}, zip(lines, matches, outcomes, strict=True)
+    return sum(line.item_id in taken and match is None and outcome == "new" for line, match, outcome in judged)
+
+
+def _list_reused(lines: Sequence[InstitutionItem]) -> set[str]:
+    """Ids that two different lines of a file have, such as a document's number: they are no identity."""
+    counts = Counter(line.item_id for line in lines)
+    keys = {(line.item_id, _key(line)) for line in lines if counts[line.item_id] > 1}
+    return {item_id for item_id, count in Counter(item_id for item_id, _ in keys).items() if count > 1}
+
+
+def _judge_one_by_one(
+    lines: Sequence[InstitutionItem],
+    matches: Sequence[RecordedItem | None],
+    missing: Sequence[RecordedItem],
+    reused: Collection[str],
+    evidence: Evidence,
+) -> list[Outcome]:
+    """Each line's outcome, as it is before the balances decide doubts."""
+    missing_sums = {item.signed_cents for item in missing}
+    crowded = evidence.closed | evidence.lacking
+    named = [item for item in evidence.known if not _is_set_aside(item)] if evidence.ids_are_stable else missing
+    # With another day and another amount it is another line: the id is a document's number.
+    changed = {(item.item_id, fact) for item in named for fact in (item.day, item.signed_cents)}
+    struck = {_key(item) for item in evidence.known if item.waits == "struck"}
+    marked = {n for n in find_marked(lines, evidence) if lines[n].day not in evidence.closed or not is_weak(lines[n])}
+    firsts = dict[str, int]()
+    outcomes: list[Outcome] = []
+    for number, (line, match) in enumerate(zip(lines, matches, strict=True)):
+        outcome: Outcome = "new"
+        first = firsts.setdefault(line.item_id, number)
+        if stands := _find_standing(line, match, struck, evidence):
+            outcome = stands
+        elif line.day > min(evidence.last_on, evidence.today):
+            outcome = "announced"
+        elif number in marked:
+            outcome = "perhaps_balance"
+        elif (match is None or match.waits == "changed") and not changed.isdisjoint(
+            ((line.item_id, line.day), (line.item_id, line.signed_cents))
+        ):
+            outcome = "changed"
+        elif first != number and line.item_id not in reused:
+            outcome = "same_line" if evidence.ids_are_stable else "perhaps_known"
+        elif line.signed_cents in missing_sums:
+            outcome = "perhaps_known"
+        elif line.day in crowded:
+            outcome = "contradicts"
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _find_standing(
+    line: InstitutionItem, match: RecordedItem | None, struck: Collection[Hashable], evidence: Evidence
+) -> Outcome | None:
+    """The outcome that does not depend on balances: the line is recorded, or two operators have answered about it."""
+    if match is not None and (match.waits == "no_money" or not _is_set_aside(match)):
+        return "no_money" if match.waits == "no_money" else "known"
+    if _key(line) in struck:
+        return "withdrawn" if line.day in evidence.newer else "perhaps_back"
+    return None
+
+
+def _name_lines(
+    lines: Sequence[InstitutionItem],
+    matches: Sequence[RecordedItem | None],
+    outcomes: Sequence[Outcome],
+    evidence: Evidence,
+) -> list[JudgedLine]:
+    """Each line under a separate id: the file's if it is free, else one derived from it."""
+    taken, numbers = {*evidence.taken, *(item.item_id for item in evidence.known)}, Counter[str]()
+    judged: list[JudgedLine] = []
+    for line, match, outcome in zip(lines, matches, outcomes, strict=True):
+        name = line.item_id
+        if match is None:
+            stem = f"{line.item_id[:230]}~{line.day:%Y%m%d}"
+            while name in taken:
+                numbers[stem] += 1
+                name = f"{stem}.{numbers[stem] + 1}"
+            taken.add(name)
+        named = line if match is None else match
+        item = named if named.item_id == name or match is not None else structs.replace(line, item_id=name)
+        judged.append(JudgedLine(item=item, outcome=outcome, known_id=match and match.item_id))
+    return judged

@@ -1,0 +1,44 @@
+"""Statement files that were read, and the forms of them that people have confirmed."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.features.institutions.statement_files.statement_file import ItemSource
+
+
+class RecordedFile(Struct, frozen=True, kw_only=True):
+    """A statement file that was read."""
+
+    institution_id: int
+    digest: bytes
+    """SHA-256 of it."""
+    name: str
+    """As the operator's machine or the institution calls it."""
+    format: ItemSource
+    is_own: bool
+    """The institution wrote it, and the worker fetched it."""
+    first_on: date
+    last_on: date
+    items_count: int
+    same_ids_count: int = 0
+    """Lines known before that came again under the same id."""
+    other_ids_count: int = 0
+    """Those that came under another id, and ids that two lines have."""
+    recorded_at: datetime
+
+
+class FileSource(Struct, frozen=True, kw_only=True):
+    """A format of an account's statement files, whose first file a person has confirmed."""
+
+    institution_id: int
+    format: ItemSource
+    is_own: bool
+    """The institution writes such files, and the worker fetches them; otherwise people bring them."""
+    account: StatementAccount
+    """As the first file names it."""
+    confirmed_at: datetime
+    confirmed_by: str

@@ -1,0 +1,130 @@
+"""The outcome of a line that counts and is joined to no record: it waits, or is a movement."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.rules.day import is_over
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, PIX, BookLine, Waiting
+from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
+from pixconnect.kernel.rules.rail import MovementKind
+
+_MOVEMENT_KINDS: Final = dict[str, MovementKind](
+    pix="by_hand",
+    by_hand="by_hand",
+    refund="reversal",
+    reversal="reversal",
+    fee="fee",
+    wire="wire",
+    boleto="boleto",
+    judicial="judicial",
+)
+"""Of the remainder: a Pix that left the account without an order here was sent by hand there."""
+
+
+class OpenAmounts(Struct, frozen=True, kw_only=True):
+    """The facts for judging items beside the lines: pending orders, and where the books begin."""
+
+    unnamed_cents: frozenset[int]
+    """Amounts of open orders and refunds whose network name is unknown yet."""
+    our_names: frozenset[str]
+    """Network names of items that a transfer or refund here has, regardless of day, amount and side."""
+    begins_at: datetime
+    """The opening balance's instant: the balance includes everything before it."""
+    begins_on: date
+    today: date
+    read_until: datetime | None
+    """All Pix that came in before it are recorded; ``None`` if none was ever read."""
+    lone: Mapping[tuple[str, date], int] = {}
+    """Sums of the transfers of a direction and a day that no item is, where they are several."""
+    sent_there: frozenset[tuple[str, int]] = frozenset()
+    """Names and cents of Pix that a person sent there and that are movements, or become some now, and did not come back."""
+
+
+class UnmatchedItem(Struct, frozen=True, kw_only=True):
+    """The outcome of an unmatched item: it waits, or is a movement of a kind."""
+
+    item: InstitutionItem
+    waits: Waiting | None
+    kind: MovementKind
+
+
+class LeftLines:
+    """Our unmatched lines, by the properties that an item may share with them."""
+
+    def __init__(self, lines: Iterable[BookLine]) -> None:
+        self._days = defaultdict[tuple[str, int | None], list[date]](list)
+        for line in sorted(lines, key=lambda line: line.day):
+            self._days[line.direction, line.amount_cents].append(line.day)
+            self._days[line.direction, None].append(line.day)
+
+    def has_near(self, item: InstitutionItem) -> bool:
+        """Whether one is about the item's day, of its direction and amount; of a sum, of any amount."""
+        apart = timedelta(days=DAYS_APART_MAX)
+        days = self._days.get((item.direction, None if is_sum(item) else item.amount_cents), [])
+        place = bisect_left(days, item.day - apart)
+        return place < len(days) and days[place] <= item.day + apart
+
+
+def judge_left(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> UnmatchedItem:
+    """Judge a line that counts and is not joined to one of our records."""
+    return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
+
+
+def count_as_movement(item: InstitutionItem) -> UnmatchedItem:
+    return UnmatchedItem(item=item, waits=None, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
+
+
+def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> Waiting | None:
+    if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
+        return "before_opening"
+    if item.day == known.begins_on and item.settled_at is None:
+        return "opening_day"  # a day alone does not show whether the opening balance includes it
+    # A fee names the Pix that it is taken for, and is given back for; other words for a kind may be a payer's.
+    is_fee = item.kind == "fee" and any(name in known.our_names for name in item.names)
+    if not is_fee and any(name in known.our_names for name in item.names):
+        # A return that a person made there, a second debit, another amount: the reading shows, or a person finds out.
+        return "not_yet_read"
+    # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.
+    is_pix = item.kind in PIX
+    is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
+    # A line called a sum, and no Pix, may sum Pix that are not read yet.
+    is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
+    if is_whole or _may_sum_orders(item, known) or (not item.names and lines_left.has_near(item)):
+        return "could_be_ours"
+    if item.direction == "IN":
+        # A failed Pix that a person sent there: it has no order here, so no reading will show it.
+        is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
+        # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
+        if is_pix or (item.names and not is_fee and not is_back):
+            # Once the Pix of its day are read, a fee or reversal without a record here belongs to a person's act there.
+            is_theirs = item.kind in ("fee", "reversal") and _is_read(item, known.read_until)
+            return "could_be_ours" if is_theirs else "not_yet_read"
+        # Not every institution calls a Pix one: the next reading may tell that it is.
+        if not item.names and (item.day >= known.today or not _is_read(item, known.read_until)):
+            return "day_not_over" if item.day >= known.today else "not_yet_read"
+    elif item.amount_cents in known.unnamed_cents and not is_fee:
+        return "order_unknown"
+    return None
+
+
+def _is_read(item: InstitutionItem, until: datetime | None) -> bool:
+    """Whether the Pix that a line may be would be recorded."""
+    if until is None:
+        return False
+    return is_over(item.day, until) if item.settled_at is None else item.settled_at < until
+
+
+def _may_sum_orders(item: InstitutionItem, known: OpenAmounts) -> bool:
+    """Whether a line sums outgoing money that may include open orders: only settled ones are joined."""
+    if item.direction == "IN" or not is_sum(item):
+        return False
+    is_named = item.parts is not None and not known.our_names.isdisjoint(item.parts.names)
+    return (is_named and item.kind != "fee") or (bool(known.unnamed_cents) and item.kind not in NO_PIX)

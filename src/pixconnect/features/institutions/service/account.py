@@ -1,0 +1,394 @@
+"""What operators do with accounts at institutions: add, show, pause, rotate, remove; and who lies on one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.allowances import tables as allowance_store
+from pixconnect.features.allowances.rules import Allowance
+from pixconnect.features.institutions.rules.account import AccountState, Environment, InstitutionAccount, may_lie_on
+from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile, check_name
+from pixconnect.features.institutions.rules.certificate import EndingCertificate
+from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
+from pixconnect.features.institutions.service.credential import (
+    KnownAccount,
+    OpenInstitution,
+    explain_to_operator,
+    list_ending,
+    read_no_file,
+    refuse_same_account,
+    seal_credentials,
+)
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import webhook as webhook_store
+from pixconnect.features.monitoring.tables import account_alarm as alarm_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Operator, write_alone
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.pool import Connection
+
+# Few: each takes its own connection, and no account should wait long for its turn.
+_PAUSED_AT_ONCE: Final = 4
+STILL_TRIES_MAX: Final = 5
+"""So often we look for a moment in which nothing moves, to begin the books in it."""
+
+
+class OpeningBalance(Struct, frozen=True, kw_only=True):
+    cents: int
+    at: datetime
+    """The books begin here."""
+
+
+class PausedAccounts(Struct, frozen=True, kw_only=True):
+    names: Sequence[str]
+    failed: Sequence[str]
+    """Those that may still send money, each with the reason."""
+
+
+class ShownAccount(Struct, frozen=True, kw_only=True):
+    """An account with our books' and the institution's state of it."""
+
+    account: InstitutionAccount
+    balance_here_cents: int
+    last_reading_at: datetime | None
+    holder_ids: Sequence[int]
+    ending: Sequence[EndingCertificate]
+    """Its certificates that end soon."""
+    waiting: Sequence[Proposal]
+    """What waits for a second operator."""
+    allowance: Allowance
+
+
+async def add_account(
+    context: Operator,
+    open_institution: OpenInstitution,
+    name: str,
+    said: AccountDescription,
+    house_id: int,
+    opening_cents: int | None = None,
+    read_file: ReadFile = read_no_file,
+) -> InstitutionAccount:
+    """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
+
+    Args:
+        opening_cents: Its balance, if the institution's API has none.
+        read_file: Reads the secrets that stay in files.
+
+    Raises:
+        BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot be on it.
+        NotFound: There is no such holder.
+        ServiceUnavailable: The institution gave no answer, or another account is being added; nothing was done.
+    """
+    check_name(name)
+    if context.policy.is_sandbox:
+        raise errors.BadRequest("institution: accounts at institutions are for live mode; in a sandbox there are faces")
+    account = _describe(0, name, said, house_id, context.clock.real_now())
+    async with context.pool.acquire() as connection:
+        if await account_store.find_named(connection, name) is not None:
+            raise errors.BadRequest(f"name: there is an account {name}")
+        await _check_house(connection, said.tax_id, house_id)
+    opening = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
+    async with write_alone(context.pool) as connection:
+        await _name_alone(connection)
+        taken = await account_store.take_environment(connection, said.environment)
+        _refuse_other_environment(said.environment, taken)
+        number = await account_store.next_id(connection)
+        account = msgspec.structs.replace(account, id=number, opened_at=opening.at, opening_cents=opening.cents)
+        described = KnownAccount(account=account, client=said.receiving)
+        await refuse_same_account(connection, context.secret_box, described, read_file)
+        sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
+        if not await account_store.insert(connection, account, sealed):
+            raise errors.BadRequest(f"name: there is an account {name}")
+        await put_on_account(connection, account, house_id)
+        await audit.record(context, connection, "institution add", name_account(name), after=account)
+    return account
+
+
+async def list_institutions(context: Operator) -> list[ShownAccount]:
+    async with context.pool.acquire() as connection:
+        ending = await list_ending(connection, context.clock.real_now())
+        return [await _show(connection, account, ending) for account in await account_store.list_all(connection)]
+
+
+async def read_account(context: Operator, name: str) -> ShownAccount:
+    async with context.pool.acquire() as connection:
+        account = found(await account_store.find_named(connection, name), name)
+        return await _show(connection, account, await list_ending(connection, context.clock.real_now()))
+
+
+async def set_state(context: Operator, name: str, state: AccountState) -> InstitutionAccount:
+    """Pause an account, so that no calls are made to it, or resume it; repeating it changes nothing."""
+    async with write_alone(context.pool) as connection:
+        before = found(await account_store.lock_named(connection, name), name)
+        if before.state == "closed":
+            raise errors.BadRequest(f"name: the account {name} is closed for good")
+        if state == "active" and before.lost_at is not None:
+            raise errors.BadRequest(
+                f"name: the database has forgotten something of {name}: `pixconnect database recovered --institution {name}` "
+                "resumes it"
+            )
+        # One that a loss has paused may be paused by an operator too, which outlasts the loss.
+        after = msgspec.structs.replace(before, state=state, paused_because=None)
+        if after != before:
+            if state == "paused":
+                await account_store.pause(connection, before.id)
+            else:
+                await account_store.set_state(connection, before.id, state)
+                await alarm_store.end(connection, before.id, context.operator)
+            verb = "resume" if state == "active" else "pause"
+            await audit.record(
+                context, connection, f"institution {verb}", name_account(name), before=before, after=after
+            )
+            return after
+    return before
+
+
+async def pause_all(context: Operator) -> PausedAccounts:
+    """Stop outgoing money of all accounts; those closed for good stay as they are."""
+    # Given back before the turns begin, which take their own connections.
+    async with context.pool.acquire() as connection:
+        found = [one.name for one in await account_store.list_all(connection) if one.state != "closed"]
+    turns = asyncio.Semaphore(_PAUSED_AT_ONCE)
+
+    async def pause(name: str) -> str | None:
+        async with turns:
+            try:
+                await set_state(context, name, "paused")
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                # One closed or removed meanwhile is reported too: the operator checks each.
+                return f"{name} ({error or type(error).__name__})"
+        return None
+
+    failures = await asyncio.gather(*map(pause, found))
+    return PausedAccounts(
+        names=[name for name, failure in zip(found, failures, strict=True) if failure is None],
+        failed=[failure for failure in failures if failure is not None],
+    )
+
+
+async def rotate_account(
+    context: Operator, name: str, said: AccountDescription, read_file: ReadFile = read_no_file
+) -> InstitutionAccount:
+    """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
+    async with write_alone(context.pool) as connection:
+        await _name_alone(connection)
+        before = found(await account_store.lock_named(connection, name), name)
+        if before.state == "closed":
+            raise errors.BadRequest(f"name: the account {name} is closed for good")
+        for field in ("kind", "profile", "environment", "tax_id", "account"):
+            if getattr(before, field) != getattr(said, field):
+                raise errors.BadRequest(
+                    f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
+                )
+        after = msgspec.structs.replace(
+            before,
+            base_url=said.base_url,
+            token_url=said.token_url,
+            authorities=said.authorities,
+            keys=said.keys,
+            poll_s=said.poll_s,
+            options=said.options,
+            revision=before.revision + 1,
+        )
+        described = KnownAccount(account=after, client=said.receiving)
+        await refuse_same_account(connection, context.secret_box, described, read_file)
+        sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
+        await account_store.rotate(connection, after, sealed)
+        await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
+    return after
+
+
+async def _name_alone(connection: Connection) -> None:
+    """Lock the adding of accounts, and changes of their credentials, until this transaction has ended."""
+    try:
+        await account_store.name_alone(connection)
+    except asyncpg.LockNotAvailableError:
+        raise errors.ServiceUnavailable(
+            "another account at an institution is being added or changed; nothing was done: try again in a moment"
+        ) from None
+
+
+def _refuse_other_environment(environment: Environment, taken: Environment | None) -> None:
+    if taken not in (None, environment):
+        raise errors.BadRequest(
+            f"environment: this installation is of {taken}, and all its accounts are: begin with another database"
+        )
+
+
+async def remove_account(context: Operator, name: str) -> InstitutionAccount:
+    """Remove an account without references in the last 90 days, with its credentials; older facts stay readable."""
+    now = context.clock.real_now()
+    async with write_alone(context.pool) as connection:
+        account = found(await account_store.lock_named(connection, name), name)
+        await refuse_use(connection, account, now)
+        await account_store.remove(connection, account.id, now)
+        await webhook_store.forget(connection, account.id)
+        await audit.record(context, connection, "institution remove", name_account(name), before=account)
+    return account
+
+
+async def refuse_use(connection: Connection, account: InstitutionAccount, now: datetime) -> None:
+    """Refuse to forget an account that something names."""
+    use = await account_store.find_use(connection, account.id, now)
+    if use is not None:
+        raise errors.BadRequest(f"name: the account {account.name} cannot be removed: {use}; pause it instead")
+
+
+async def put_on_account(
+    connection: Connection, account: InstitutionAccount, holder_id: int, field: str = "holder_id"
+) -> None:
+    """Put a holder on an account; it has never had money, payments or charges on another one.
+
+    Args:
+        field: What the operator has named of the holder.
+
+    Raises:
+        BadRequest: It has, is the house of another account, or is of another owner.
+        NotFound: There is no such holder.
+    """
+    # As every batch: the balance first. Then the holder at once as the change needs it: a charge that is being made holds it
+    # too, and each would wait for the other.
+    await ledger_store.lock_balance(connection, holder_id)
+    holder = await holder_store.lock(connection, holder_id, alone=True)
+    if holder is None:
+        raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
+    if holder.institution_id == account.id:
+        return
+    if not may_lie_on(account.tax_id, holder.tax_id):
+        raise errors.BadRequest(
+            f"{field}: the CPF, or the first eight characters of the CNPJ, are not those of the account's owner: only the "
+            "owner's own money may lie on an account"
+        )
+    past = await holder_store.find_past(connection, holder_id)
+    if past is not None:
+        way = f"`pixconnect holder succeed --holder-id {holder_id} --institution {account.name}` opens one there that goes on"
+        raise errors.BadRequest(f"holder_id: holder {holder_id} stays where it is: {past}. {way}")
+    await holder_store.set_institution(connection, holder_id, account.id)
+
+
+async def find_account(connection: Connection, name: str) -> InstitutionAccount:
+    """An account that is not closed, by its name; ``NotFound``."""
+    account = found(await account_store.find_named(connection, name), name)
+    if account.state == "closed":
+        raise errors.BadRequest(f"institution: the account {name} is closed")
+    return account
+
+
+async def _read_opening(context: Operator, institution: Institution, stated_cents: int | None) -> OpeningBalance:
+    """Find a moment in which nothing moves: what came in around it might be counted twice, or not at all."""
+    if institution.traits.has_balance == (stated_cents is not None):
+        raise errors.BadRequest(
+            "opening_balance: the institution reports it; omit it"
+            if stated_cents is not None
+            else "opening_balance: this institution's API has no balance: give the account's present one, in cents"
+        )
+
+    async def read_balance() -> int:
+        cents = await institution.read_balance() if stated_cents is None else stated_cents
+        if not 0 <= cents <= AMOUNT_MAX_CENTS:
+            told = (
+                ""
+                if stated_cents is not None
+                else f"; the institution reports {show_reais(cents)}, so nothing was added"
+            )
+            raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents{told}")
+        return cents
+
+    try:
+        for _ in range(STILL_TRIES_MAX):
+            at = context.clock.real_now()
+            before = await read_balance()
+            moved = [
+                pix
+                async for page in institution.list_received(at - timedelta(seconds=5), at + timedelta(minutes=1))
+                for pix in page
+            ]
+            if not moved and await read_balance() == before:
+                return OpeningBalance(cents=before, at=at)
+            await asyncio.sleep(2)
+    except InstitutionUnavailable as error:
+        raise explain_to_operator(error, ", so nothing was added") from error
+    finally:
+        await institution.close()
+    raise errors.ServiceUnavailable(
+        "money moves on the account all the time, so its books cannot begin now; nothing was added"
+    )
+
+
+async def _check_house(connection: Connection, owner_tax_id: str, house_id: int) -> None:
+    """Refuse early what ``put_on_account`` would refuse, before the institution is asked."""
+    holder = await holder_store.find(connection, house_id)
+    if holder is None:
+        raise errors.NotFound(f"house: there is no holder {house_id}")
+    if holder.institution_id is not None:
+        raise errors.BadRequest(f"house: holder {house_id} is on another account")
+    if not may_lie_on(owner_tax_id, holder.tax_id):
+        raise errors.BadRequest("house: its CPF or CNPJ is not that of the account's owner")
+
+
+def _describe(account_id: int, name: str, said: AccountDescription, house_id: int, now: datetime) -> InstitutionAccount:
+    return InstitutionAccount(
+        id=account_id,
+        name=name,
+        kind=said.kind,
+        profile=said.profile,
+        environment=said.environment,
+        state="active",
+        tax_id=said.tax_id,
+        base_url=said.base_url,
+        token_url=said.token_url,
+        authorities=said.authorities,
+        account=said.account,
+        keys=said.keys,
+        poll_s=said.poll_s,
+        options=said.options,
+        house_id=house_id,
+        opened_at=now,
+        opening_cents=0,
+        revision=1,
+        created_at=now,
+    )
+
+
+async def _show(
+    connection: Connection, account: InstitutionAccount, ending: Sequence[EndingCertificate]
+) -> ShownAccount:
+    near = await sweep_store.find(connection, account.id, "near")
+    return ShownAccount(
+        account=account,
+        balance_here_cents=await account_store.sum_balance_here(connection, account.id),
+        last_reading_at=near and near.ended_at,
+        holder_ids=await account_store.list_lying_on(connection, account.id),
+        ending=[one for one in ending if one.institution == account.name],
+        waiting=await proposal_store.list_waiting(connection, institution_id=account.id),
+        allowance=await allowance_store.read(connection, account.id),
+    )
+
+
+def found(account: InstitutionAccount | None, name: str) -> InstitutionAccount:
+    if account is None:
+        raise errors.NotFound(f"name: there is no account {name} at an institution")
+    return account
+
+
+def being_worked_on(account: InstitutionAccount) -> str:
+    """Why lines of an account cannot be settled or answered now."""
+    return f"the statement of {account.name} is being worked on: try again in a moment"
+
+
+def name_account(name: str) -> str:
+    return f"institution {name}"

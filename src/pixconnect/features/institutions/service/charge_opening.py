@@ -1,0 +1,255 @@
+"""Charges that an institution opens: ``pending_call`` carries the opening, and a charge appears only with its code.
+
+A charge finally refused opens again under the same name and txid. With the account's ``static_fallback``, a charge that is
+unknown at the timeout or was not sent is answered with a static code instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.charge_change import find_known_refusal, strip_rights, write_terms
+from pixconnect.features.institutions.rules.charge_opening import ChargeOpening
+from pixconnect.features.institutions.rules.institution import (
+    CertainRefusal,
+    ChargeTerms,
+    Institution,
+    InstitutionUnavailable,
+    NotSent,
+    OpenAccount,
+    OpenedCharge,
+    OpeningAnswer,
+    UnknownOutcome,
+)
+from pixconnect.features.institutions.rules.pending_call import ABSENT_FOR, TAKEN_FOR, WORKER_AFTER
+from pixconnect.features.institutions.service.opened_charge import fall_back, finish, unknown_outcome
+from pixconnect.features.institutions.service.pending_call import (
+    CallKind,
+    RefusedByInstitution,
+    answer_caller,
+    ask_again,
+    await_end,
+    call_once,
+    explain_pause,
+    require_account,
+)
+from pixconnect.features.institutions.tables import charge_opening as opening_store
+from pixconnect.features.institutions.tables.charge_opening import OPENINGS
+from pixconnect.kernel.flows.context import Context, or_unknown, write_alone
+from pixconnect.kernel.rules import identifiers
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest, read_contents
+from pixconnect.kernel.rules.charge_contents import ChargeContents, are_equivalent
+from pixconnect.kernel.rules.fingerprint import fingerprint, was_made_by
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables.refusal import find_refusal
+from pixconnect.platform.base import errors
+
+REMOVED_THERE: Final = CertainRefusal(
+    code="txid", reason="the charge of this txid was removed at the institution", member="txid"
+)
+WITHOUT_CODE: Final = UnknownOutcome(reason="the institution shows it without a code by which it could be paid")
+
+
+class NewOpening(Struct, frozen=True, kw_only=True):
+    """A charge to be opened, judged; the contract's door names it by ``external_id``, the standard's by its txid."""
+
+    contents: ChargeContents
+    asked_by: Caller
+    external_id: str | None = None
+    txid: str | None = None
+    """If ``None``, the service makes one."""
+    request: ChargeRequest | None = None
+    """Of the contract's door."""
+
+    def was_made_as(self, found: Charge | ChargeOpening) -> bool:
+        """Whether the existing charge of this name is the result of the same request."""
+        if self.request is not None:
+            return was_made_by(found.fingerprint, self.request)
+        contents = read_contents(found) if isinstance(found, Charge) else found.contents
+        return found.txid == self.txid and are_equivalent(contents, self.contents)
+
+
+def want_charge(context: Context, caller: Caller, request: ChargeRequest, key: str) -> NewOpening:
+    """What a judged request of the contract's door wants; ``key`` is normalised."""
+    contents = ChargeContents(
+        amount_cents=request.amount_cents, key=key, lifetime_s=context.policy.charge_lifetime_s, payer=request.payer
+    )
+    return NewOpening(contents=contents, asked_by=caller, external_id=request.external_id, request=request)
+
+
+async def open_at_institution(context: Context, caller: Caller, new: NewOpening, institution_id: int) -> Charge:
+    """Open a charge at the account on which the caller's money lies.
+
+    Raises:
+        ExternalIdConflict: The name was used with other contents, or another holder of the account has the txid.
+        RefusedByInstitution: The institution refuses it.
+        ServiceUnavailable: The account is paused, or nothing was sent; nothing was done.
+        OutcomeUnknown: The institution has not answered in time: the same request gets the charge once it is known.
+    """
+    made = await _find_made(context, caller, new)
+    if isinstance(made, Charge):
+        return made
+    if made is not None:
+        return await await_end(context, OPENING_CALLS, made)
+    opened = await require_account(context, institution_id)
+    fault = find_known_refusal(opened.institution.traits, new.contents)
+    if fault is not None:
+        raise RefusedByInstitution(fault)
+    opening = await _begin(context, caller, new, opened)
+    if opening is None:
+        named = None if new.txid is None else await opening_store.find_txid(context.pool, institution_id, new.txid)
+        if named is not None and named.holder_id != caller.holder_id:
+            raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
+        return await open_at_institution(context, caller, new, institution_id)
+    terms = write_terms(opening.txid, opening.contents)
+    answer = await call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
+    # A static code asks for one amount for ever: it has no due date, no fine and no end.
+    may_fall_back = opened.account.options.get("static_fallback") is True and opening.contents.due is None
+    if may_fall_back and isinstance(answer, NotSent | UnknownOutcome):
+        with or_unknown(unknown_outcome(opening)):
+            return await fall_back(context, opening, answer)
+    return await answer_caller(context, OPENING_CALLS, opening, answer)
+
+
+async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
+    """Ask now about charges whose payments are listed while their opening is unknown.
+
+    Returns:
+        The txids that are still unknown: their payments wait for a later reading, as long as an opening may still arrive.
+    """
+    now = context.clock.real_now()
+    waiting = set[str]()
+    for opening in await opening_store.take_named(context.pool, opened.account.id, txids, now + TAKEN_FOR):
+        is_known = await ask_again(context, opened, OPENING_CALLS, opening)
+        if not is_known and now - opening.created_at < ABSENT_FOR:
+            waiting.add(opening.txid)
+    return waiting
+
+
+async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charge | ChargeOpening | None:
+    """What the same request has made before, or is making."""
+    name = new.external_id or new.txid
+    if name is None:
+        return None
+    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, name)
+    found = charge or await opening_store.find(context.pool, caller.holder_id, name)
+    if found is not None and not new.was_made_as(found):
+        raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
+    return found
+
+
+async def _begin(context: Context, caller: Caller, new: NewOpening, opened: OpenAccount) -> ChargeOpening | None:
+    """Make the opening durable; ``None`` if another process has taken its name or txid meanwhile."""
+    external_id, txid = new.external_id or new.txid, new.txid
+    if txid is None and external_id is not None:
+        # A refused charge opens again under the same txid: should the refused one exist after all, it is this one.
+        txid = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
+    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
+    if external_id is None:
+        # At the standard's door a charge is named by its txid.
+        external_id = txid if new.request is None else context.entropy.uuid7()
+    now = context.clock.real_now()
+    opening = ChargeOpening(
+        charge_id=await context.ids.charge_id(),
+        holder_id=caller.holder_id,
+        institution_id=opened.account.id,
+        external_id=external_id,
+        txid=txid,
+        state="opening",
+        contents=new.contents,
+        asked_by=strip_rights(new.asked_by),
+        # A charge of the standard's door is no replay of any request of the contract's.
+        fingerprint=b"" if new.request is None else fingerprint(new.request),
+        refusal_code=None,
+        refusal_reason=None,
+        calls_count=1,
+        due_at=now + WORKER_AFTER,
+        created_at=now,
+    )
+    try:
+        async with write_alone(context.pool) as connection:
+            # This process's copy of the account may be a second old, and an opening on a closed one would never be ended.
+            if not await opening_store.may_begin(connection, opening):
+                raise explain_pause()
+            return opening if await opening_store.insert(connection, opening) else None
+    except asyncpg.IntegrityConstraintViolationError as refused:
+        # The holder was succeeded, or put on another account, between that look and the insert.
+        if refusal := find_refusal(refused):
+            raise refusal from None
+        raise
+
+
+async def _ask(_: Context, institution: Institution, opening: ChargeOpening) -> OpeningAnswer:
+    terms = write_terms(opening.txid, opening.contents)
+    try:
+        there = await institution.read_charge(opening.txid, has_due_date=terms.due is not None)
+    except InstitutionUnavailable as error:
+        return UnknownOutcome(reason=error.reason)
+    if there is None:
+        there = await _open(institution, terms)
+        if not isinstance(there, OpenedCharge):
+            return there
+    if there.status in ("removed_by_us", "removed_by_institution"):
+        return REMOVED_THERE
+    if there.is_as_asked(terms):
+        return there if there.has_code else WITHOUT_CODE
+    return CertainRefusal(code="txid", reason="another charge has this txid at the institution", member="txid")
+
+
+async def _open(institution: Institution, terms: ChargeTerms) -> OpeningAnswer:
+    answer = await institution.open_charge(terms)
+    # It is open there, and may be shown with its code later.
+    return WITHOUT_CODE if isinstance(answer, OpenedCharge) and not answer.has_code else answer
+
+
+async def _settle(context: Context, opening: ChargeOpening, answer: OpeningAnswer) -> Charge | UnknownOutcome | None:
+    match answer:
+        case OpenedCharge(status="removed_by_us" | "removed_by_institution"):
+            return UnknownOutcome(reason=REMOVED_THERE.reason)
+        case OpenedCharge():
+            return await finish(context, opening, answer)
+        case CertainRefusal(code=code, reason=reason):
+            async with write_alone(context.pool) as connection:
+                await opening_store.refuse(connection, opening, code, reason)
+            return None
+        case NotSent(reason=reason) | UnknownOutcome(reason=reason):
+            return UnknownOutcome(reason=reason)
+
+
+def _explain_end(ended: ChargeOpening) -> Exception | None:
+    match ended.state:
+        case "refused":
+            refusal = CertainRefusal(code=ended.refusal_code or "", reason=ended.refusal_reason or "")
+            return RefusedByInstitution(refusal)
+        case "given_up":
+            return errors.ServiceUnavailable(
+                "the institution could not be asked, or the account is closed: there is no charge"
+            )
+        case "opened" | "opening":
+            return None
+
+
+OPENING_CALLS: Final = CallKind(
+    rows=OPENINGS, ask=_ask, settle=_settle, explain=_explain_end, unknown_outcome=unknown_outcome
+)
+
+
+def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
+    """The contract's nearest refusal."""
+    member, text = refusal.member or "", f"the institution refuses it: {refusal.reason or refusal.code}"
+    if "chave" in member:
+        return errors.PixKeyNotOwned(f"key: {text}")
+    if "valor" in member:
+        return errors.AmountOutOfRange(f"amount: {text}")
+    if "calendario" in member and "expiracao" not in member:
+        return errors.InvalidQrCode(f"due_on: {text}")
+    if "devedor" in member:
+        return errors.InvalidTaxId(f"payer.tax_id: {text}")
+    if "expiracao" in member:
+        return errors.InvalidQrCode(f"expiry: {text}")
+    return errors.InvalidQrCode(text)

@@ -1,0 +1,186 @@
+"""Closes an account whose institution is gone for good: its final file decides, and two operators agree to it.
+
+::
+
+    close: the file is read as any statement, and its balance is the books' ► a proposal
+    confirm, by another: pause ► its charges end ► each holder's balance leaves by a movement ► closed
+
+Killed at any instant and confirmed again, it goes on: the account is paused meanwhile, and each movement has its own name. The
+proposed sums leave: if the books have moved since, the closing is proposed again, by a file that includes the movement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any, Final
+
+from msgspec import structs
+
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.service.account import find_account, found, name_account
+from pixconnect.features.institutions.service.charge_change import note_removal, remove_locked
+from pixconnect.features.institutions.service.proposing import lock_account_of, record_confirmed
+from pixconnect.features.institutions.service.statement import preview_file, record_file, settle_items
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import own_investment as investment_store
+from pixconnect.features.institutions.tables.charge_change import CHANGES
+from pixconnect.features.institutions.tables.charge_opening import OPENINGS
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.service import post_statement_item
+from pixconnect.kernel.flows.context import Operator, Writer, write_alone
+from pixconnect.kernel.flows.proposal import check_waiting, confirm, make_proposal, propose
+from pixconnect.kernel.rules.charge import announce_charge, expire_charge, may_be_changed, may_expire
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.rules.rail import MovementReport
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables.charge import CHARGES
+from pixconnect.kernel.writing.batch import Batch
+from pixconnect.kernel.writing.unit_of_work import begin_work
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.pool import Connection
+
+_CHARGES_AT_ONCE: Final = 256
+_MOVED: Final = "the books have moved since it was proposed: propose it again, by a file that has that too"
+
+
+async def propose_closing(context: Operator, writes: Writer, name: str, content: bytes) -> Proposal:
+    """Read the account's final file, and propose to close it; nothing else changes before another operator confirms.
+
+    Raises:
+        NotFound: There is no such account.
+        BadRequest: It is closed, the file cannot be read for certain, or its closing balance is missing or differs from the
+        books.
+    """
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+    if await preview_file(context, name, content) is not None:
+        raise errors.BadRequest(f"statement: no file of its form is confirmed: `institution statement {name}` shows it")
+    recorded = await record_file(context, name, content)
+    if recorded.closing_cents is None:
+        raise errors.BadRequest("statement: the file has no closing balance, so it is not final")
+    # Posted first, so that the balance here that is proposed has all of the file's lines in it.
+    await settle_items(writes, account)
+    async with write_alone(context.pool) as connection:
+        account = found(await account_store.lock_named(connection, name), name)
+        taken = [cents for _, cents in (await account_store.list_left(connection, account.id)).values()]
+        here_cents = await account_store.sum_balance_here(connection, account.id) + sum(taken)
+        if invested_cents := await investment_store.read_position(connection, account.id):
+            raise errors.BadRequest(f"statement: {invested_cents} cents of the account are invested: redeem them first")
+        if here_cents != recorded.closing_cents:
+            raise errors.BadRequest(
+                f"statement: its balance is {recorded.closing_cents} cents, and that of the books {here_cents}: "
+                "record the missing facts, or adjust it by its case"
+            )
+        said = dict[str, str | int](
+            last_on=recorded.last_on.isoformat(),
+            closing_cents=recorded.closing_cents,
+            balance_here_cents=here_cents,
+        )
+        proposal = make_proposal(context, "close", said, institution_id=account.id)
+        return await propose(context, connection, "institution close", name_account(name), proposal)
+
+
+async def close_account(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """Execute the proposal: everything there ends, the balance leaves, and no calls are made to it any more."""
+    last_on = date.fromisoformat(str(proposal.contents["last_on"]))
+    last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
+    proposed_cents = int(proposal.contents["balance_here_cents"])
+    async with write_alone(context.pool) as connection:
+        account = await lock_account_of(connection, proposal)
+        if account.state == "closed":
+            raise errors.BadRequest(f"name: the account {account.name} is closed for good")
+        await check_waiting(context, connection, proposal)
+        if await account_store.has_difference(connection, account.id):
+            raise errors.BadRequest("confirm: the account has an adjustment: reverse it or write it off, by its case")
+        lying = await account_store.list_left(connection, account.id)
+        await _refuse_orders(writes, list(lying))
+        if sum(left_cents + taken_cents for left_cents, taken_cents in lying.values()) != proposed_cents:
+            raise errors.BadRequest(f"confirm: {_MOVED}")
+        # A process learns of it within a second; what one has read or opened until then is seen at the end.
+        await account_store.pause(connection, account.id)
+        await _give_up(connection, account)
+    # Some at a time, each in a separate transaction: killed in between, the rest is still pending, and is found again.
+    while await _end_charges(context, account, last_at):
+        pass
+    for holder_id, (left_cents, _) in lying.items():
+        await _check_left_money(writes, account, holder_id, left_cents)
+    async with write_alone(context.pool) as connection:
+        before = await lock_account_of(connection, proposal)
+        # Nothing begins there while we hold the account's lock.
+        await _give_up(connection, account)
+        if await account_store.has_money(connection, account.id):
+            raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
+        if await charge_store.list_pending_of_account(connection, account.id, 1):
+            raise errors.BadRequest("confirm: a charge was opened meanwhile: the account is paused; confirm again")
+        await account_store.set_state(connection, account.id, "closed")
+        await confirm(context, connection, proposal)
+        await record_confirmed(context, connection, account, before, structs.replace(before, state="closed"))
+
+
+async def _give_up(connection: Connection, account: InstitutionAccount) -> None:
+    await OPENINGS.give_up_all(connection, account.id)
+    await CHANGES.give_up_all(connection, account.id)
+
+
+async def _refuse_orders(context: Writer, holder_ids: Sequence[int]) -> None:
+    for holder_id in holder_ids:
+        balance = await ledger_store.find_balance(context.pool, holder_id)
+        if balance is not None and balance.reserved_cents:
+            raise errors.BadRequest(f"confirm: holder {holder_id} has open orders, which must end first")
+        if balance is not None and balance.blocks_count:
+            raise errors.BadRequest(f"confirm: money of holder {holder_id} is blocked, which must end first")
+
+
+async def _end_charges(context: Operator, account: InstitutionAccount, last_at: datetime) -> int:
+    """Expire charges that ended before the final file, and remove the rest, now unpayable; return their number."""
+    ended = 0
+    async with write_alone(context.pool) as connection:
+        pending = await charge_store.list_pending_of_account(connection, account.id, _CHARGES_AT_ONCE)
+        charges, _ = await charge_store.lock(connection, pending)
+        work = await begin_work(Batch[Any]((), connection, context.clock))
+        for charge in charges.values():
+            if may_expire(charge, min(work.now, last_at)):
+                after = expire_charge(charge, max(work.now, charge.modified_at))
+                work.move(CHARGES, charge, after)
+                work.announce(announce_charge, after, "qrcode.expired")
+            elif may_be_changed(charge):
+                await note_removal(connection, charge, "REMOVED_BY_PSP", context.clock.real_now())
+                remove_locked(work, charge, "REMOVED_BY_PSP")
+            else:
+                continue
+            ended += 1
+        await work.write()
+    return ended
+
+
+async def _check_left_money(writes: Writer, account: InstitutionAccount, holder_id: int, left_cents: int) -> None:
+    if not left_cents:
+        return
+    balance = await ledger_store.find_balance(writes.pool, holder_id)
+    # Of the two one is zero.
+    if balance is None or balance.available_cents - balance.deficit_cents != left_cents:
+        raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
+    number = 0
+    # An interrupted confirmation may have posted one, and more may have come in since: each has its own name.
+    while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, holder_id, number))]):
+        number += 1
+    item_id = _name_item(account, holder_id, number)
+    report = MovementReport(
+        report_id=item_id,
+        item_id=item_id,
+        party=(await writes.directory.read_account(holder_id)).party,
+        kind="other",
+        direction="OUT" if left_cents > 0 else "IN",
+        amount_cents=abs(left_cents),
+        end_to_end_id=None,
+        description=f"{account.name} is closed",
+        settled_at=writes.clock.now(),
+    )
+    await post_statement_item(writes, holder_id, report)
+
+
+def _name_item(account: InstitutionAccount, holder_id: int, number: int) -> str:
+    return f"closing-balance:{account.id}:{holder_id}:{number}"

@@ -1,0 +1,266 @@
+"""Days of accounts at institutions: judging them from recorded facts, listing them, and one day's lines."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.rules import day as day_rules
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.day import DayBalances, DayCases, ItemGroup, JudgedDay
+from pixconnect.features.institutions.rules.institution import DaySource, find_day_source
+from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
+from pixconnect.features.institutions.rules.outcome import ASK_NOBODY
+from pixconnect.features.institutions.service.account import found
+from pixconnect.features.institutions.service.credential import OpenInstitution, open_for_operator
+from pixconnect.features.institutions.service.statement_account import find_balance_meaning
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import day_file as day_file_store
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables.day import OpenDays, RecordedDay
+from pixconnect.kernel.flows.context import Context, Core, Operator, Writer
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.pool import Connection
+
+LOOKED_BACK: Final = timedelta(days=400)
+SHOWN_DAYS: Final = 7
+FIRST_DAY: Final = date(2020, 11, 16)
+"""Of Pix."""
+LAST_DAY: Final = date(2999, 12, 31)
+UNMATCHED_MAX: Final = 10_000
+READ_WITHIN: Final = timedelta(days=2)
+"""All readings of an account come again within a day: a line that no reading has explained by then waits for a person."""
+
+
+class ShownDay(Struct, frozen=True, kw_only=True):
+    judged: JudgedDay
+    read_at: datetime | None = None
+    closed_at: datetime | None = None
+    reopened_at: datetime | None = None
+
+
+class AccountDays(Struct, frozen=True, kw_only=True):
+    account: InstitutionAccount
+    days: Sequence[ShownDay]
+
+
+class ReadDays(Struct, frozen=True, kw_only=True):
+    """How the days of an account come to be read."""
+
+    source: DaySource
+    last_read_at: datetime | None
+    """When its list was last read whole, or its files were last looked for; ``None`` if no worker does that."""
+    failure: str | None
+    """Of the last try since, or of the last file that came and cannot be read."""
+
+    @property
+    def close_by_themselves(self) -> bool:
+        return self.source != "file_by_hand"
+
+
+class DayLines(Struct, frozen=True, kw_only=True):
+    """All lines of a day: the institution's, and our unmatched ones."""
+
+    shown: ShownDay
+    items: Sequence[RecordedItem]
+    lines_alone: Sequence[BookLine]
+
+
+class UnmatchedSpan(Struct, frozen=True, kw_only=True):
+    """What both sides do not agree on; before the first day that is not closed there is nothing of it."""
+
+    since: date
+    """Earlier days are no longer checked."""
+    days: Sequence[JudgedDay]
+    """Past days whose reported balances and lines disagree."""
+    items: Sequence[RecordedItem]
+    """The institution's items of past days without one of our records."""
+    lines: Sequence[BookLine]
+    """Our lines of days read after their end that the statement lacks."""
+    is_cut: bool
+    """There is more of it."""
+
+
+async def judge(context: Writer, account: InstitutionAccount, touched_on: date) -> None:
+    """Judge the days since one that was touched, or is not closed."""
+    now = context.clock.now()
+    async with context.pool.acquire() as connection:
+        since = to_day(now) - LOOKED_BACK
+        open_days = await day_store.find_open(connection, account.id, since, touched_on)
+        judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
+        await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
+
+
+async def find_unmatched(context: Context, account: InstitutionAccount) -> UnmatchedSpan:
+    """What a person has to look at, as it is now."""
+    now = context.clock.now()
+    today = to_day(now)
+    since = today - LOOKED_BACK
+    async with context.pool.acquire() as connection:
+        open_days = await day_store.find_open(connection, account.id, since, today)
+        first_on = open_days.judged_from
+        judged = await _judge_span(connection, account, open_days, today, now)
+        # After all items of the day before: a position is a day and an item's id.
+        after = (first_on - timedelta(days=1), "\U0010ffff")
+        items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
+        begins_on = max(first_on, to_day(account.opened_at))
+        lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
+    # Until it is read after its end, a day does not show its missing lines.
+    whole = {
+        one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)
+    }
+    return UnmatchedSpan(
+        since=since,
+        days=[
+            one.judged
+            for one in judged
+            if (one.judged.difference_cents or one.judged.cases.disagreements_count)
+            and day_rules.is_over(one.judged.day, now)
+        ],
+        items=[item for item in items if not _waits_for_time(item, now) and day_rules.is_over(item.day, now)],
+        lines=[line for line in lines if line.day in whole],
+        is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
+    )
+
+
+def _waits_for_time(item: RecordedItem, now: datetime) -> bool:
+    return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
+
+
+async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
+    """An account's lines of a day, or of all, that wait for a person or a later reading, by day and id."""
+    items = await item_store.list_unjoined(
+        connection, institution_id, (day or FIRST_DAY, ""), UNMATCHED_MAX, ASK_NOBODY
+    )
+    return [item for item in items if day in (None, item.day)]
+
+
+async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:
+    """The first day that is not closed, or one that was touched if that is earlier."""
+    async with context.pool.acquire() as connection:
+        since = to_day(context.clock.now()) - LOOKED_BACK
+        return (await day_store.find_open(connection, account.id, since, touched_on)).judged_from
+
+
+async def judge_anew(
+    connection: Connection, account: InstitutionAccount, since: date, now: datetime
+) -> list[tuple[RecordedDay, JudgedDay]]:
+    """Days as they are recorded, each with how it would be judged now; the oldest first."""
+    every = OpenDays(judged_from=since, carried_from=since)
+    judged = {
+        shown.judged.day: shown.judged for shown in await _judge_span(connection, account, every, to_day(now), now)
+    }
+    return [(day, judged[day.day]) for day in await day_store.list_days(connection, account.id, since, to_day(now))]
+
+
+async def list_days(
+    context: Core, account: InstitutionAccount, last_on: date | None = None, count: int = SHOWN_DAYS
+) -> list[ShownDay]:
+    """The last days, the oldest first; of a day that no statement speaks of there is nothing but its state.
+
+    Raises:
+        BadRequest: There were no Pix yet, or it is centuries away.
+    """
+    now = context.clock.now()
+    last_on = to_day(now) if last_on is None else last_on
+    if not FIRST_DAY <= last_on <= LAST_DAY:
+        raise errors.BadRequest(f"day: must be from {FIRST_DAY}, when Pix began, to {LAST_DAY}")
+    first_on = last_on - timedelta(days=count - 1)
+    async with context.pool.acquire() as connection:
+        began = await day_store.find_open(connection, account.id, first_on - LOOKED_BACK, first_on)
+        judged = {shown.judged.day: shown for shown in await _judge_span(connection, account, began, last_on, now)}
+    days = [first_on + timedelta(days=number) for number in range(count)]
+    unknown = {day: ShownDay(judged=one) for day, one in zip(days, _judge_unknown(days, now), strict=True)}
+    return [judged.get(day, unknown[day]) for day in days]
+
+
+async def list_accounts_days(context: Context) -> list[AccountDays]:
+    """The last days of each account; there are few accounts."""
+    async with context.pool.acquire() as connection:
+        accounts = await account_store.list_all(connection)
+    return [AccountDays(account=account, days=await list_days(context, account)) for account in accounts]
+
+
+async def read_named_account(context: Core, name: str) -> InstitutionAccount:
+    async with context.pool.acquire() as connection:
+        return found(await account_store.find_named(connection, name), name)
+
+
+async def read_how(context: Operator, open_institution: OpenInstitution, account: InstitutionAccount) -> ReadDays:
+    institution = await open_for_operator(context, open_institution, account)
+    # Opened for its traits, without calls.
+    await institution.close()
+    async with context.pool.acquire() as connection:
+        last = await sweep_store.find(connection, account.id, "statement")
+        failure = (last and last.failure) or await day_file_store.find_failure(connection, account.id)
+    return ReadDays(source=find_day_source(institution), last_read_at=last and last.ended_at, failure=failure)
+
+
+async def read_day(context: Core, account: InstitutionAccount, day: date) -> DayLines:
+    (shown,) = await list_days(context, account, day, 1)
+    async with context.pool.acquire() as connection:
+        items = await item_store.list_days(connection, account.id, day, day)
+        lines = await line_store.list_unmatched(connection, account.id, (day, day))
+    return DayLines(shown=shown, items=items, lines_alone=lines)
+
+
+def _judge_unknown(days: Sequence[date], now: datetime) -> list[JudgedDay]:
+    return day_rules.judge_days([DayBalances(day=day) for day in days], {}, {}, now)
+
+
+async def _judge_span(
+    connection: Connection, account: InstitutionAccount, open_days: OpenDays, last_on: date, now: datetime
+) -> list[ShownDay]:
+    first_on = open_days.carried_from
+    recorded = await day_store.list_days(connection, account.id, first_on, last_on)
+    groups = defaultdict[date, list[ItemGroup]](list)
+    has_investments = find_balance_meaning(account) == "with_investments"
+    for group in await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=has_investments):
+        groups[group.day].append(group)
+    sums = {day: day_rules.sum_groups(of_day) for day, of_day in groups.items()}
+    cases = await item_store.count_cases(connection, account.id, first_on, last_on)
+    # Before the books begin none of our lines is missing.
+    begins_on = max(first_on, to_day(account.opened_at))
+    alone = await line_store.list_unmatched(connection, account.id, (begins_on, last_on)) if recorded else []
+    for day, count in Counter(line.day for line in alone).items():
+        cases[day] = structs.replace(cases.get(day, DayCases()), lines_count=count)
+    for day in recorded:
+        counts = cases.get(day.day, DayCases())
+        cases[day.day] = structs.replace(counts, disagreements_count=day.disagreements_count)
+    told = [await _read_balances(connection, account, day) for day in recorded]
+    judged = {one.day: one for one in day_rules.judge_days(told, sums, cases, now)}
+    shown = [
+        ShownDay(
+            # Its proof may be older than the days read here.
+            judged=structs.replace(judged.pop(day.day), state=day.state)
+            if day.day < open_days.judged_from
+            else judged.pop(day.day),
+            read_at=day.read_at,
+            closed_at=day.closed_at,
+            reopened_at=day.reopened_at,
+        )
+        for day in recorded
+    ]
+    # Days that no statement speaks of, and on which nothing moved.
+    return sorted([*shown, *(ShownDay(judged=one) for one in judged.values())], key=lambda one: one.judged.day)
+
+
+async def _read_balances(connection: Connection, account: InstitutionAccount, day: RecordedDay) -> DayBalances:
+    told = DayBalances(
+        day=day.day, opening_cents=day.opening_cents, closing_cents=day.closing_cents, read_at=day.read_at
+    )
+    if day.opening_cents is not None or day.day != to_day(account.opened_at):
+        return told
+    # The books begin with a balance too, unless a line without an hour may be in it or not.
+    before_cents = await item_store.sum_before_opening(connection, account.id, day.day)
+    if before_cents is None:
+        return told
+    return structs.replace(told, opening_cents=account.opening_cents - before_cents)

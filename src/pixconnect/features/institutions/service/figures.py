@@ -1,0 +1,143 @@
+"""What workers measure of accounts at institutions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time, timedelta
+from typing import Final, get_args
+
+from msgspec import Struct
+
+from pixconnect.doors.worker.meter import Gauge, Meter, age_s
+from pixconnect.features.institutions.rules.certificate import AccountCertificate
+from pixconnect.features.institutions.tables import certificate as certificate_store
+from pixconnect.features.institutions.tables import waiting_charge as waiting_store
+from pixconnect.features.institutions.tables.waiting_charge import WaitingCharge
+from pixconnect.features.monitoring.tables import account_alarm as alarm_store
+from pixconnect.features.monitoring.tables import account_figures as figures_store
+from pixconnect.features.monitoring.tables.account_alarm import AlarmKind
+from pixconnect.features.monitoring.tables.account_figures import AccountFigures
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.unresolved import LISTED_MAX
+from pixconnect.kernel.tables import order as order_store
+from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+
+# Each worker counts at each scrape, so a busy account must not be counted to its end.
+RECEIVED_MAX: Final = 10_000
+QUEUED_MAX: Final = 10_000
+UNCLOSED_DAYS_MAX: Final = 40
+"""`pixconnect institution days` lists older open days."""
+_AN_HOUR: Final = timedelta(hours=1)
+
+
+class _Accounts(Struct, frozen=True, kw_only=True):
+    """Those that are not closed."""
+
+    accounts: Sequence[AccountFigures]
+    received: Mapping[int, int]
+    queued_cents: Mapping[int, int]
+    real_now: datetime
+
+    def unclosed_s(self, one: AccountFigures) -> float:
+        if one.unclosed_on is None:
+            return 0.0
+        ended_at = datetime.combine(one.unclosed_on + timedelta(days=1), time.min, SAO_PAULO)
+        return (self.real_now - ended_at).total_seconds()
+
+
+async def _look_at_accounts(context: Context, now: datetime) -> _Accounts:
+    pool, real_now = context.pool, context.clock.real_now()
+    # Institutions end their days by real time, regardless of the sandbox's clock.
+    accounts = await figures_store.list_figures(pool, to_day(real_now), UNCLOSED_DAYS_MAX)
+    # In a sandbox there is often none, and each scrape would ask in vain.
+    queued_cents = await figures_store.sum_queued(pool, QUEUED_MAX) if accounts else {}
+    received = await figures_store.count_received(pool, now - _AN_HOUR, RECEIVED_MAX) if accounts else {}
+    return _Accounts(accounts=accounts, received=received, queued_cents=queued_cents, real_now=real_now)
+
+
+async def _look_at_alarms(context: Context, _now: datetime) -> Counter[AlarmKind]:
+    return Counter(one.kind for one in await alarm_store.list_alarms(context.pool))
+
+
+async def count_waiting_transfers(context: Context) -> int:
+    """How many wait for a person at their institution."""
+    return len(await order_store.list_waiting_since(context.pool, LISTED_MAX))
+
+
+async def _look_at_transfers(context: Context, now: datetime) -> list[tuple[str, float]]:
+    waiting = await order_store.list_waiting_since(context.pool, LISTED_MAX)
+    return [(name, age_s(since, now)) for name, since in waiting]
+
+
+async def _look_at_certificates(context: Context, _now: datetime) -> list[tuple[str, AccountCertificate, float]]:
+    real_now = context.clock.real_now()
+    certificates = await certificate_store.list_all(context.pool)
+    return [(name, used, (used.ends_at - real_now).total_seconds()) for name, used in certificates]
+
+
+async def _look_at_charges(context: Context, _now: datetime) -> list[tuple[WaitingCharge, float]]:
+    real_now = context.clock.real_now()
+    return [
+        (one, age_s(one.since, real_now)) for one in await waiting_store.list_begun(context.pool, real_now, LISTED_MAX)
+    ]
+
+
+# fmt: off
+METERS: Final = (
+    Meter[Counter[AlarmKind]](look=_look_at_alarms, gauges=(
+        Gauge("pixconnect_institution_alarms", ("kind",),
+            "Accounts at institutions that are paused by an alarm: Pix without an order here (strays), or a large part "
+            "of the balance within an hour (drain); see `pixconnect institution show`.",
+            lambda found: {kind: found[kind] for kind in get_args(AlarmKind)}),
+    )),
+    Meter[list[tuple[str, float]]](look=_look_at_transfers, gauges=(
+        Gauge("pixconnect_institution_transfers_waiting", ("institution",),
+            "Transfers that wait for a person at their institution, to be approved or for enough money there.",
+            lambda waiting: Counter(name for name, _ in waiting)),
+        Gauge("pixconnect_institution_transfer_oldest_waiting_age_seconds", ("institution",),
+            "How long ago the oldest of these began to wait.",
+            # The oldest comes first, so it is written last.
+            lambda waiting: dict(reversed(waiting))),
+    )),
+    Meter[list[tuple[str, AccountCertificate, float]]](look=_look_at_certificates, gauges=(
+        Gauge("pixconnect_institution_certificate_seconds_left", ("institution", "part"),
+            "How long a certificate by which an account at an institution is reached is still valid: of the receiving or the "
+            "sending credential, or the authority of the institution's own.",
+            lambda found: {(name, used.part): left_s for name, used, left_s in found}),
+    )),
+    Meter[list[tuple[WaitingCharge, float]]](look=_look_at_charges, gauges=(
+        Gauge("pixconnect_institution_charges_waiting", ("institution", "wanted"),
+            "Charges at institutions that are being opened, revised, removed or withdrawn, with an unknown outcome; "
+            "counted up to 1000. See `pixconnect find --unresolved`.",
+            lambda waiting: Counter((one.institution, one.wanted) for one, _ in waiting)),
+        Gauge("pixconnect_institution_charge_oldest_waiting_age_seconds", ("institution",),
+            "How long the oldest of these has waited.",
+            lambda waiting: {one.institution: age for one, age in reversed(waiting)}),
+    )),
+    Meter[_Accounts](look=_look_at_accounts, gauges=(
+        Gauge("pixconnect_institution_received_last_hour", ("institution",),
+            "Pix that came in at an account within the last hour, by when the network settled them; "
+            f"counted up to {RECEIVED_MAX}.",
+            lambda seen: {one.name: seen.received.get(one.id, 0) for one in seen.accounts}),
+        Gauge("pixconnect_institution_unread_seconds", ("institution",),
+            "How long ago what came in at an account was last read whole; the health check uses it.",
+            lambda seen: {one.name: age_s(one.read_at, seen.real_now) for one in seen.accounts}),
+        Gauge("pixconnect_institution_poll_seconds", ("institution",),
+            "How often it is to be read.",
+            lambda seen: {one.name: one.poll_s for one in seen.accounts}),
+        Gauge("pixconnect_institution_paused", ("institution", "reason"),
+            "1 for an account over which no money leaves: by an operator, since the database forgot something (loss), or by an "
+            "alarm (strays, drain).",
+            lambda seen: {(one.name, one.paused_by): 1 for one in seen.accounts if one.paused_by}),
+        Gauge("pixconnect_institution_unclosed_day_age_seconds", ("institution",),
+            "How long ago the oldest day ended that is over and not closed, in the real time of Sao Paulo, among "
+            f"the last {UNCLOSED_DAYS_MAX} and after the day on which the account's books began; 0 if there is none.",
+            lambda seen: {one.name: seen.unclosed_s(one) for one in seen.accounts}),
+        Gauge("pixconnect_institution_queued_cents", ("institution",),
+            "What orders are to take from an account that were not handed over, or wait there for enough money, but for those "
+            f"that wait for an operator's yes; of up to {QUEUED_MAX} orders.",
+            lambda seen: {one.name: seen.queued_cents.get(one.id, 0) for one in seen.accounts}),
+    )),
+)
+# fmt: on

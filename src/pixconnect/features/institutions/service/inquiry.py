@@ -1,0 +1,130 @@
+"""Queries an institution about one Pix or charge now, and records new facts as a sweep would: for payers' support."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import (
+    Institution,
+    InstitutionUnavailable,
+    OpenAccount,
+    OpenedCharge,
+    ReceivedPix,
+)
+from pixconnect.features.institutions.rules.rail_memory import SentPix
+from pixconnect.features.institutions.service.account import find_account, name_account
+from pixconnect.features.institutions.service.credential import explain_to_operator
+from pixconnect.features.institutions.service.sent_return import record_sent_returns
+from pixconnect.features.institutions.service.sweep import record_page
+from pixconnect.features.institutions.tables import rail_step as step_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.rules.identifiers import is_end_to_end_id, is_txid
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.platform.base import errors
+
+
+class InquiryAnswer(Struct, frozen=True, kw_only=True):
+    """The institution's answer about a name, beside our records of it."""
+
+    account: InstitutionAccount
+    charge: OpenedCharge | None
+    """Where a txid was asked for."""
+    received: Sequence[ReceivedPix]
+    before: Mapping[str, Transfer]
+    """What of it was recorded before we asked, by end-to-end id."""
+    now: Mapping[str, Transfer]
+    order: Transfer | None = None
+    """Where a transfer that left over the account was asked for, as it is recorded now."""
+    sent: SentPix | None = None
+    """The institution's record of that."""
+    lists_returns: bool = False
+    """Whether the institution lists payees' returns."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the institution knows nothing of that name."""
+        return self.charge is None and not self.received and self.sent is None
+
+    def find_when_recorded(self, end_to_end_id: str) -> Literal["before", "now", "no"]:
+        return "before" if end_to_end_id in self.before else "now" if end_to_end_id in self.now else "no"
+
+
+async def find_asked(context: Context, name: str) -> InstitutionAccount:
+    """The account to ask at; raises ``BadRequest`` for a closed one, where nothing is asked."""
+    async with context.pool.acquire() as connection:
+        return await find_account(connection, name)
+
+
+async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
+    """Read a Pix, or a charge with its payment, and record our new facts.
+
+    Args:
+        operator: The acting operator, for the audit.
+        at: The account's context.
+        opened: The account.
+        asked: An end-to-end id or a txid.
+
+    Raises:
+        BadRequest: It is neither.
+        ServiceUnavailable: It gave no answer.
+    """
+    if not is_end_to_end_id(asked) and not is_txid(asked):
+        raise errors.BadRequest(
+            "asked: must be an end-to-end id (E and 31 characters) or a txid (26 to 35 letters and digits)"
+        )
+    async with write_alone(operator.pool) as connection:
+        subject = name_account(opened.account.name)
+        await audit.record(operator, connection, "institution ask", subject, after=dict(asked=asked))
+    try:
+        charge, received = await _read(opened.institution, asked)
+        order, sent = (None, None) if charge or received else await _read_sent(at, opened, asked)
+    except InstitutionUnavailable as error:
+        raise explain_to_operator(error) from error
+    if order is not None and sent is not None:
+        await record_sent_returns(at, opened.account, sent.returns)
+        order = (await transfer_store.find_named(at.pool, [asked], "OUT"))[asked]
+    names = [pix.end_to_end_id for pix in received]
+    before = await transfer_store.find_named(at.pool, names, "IN")
+    await record_page(at, received)
+    now = await transfer_store.find_named(at.pool, names, "IN")
+    return InquiryAnswer(
+        account=opened.account,
+        charge=charge,
+        received=received,
+        before=before,
+        now=now,
+        order=order,
+        sent=sent,
+        lists_returns=opened.sender.sent_returns is not None,
+    )
+
+
+async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Transfer | None, SentPix | None]:
+    """A transfer that left over the account, and the institution's record of it by its name there."""
+    order = (await transfer_store.find_named(at.pool, [asked], "OUT")).get(asked)
+    if order is None or order.institution_id != opened.account.id:
+        return None, None
+    step = (await step_store.find(at.pool, opened.account.id, [order.end_to_end_id])).get(order.end_to_end_id)
+    if step is None or step.name_there is None:
+        return order, None
+    return order, await opened.sender.read_sent(step.name_there, step.code_there, step.called_at)
+
+
+async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | None, Sequence[ReceivedPix]]:
+    # An end-to-end id could be a txid by its form; none of our charges has one that begins so.
+    if is_end_to_end_id(asked):
+        pix = await institution.read_received(asked)
+        return None, [] if pix is None else [pix]
+    charge = await institution.read_charge(asked)
+    if charge is None and institution.traits.opens_due:
+        charge = await institution.read_charge(asked, has_due_date=True)
+    if charge is None:
+        return None, []
+    found = [await institution.read_received(name) for name in charge.paid_by]
+    return charge, [pix for pix in found if pix is not None]

@@ -1,0 +1,192 @@
+"""Joins lines of an account's statement to transfers, refunds and movements, and judges the rest.
+
+The network's names are looked up first, at any date of our lines; then resemblances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import structs
+
+from pixconnect.features.institutions.rules import joining
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
+from pixconnect.features.institutions.rules.outcome import SET_ASIDE
+from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
+from pixconnect.features.institutions.rules.sweep import OVERLAP
+from pixconnect.features.institutions.rules.unmatched import LeftLines, OpenAmounts, UnmatchedItem, judge_left
+from pixconnect.features.institutions.service.debited_block import join_debits
+from pixconnect.features.institutions.service.nameless_reversal import join_nameless
+from pixconnect.features.institutions.service.own_investment import hold_back
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import item_part as part_store
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.pool import Connection
+
+AT_ONCE: Final = 2_000
+DONE: Final = ("before_opening", "perhaps_struck", *SET_ASIDE)
+"""Lines that wait for one of these are joined to nothing, and posted as nothing."""
+
+
+async def find_left(
+    connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
+) -> tuple[list[UnmatchedItem], Sequence[RecordedItem]]:
+    """Join what can be joined of some items, and judge the rest, with the items that were only alike and are alone again."""
+    # By names first: what only looks alike gets what no name has claimed.
+    named_ids, released = await _join_named(connection, account, alone)
+    if looks := joining.list_looks(item for item in alone if item.item_id not in named_ids):
+        outdone = await part_store.release_outdone(connection, account.id, looks)
+        released = [*released, *(await item_store.find(connection, account.id, outdone)).values()]
+    bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
+    alike_ids = await _join_alike(connection, account, bare)
+    left = [item for item in bare if item.item_id not in alike_ids]
+    nameless = await join_nameless(connection, account, left)
+    left = [item for item in left if item.item_id not in nameless.joined_ids]
+    open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
+    waiting: dict[str, Waiting] = dict.fromkeys(nameless.waiting_ids, "order_unknown")
+    left, may_be_blocked = await join_debits(connection, account, left, open_cents, now)
+    waiting |= may_be_blocked
+    waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
+    # Names, and how far Pix were read, are looked up for the rest.
+    known = OpenAmounts(
+        unnamed_cents=unnamed_cents,
+        our_names=frozenset(),
+        begins_at=account.opened_at,
+        begins_on=to_day(account.opened_at),
+        today=to_day(now),
+        read_until=None,
+    )
+    return await _judge_left(connection, account, left, known, waiting), released
+
+
+async def list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
+    found: list[RecordedItem] = []
+    after = (since, "")
+    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE, DONE):
+        found += part
+        after = (part[-1].day, part[-1].item_id)
+    return found
+
+
+async def _join_named(
+    connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem]
+) -> tuple[set[str], Sequence[RecordedItem]]:
+    """By the network's names and the movements' items, at any date of our lines.
+
+    Returns:
+        The joined items, and items detached from lines that they only resembled.
+    """
+    joined_ids, released = set[str](), list[RecordedItem]()
+    for start in range(0, len(alone), AT_ONCE):
+        items = alone[start : start + AT_ONCE]
+        named = {item.item_id: item.names if item.parts is None else item.parts.names for item in items}
+        names = sorted({name for told in named.values() for name in told})
+        ids = [joining.make_movement_id(item.item_id) for item in items]
+        lines = await line_store.find_named(connection, account.id, names, ids)
+        debited, reversed_, alike = await part_store.find_joined(connection, account.id, [line.key for line in lines])
+        kept = await item_store.find(connection, account.id, [*alike.values()])
+        claimed = joining.find_claimed(
+            items, [line for line in lines if line.key in alike], {key: kept[name] for key, name in alike.items()}
+        )
+        # What only looks alike is looked for later, among all lines of its days.
+        joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited - claimed)
+        joins = [join for join in joined.joins if join.by == "name" or named[join.item_id]]
+        async with connection.transaction():
+            if claimed:
+                found = await item_store.release(connection, account.id, [alike[key] for key in claimed])
+                released += found.values()
+            await item_store.join(connection, account.id, joins)
+            await item_store.note_fees(connection, account.id, joined.fees)
+        joined_ids |= {join.item_id for join in joins}
+    return joined_ids, released
+
+
+async def _join_alike(connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem]) -> set[str]:
+    lines = await _list_near(connection, account, bare)
+    on = [line.day for line in lines]
+    days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
+    joined = joining.join_items(
+        bare,
+        lines,
+        whole={day.day for day in days if day.was_read_whole},
+        sum_forms=await part_store.list_sum_forms(connection, account.id),
+    )
+    async with connection.transaction():
+        await item_store.join(connection, account.id, joined.joins)
+    return {join.item_id for join in joined.joins}
+
+
+async def _list_near(
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
+) -> list[BookLine]:
+    """Our unmatched lines, of the amounts and about the days of some items without names; of any, if one is a sum."""
+    bare = [item for item in items if not item.names]
+    if not bare:
+        return []
+    apart = timedelta(days=DAYS_APART_MAX)
+    days = min(item.day for item in bare) - apart, max(item.day for item in bare) + apart
+    amounts = None if any(map(is_sum, bare)) else sorted({item.amount_cents for item in bare})
+    return await line_store.list_unmatched(connection, account.id, days, amounts)
+
+
+async def _judge_left(
+    connection: Connection,
+    account: InstitutionAccount,
+    left: Sequence[RecordedItem],
+    known: OpenAmounts,
+    waiting: Mapping[str, Waiting],
+) -> list[UnmatchedItem]:
+    lines = LeftLines(await _list_near(connection, account, left))
+    near = await sweep_store.find(connection, account.id, "near")
+    names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
+    known = structs.replace(
+        known,
+        our_names=frozenset(await movement_store.find_names(connection, names)),
+        read_until=None if near is None else near.began_at - OVERLAP,
+    )
+    known = structs.replace(known, sent_there=await _find_sent_at_institution(connection, account, left, lines, known))
+    verdicts = [judge_left(item, lines, known) for item in left]
+    # What would be posted is no sum of transfers that no line is.
+    days = {one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}
+    lone = dict[tuple[str, date], int]()
+    for day in sorted(days):
+        lone |= await line_store.sum_unmatched(connection, account.id, day)
+    known = structs.replace(known, lone=lone)
+    verdicts = [judge_left(one.item, lines, known) if one.item.day in days else one for one in verdicts]
+    verdicts = [structs.replace(one, waits=_find_reason(one, waiting.get(one.item.item_id))) for one in verdicts]
+    verdicts = await hold_back(connection, account, verdicts)
+    await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
+    return verdicts
+
+
+def _find_reason(judged: UnmatchedItem, waiting: Waiting | None) -> Waiting | None:
+    """Why a line waits; a possible payer's text stays that, with any other possible meaning."""
+    is_weaker = waiting != "perhaps_text" and judged.waits not in (None, "not_yet_read")
+    return judged.waits if waiting is None or is_weaker or judged.waits == "before_opening" else waiting
+
+
+async def _find_sent_at_institution(
+    connection: Connection,
+    account: InstitutionAccount,
+    left: Sequence[RecordedItem],
+    lines: LeftLines,
+    known: OpenAmounts,
+) -> frozenset[tuple[str, int]]:
+    """What the reversals that are left may be of; what seems to have come back twice is for a person."""
+    came_back = [(name, item.amount_cents) for item in left if item.kind == "reversal" for name in item.names]
+    if not came_back:
+        return frozenset()
+    names, amounts = ([*part] for part in zip(*came_back, strict=True))
+    sent = await item_store.find_sent_at_institution(connection, account.id, names, amounts)
+    for item in left:
+        is_pix = item.direction == "OUT" and item.kind == "pix"
+        if is_pix and judge_left(item, lines, known).waits is None:
+            sent |= {(name, item.amount_cents) for name in item.names}
+    return frozenset(pair for pair in sent if names.count(pair[0]) == 1)

@@ -1,0 +1,81 @@
+"""What proposals about accounts at institutions have in common: their locks, and the account that they are about.
+
+Proposing for a case and confirming lock what waits on the account first, and then the case: neither waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from pixconnect.features.cases.rules.case import Case
+from pixconnect.features.cases.tables import case as case_store
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.service.account import being_worked_on, name_account
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Operator, write_alone
+from pixconnect.kernel.flows.proposal import CONFIRM, confirm
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+_ACTS_ON_LINES: Final = frozenset(("answer", "adjust", "decide"))
+
+
+async def lock_to_propose(connection: Connection, case_id: int) -> None:
+    """Lock what waits on the account of a case, if there is such a case and it is about one."""
+    known = await case_store.find(connection, case_id)
+    if known is not None and known.institution_id is not None:
+        await proposal_store.lock_account(connection, known.institution_id)
+
+
+async def lock_case(connection: Connection, case_id: int) -> Case:
+    case = (await case_store.lock(connection, [case_id])).get(case_id)
+    if case is None:
+        raise errors.NotFound(f"case: there is none with the id {case_id}")
+    return case
+
+
+async def find_account_of(connection: Connection, case: Case) -> InstitutionAccount:
+    for account in await account_store.list_all(connection):
+        if account.id == case.institution_id:
+            return account
+    raise errors.NotFound(f"case: the account that {case.id} is about was removed")
+
+
+async def lock_account_of(connection: Connection, proposal: Proposal) -> InstitutionAccount:
+    """Lock the account that a proposal is about, and what waits on it."""
+    account_id = errors.require(proposal.institution_id, "it is about an account")
+    account = errors.found(await account_store.lock(connection, account_id), "code: its account was removed")
+    await proposal_store.lock_account(connection, account_id)
+    return account
+
+
+@asynccontextmanager
+async def confirming(context: Operator, proposal: Proposal) -> AsyncGenerator[tuple[Connection, InstitutionAccount]]:
+    """A transaction for the proposed action on an account, which is locked; it also confirms the proposal.
+
+    Raises:
+        ServiceUnavailable: Another process works on the account's lines.
+    """
+    account_id = errors.require(proposal.institution_id, "it is about an account")
+    async with write_alone(context.pool) as connection:
+        # Before all else, as settling lines does: a line is judged and posted, or answered, and never both.
+        if proposal.act in _ACTS_ON_LINES and not await day_store.lock_work(connection, account_id):
+            account = errors.found(await account_store.find(connection, account_id), "code: its account was removed")
+            raise errors.ServiceUnavailable(being_worked_on(account))
+        account = await lock_account_of(connection, proposal)
+        # First: triggers refuse what only one operator has agreed to.
+        await confirm(context, connection, proposal)
+        yield connection, account
+
+
+async def record_confirmed(
+    context: Operator, connection: Connection, account: InstitutionAccount, before: audit.State, after: audit.State
+) -> None:
+    """Record what a confirmation has changed."""
+    await audit.record(context, connection, CONFIRM, name_account(account.name), before=before, after=after)

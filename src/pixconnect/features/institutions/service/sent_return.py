@@ -1,0 +1,142 @@
+"""Reads payees' returns of sent Pix, if the institution lists them, and records each once.
+
+::
+
+    of a transfer of the account ──► refund IN: the transfer's holder has it
+    of a Pix without an order here (a person sent it at the institution) ──► movement `reversal`, to the house
+    of an order whose network name is unknown yet ──► read again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.sent_return import SPAN, SentReturn
+from pixconnect.features.institutions.rules.sweep import is_due
+from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.movements.service import post_statement_item
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.rules.kept_report import find_other_account
+from pixconnect.kernel.rules.rail import MovementReport, ReturnReport
+from pixconnect.kernel.tables import refund as refund_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
+
+EVERY: Final = timedelta(hours=1)
+
+
+async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told: bool = False) -> int:
+    """Read the returns of an account's sent Pix, if that is due; return the number listed.
+
+    Args:
+        context: The account's.
+        opened: The account.
+        is_told: The institution has called about a return, or the balance differs.
+
+    Raises:
+        InstitutionUnavailable: Facts recorded until then stay.
+    """
+    account, returns = opened.account, opened.sender.sent_returns
+    if returns is None:
+        return 0
+    lasts, now = await sweep_store.list_last_of(context.pool, account.id), context.clock.real_now()
+    is_new = is_told or is_due("sent", lasts.get("sent"), EVERY, now, account.lost_at)
+    # An account that may only receive is not permitted to list sent Pix.
+    if (
+        "near" not in lasts
+        or not is_new
+        or not await sweep_store.has_sent(context.pool, account.id, to_day(now - SPAN))
+    ):
+        return 0
+    count = 0
+    try:
+        async for page in returns.list_returns(now - SPAN, now):
+            count += len(page)
+            await record_sent_returns(context, account, page)
+    except InstitutionUnavailable as error:
+        await note_failure(context, account, "sent", error.reason)
+        raise
+    # All of it is read again each time, so a return not recorded now comes again.
+    await note_end(context, account, "sent", now, count)
+    return count
+
+
+async def record_sent_returns(
+    context: Context, account: InstitutionAccount, listed: Sequence[SentReturn | MalformedItem]
+) -> None:
+    """Record the new returns of a list; those that cannot be recorded yet are left to the next one."""
+    for item in listed:
+        if isinstance(item, MalformedItem):
+            await keep_unreadable(context, account, item)
+    returns = {one.return_id: one for one in listed if isinstance(one, SentReturn)}
+    known = await refund_store.find_named(context.pool, list(returns), "IN")
+    # One that says the same as before costs this look; another amount is compared where it is taken.
+    new = [
+        one
+        for one in returns.values()
+        if one.return_id not in known or known[one.return_id].amount_cents != one.amount_cents
+    ]
+    if not new:
+        return
+    originals = await transfer_store.find_named(context.pool, [one.end_to_end_id for one in new], "OUT")
+    reports = list[ReturnReport]()
+    for one in new:
+        original, report = originals.get(one.end_to_end_id), _as_report(one)
+        if await kept_usecases.keep_if_dated_ahead(context, report, one.settled_at):
+            continue
+        if original is None:
+            await _record_unordered(context, account, one)
+        elif misfit := find_other_account(original.institution_id, account.id):
+            await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
+        else:
+            reports.append(report)
+    await take_reports(context, reports)
+    # A line that waits for one of them is joined; where another process joins lines right now, the next statement does it.
+    with suppress(errors.ServiceUnavailable):
+        await settle_items(context, account, to_day(min(one.settled_at for one in new)))
+
+
+def _as_report(returned: SentReturn) -> ReturnReport:
+    return ReturnReport(
+        report_id=returned.return_id,
+        return_id=returned.return_id,
+        original_end_to_end_id=returned.end_to_end_id,
+        amount_cents=returned.amount_cents,
+        # The list has no reason; it is the receiver's wish unless the institution says otherwise.
+        reason="MD06",
+        description=None,
+        reported_at=returned.settled_at,
+        settled_at=returned.settled_at,
+    )
+
+
+async def _record_unordered(context: Context, account: InstitutionAccount, returned: SentReturn) -> None:
+    """A return of a Pix without an order here, unless an order may still get this name."""
+    async with context.pool.acquire() as connection:
+        _, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
+        if returned.settled_at < account.opened_at or unnamed_cents:
+            return
+    moved = MovementReport(
+        report_id=returned.return_id,
+        item_id=returned.return_id,
+        party=(await context.directory.read_account(account.house_id)).party,
+        kind="reversal",
+        direction="IN",
+        amount_cents=returned.amount_cents,
+        end_to_end_id=returned.end_to_end_id,
+        description=None,
+        settled_at=returned.settled_at,
+    )
+    await post_statement_item(context, account.house_id, moved)

@@ -1,0 +1,322 @@
+"""The lines of an institution's statement: each once, joined to our record of it, or posted if there is none.
+
+Recording a line decides nothing about money. Joining and posting follow, for one account by one process at a time, and may be
+repeated after a crash at any instant: joins stay, and a movement is posted once for its item. A process that dies after posting
+leaves a movement with the item's name, which the next run joins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
+from pixconnect.features.institutions.rules.outcome import OUTCOMES, SET_ASIDE
+from pixconnect.features.institutions.rules.recorded_file import RecordedFile
+from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
+from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.institutions.service.account import being_worked_on
+from pixconnect.features.institutions.service.debited_block import post_kept
+from pixconnect.features.institutions.service.line_joining import DONE, find_left, list_alone
+from pixconnect.features.institutions.service.line_judging import judge_file
+from pixconnect.features.institutions.service.line_reserve import reserve_lines
+from pixconnect.features.institutions.service.second_form import find_others, judge_second, note_second
+from pixconnect.features.institutions.service.statement_account import (
+    ChosenStatements,
+    add_blocked,
+    choose,
+    confirm,
+    parse_file,
+)
+from pixconnect.features.institutions.service.statement_posting import post_unowned
+from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.features.institutions.statement_files.statement_file import (
+    StatedBalance,
+    StatementFile,
+    find_final_balance,
+    is_whole,
+    note_ongoing,
+)
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import reserved_line as reserved_store
+from pixconnect.features.institutions.tables import statement_file as file_store
+from pixconnect.features.institutions.tables.day import RecordedDay
+from pixconnect.features.movements import service as movement_usecases
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Operator, Writer, write_alone
+from pixconnect.kernel.rules.kept_report import storable
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.pool import Connection
+
+WAITED_MAX: Final = timedelta(days=35)
+"""Lines that have waited for longer are checked again once a day, or when a statement covers their day."""
+
+
+class RecordedStatement(Struct, frozen=True, kw_only=True):
+    """What a statement brought."""
+
+    first_on: date
+    last_on: date
+    new: Sequence[InstitutionItem]
+    known_count: int
+    set_aside: Sequence[JudgedLine] = ()
+    """Lines that are no money, or may be none."""
+    closing_cents: int | None = None
+    """The balance at the end of the last day, if reported."""
+    compared_days: Sequence[date] = ()
+    """Days reported by another format, with which this one was compared."""
+    notes: Sequence[str] = ()
+    """What the file's reader passed over or cannot prove."""
+    others: Sequence[StatementAccount] = ()
+    """Further accounts of the file, which were not read."""
+
+
+class FilePreview(Struct, frozen=True, kw_only=True):
+    """What the first file of a form would do, for the person who confirms it."""
+
+    chosen: ChosenStatements
+    recorded: RecordedStatement
+    posts: Sequence[UnmatchedItem]
+    """Lines that would become movements now."""
+    waiting_count: int
+
+    @property
+    def balances(self) -> tuple[StatedBalance | None, StatedBalance | None]:
+        """At the end of the day before the file, and at its end."""
+        return self.chosen.first.opening, self.chosen.statements[-1].closing
+
+
+async def preview_file(context: Operator, name: str, content: bytes, *, is_own: bool = False) -> FilePreview | None:
+    """What a file would do, without doing it; ``None`` if a person has confirmed that form of file.
+
+    Raises:
+        NotFound: As ``record_file``; ``BadRequest`` too.
+    """
+    account = await day_usecases.read_named_account(context, name)
+    file, now = parse_file(content), context.clock.now()
+    async with context.pool.acquire() as connection:
+        chosen = await choose(connection, account, file, is_own=is_own)
+        if chosen.is_confirmed:
+            return None
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            await confirm(context, connection, account, chosen)
+            recorded = await _record_file(connection, account, chosen, content, now)
+            alone = await list_alone(connection, account, recorded.first_on)
+            left, _ = await find_left(connection, account, alone, now)
+        finally:
+            await transaction.rollback()
+    posts = [one for one in left if one.waits is None]
+    return FilePreview(chosen=chosen, recorded=recorded, posts=posts, waiting_count=len(left) - len(posts))
+
+
+async def record_file(
+    context: Operator, name: str, content: bytes, *, is_own: bool = False, file_name: str = ""
+) -> RecordedStatement:
+    """Keep what a statement file of an account says; the operator confirms the first file of a form by it.
+
+    Raises:
+        NotFound: There is no such account.
+        BadRequest: The file cannot be read for certain, or is of another account; nothing of it was kept.
+    """
+    account = await day_usecases.read_named_account(context, name)
+    file = parse_file(content)
+    async with write_alone(context.pool) as connection:
+        chosen = await choose(connection, account, file, is_own=is_own)
+        said = dict[str, object](format=file.format)
+        if not chosen.is_confirmed:
+            await confirm(context, connection, account, chosen)
+            said["confirmed"] = str(chosen.first.account)
+        recorded = await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
+        said |= dict(first_on=recorded.first_on, last_on=recorded.last_on, new_count=len(recorded.new))
+        await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
+    return recorded
+
+
+async def record_day_file(
+    context: Writer, account: InstitutionAccount, day: date, content: bytes, file_name: str = ""
+) -> RecordedStatement:
+    """Keep what the institution's own file of a day says.
+
+    Raises:
+        BadRequest: As ``record_file``, it is of another day, or no person has confirmed the first such file.
+    """
+    # Such a file may have a hundred thousand lines, and the worker's other accounts go on meanwhile.
+    file = await asyncio.to_thread(parse_file, content)
+    if (file.first_on, file.last_on) != (day, day):
+        raise errors.BadRequest(f"file: it is of {file.first_on} to {file.last_on}, and was asked for of {day}")
+    async with write_alone(context.pool) as connection:
+        chosen = await choose(connection, account, file, is_own=True)
+        if not chosen.is_confirmed:
+            raise errors.BadRequest(f"file: is the first of its form: `institution statement {account.name}` shows it")
+        return await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
+
+
+async def _record_file(
+    connection: Connection,
+    account: InstitutionAccount,
+    chosen: ChosenStatements,
+    content: bytes,
+    now: datetime,
+    file_name: str = "",
+) -> RecordedStatement:
+    digest = hashlib.sha256(content).digest()
+    # A file that comes again is judged as it was before.
+    read_at = await file_store.find_first_reading(connection, account.id, digest) or now
+    parts = [await _record(connection, account, statement, read_at) for statement in chosen.statements]
+    recorded = _merge([part for part, _ in parts], chosen.others)
+    read = RecordedFile(
+        institution_id=account.id,
+        digest=digest,
+        name=storable(file_name),
+        format=chosen.first.format,
+        is_own=chosen.is_own,
+        first_on=recorded.first_on,
+        last_on=recorded.last_on,
+        items_count=sum(len(statement.items) for statement in chosen.statements),
+        same_ids_count=sum(judgement.same_ids_count for _, judgement in parts),
+        other_ids_count=sum(judgement.other_ids_count for _, judgement in parts),
+        recorded_at=now,
+    )
+    await file_store.insert_file(connection, read)
+    return recorded
+
+
+def _merge(parts: Sequence[RecordedStatement], others: Sequence[StatementAccount]) -> RecordedStatement:
+    return structs.replace(
+        parts[-1],
+        first_on=parts[0].first_on,
+        new=[item for part in parts for item in part.new],
+        known_count=sum(part.known_count for part in parts),
+        set_aside=[line for part in parts for line in part.set_aside],
+        compared_days=[day for part in parts for day in part.compared_days],
+        notes=[note for part in parts for note in part.notes],
+        others=others,
+    )
+
+
+async def _record(
+    connection: Connection, account: InstitutionAccount, file: StatementFile, read_at: datetime
+) -> tuple[RecordedStatement, Judgement]:
+    file = await add_blocked(connection, account, file)
+    spoken = list_span(file.first_on, file.last_on)
+    dated = file.date(read_at)
+    as_of, _ = dated
+    told = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
+    # A format that has not reported a day completely yields to one that does.
+    others = {day: one for day, one in told.items() if one.source == "api" or one.was_read_whole}
+    judged = await judge_file(connection, account, file, others, dated)
+    second = [item for item in file.items if item.day in others]
+    first = others.get(file.first_on)
+    compared = await judge_second(
+        *(connection, account.id, file.format, others, second, dated),
+        is_whole=is_whole(file, None if first is None else first.opening_cents),
+    )
+    judged_lines = [*judged.lines, *compared.lines]
+    await note_second(connection, file, others, compared, as_of)
+    lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
+    # A line may be dated beyond the days that the file speaks of: it is kept, and proves nothing of its day.
+    days = sorted({*spoken, *(item.day for item in lines["new"])} - set(others))
+    if judged.judgement.replaced_from is not None and file.closing is not None:
+        await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
+    # A file that contradicts proved days without a proof says nothing about their balances.
+    is_corrected = any(line.outcome == "perhaps_struck" for line in judged.judgement.lines)
+    contradicts = any(line.outcome == "contradicts" for line in judged.lines)
+    kept = judged.closed if contradicts and not is_corrected else frozenset[date]()
+    opening, closing = file.opening, find_final_balance(file, as_of)
+    await day_store.tell(
+        connection,
+        [
+            RecordedDay(
+                institution_id=account.id,
+                day=day,
+                source=file.format,
+                read_at=as_of if day in spoken else None,
+                opening_cents=opening.cents if opening and day == file.first_on and day not in kept else None,
+                closing_cents=closing.cents if closing and day == closing.on and day not in kept else None,
+            )
+            for day in days
+        ],
+    )
+    recorded = RecordedStatement(
+        first_on=file.first_on,
+        last_on=file.last_on,
+        new=lines["new"],
+        known_count=len(lines["known"]),
+        set_aside=[line for line in judged_lines if line.outcome in SET_ASIDE],
+        closing_cents=file.closing.cents if file.closing is not None and file.closing.on == file.last_on else None,
+        compared_days=sorted(others),
+        notes=(*file.notes, *note_ongoing(file, as_of)),
+    )
+    return recorded, judged.judgement
+
+
+def list_span(first: date, last: date) -> list[date]:
+    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
+
+
+class SettledStatement(Struct, frozen=True, kw_only=True):
+    """What became of items that were alone."""
+
+    joined_count: int = 0
+    posted_count: int = 0
+    waiting_count: int = 0
+
+
+async def settle_items(context: Writer, account: InstitutionAccount, since: date | None = None) -> SettledStatement:
+    """Join the items, post the unclaimed ones, and judge the days again; repeating it changes nothing more.
+
+    Args:
+        since: The first day that a statement has just covered.
+
+    Raises:
+        ServiceUnavailable: Another process does the same for this account.
+    """
+    # The lock is its session's, so its connection is kept to the end, and all the work takes another one.
+    async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
+        if not is_alone:
+            raise errors.ServiceUnavailable(being_worked_on(account))
+        now = context.clock.now()
+        async with context.pool.acquire() as connection:
+            spoken_of = to_day(now) if since is None else since
+            alone = await list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
+            verdicts, released = await find_left(connection, account, alone, now)
+        posted_count = await post_unowned(context, account, verdicts)
+        await post_kept(context, account, now)
+        touched_on = min((spoken_of, *(item.day for item in (*alone, *released))))
+        open_since = await day_usecases.find_open_since(context, account, touched_on)
+        # Still under the lock, so that no item of the account becomes a movement meanwhile.
+        await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
+        await reserve_lines(context, account)
+        await day_usecases.judge(context, account, touched_on)
+    return SettledStatement(
+        joined_count=len(alone) + len(released) - len(verdicts),
+        posted_count=posted_count,
+        waiting_count=len(verdicts) - posted_count,
+    )
+
+
+async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_deep: bool) -> None:
+    """Settle the lines that files, readings and answers have left to settle, and release what no line waits for any more.
+
+    Args:
+        is_deep: Also look at those that have waited for longer than ``WAITED_MAX``.
+    """
+    today = to_day(context.clock.now())
+    since = today - (day_usecases.LOOKED_BACK if is_deep else WAITED_MAX)
+    first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
+    # A process that died after an answer about the only line has left its reserve alone.
+    if first_on is not None or await reserved_store.differs(context.pool, account.id):
+        # Another process that works on them settles them.
+        with suppress(errors.ServiceUnavailable):
+            await settle_items(context, account, first_on)

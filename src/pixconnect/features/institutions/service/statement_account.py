@@ -1,0 +1,146 @@
+"""Which statements of a file are those of an account, and whether a person has confirmed that form of file.
+
+How a form of file names the account is known once a person has looked at the first such file. Until then nothing is kept of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta
+from typing import Final, cast
+
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
+from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.recorded_file import FileSource
+from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge
+from pixconnect.features.institutions.statement_files.statement_file import (
+    InvalidStatement,
+    StatedBalance,
+    StatementFile,
+    choose_statements,
+)
+from pixconnect.features.institutions.statement_files.statement_format import read_statement_file
+from pixconnect.features.institutions.tables import books as books_store
+from pixconnect.features.institutions.tables import statement_file as file_store
+from pixconnect.kernel.flows.context import Operator
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.pool import Connection
+
+DAYS_MAX: Final = 400
+"""A statement speaks of at most so many days."""
+YEARS: Final = range(2000, 3000)
+
+
+class ChosenStatements(Struct, frozen=True, kw_only=True):
+    statements: Sequence[StatementFile]
+    """Of the account, in the order of their days."""
+    others: Sequence[StatementAccount]
+    """Further accounts of the file, which are not read."""
+    is_own: bool
+    is_confirmed: bool
+
+    @property
+    def first(self) -> StatementFile:
+        return self.statements[0]
+
+
+def parse_file(content: bytes) -> StatementFile:
+    try:
+        file = read_statement_file(content)
+    except InvalidStatement as error:
+        raise errors.BadRequest(f"file: {error}") from error
+    for one in (file, *file.others):
+        if (one.last_on - one.first_on).days >= DAYS_MAX:
+            raise errors.BadRequest(f"file: it speaks of more than {DAYS_MAX} days")
+        for day in (one.first_on, one.last_on, *(item.day for item in one.items)):
+            if day.year not in YEARS:
+                raise errors.BadRequest(f"file: {day} is outside of the years {YEARS[0]} to {YEARS[-1]}")
+    return file
+
+
+async def choose(
+    connection: Connection, account: InstitutionAccount, file: StatementFile, *, is_own: bool
+) -> ChosenStatements:
+    """Find the statements of an account in a file.
+
+    Args:
+        connection: Where to look.
+        account: The account.
+        file: A whole file.
+        is_own: The institution wrote it: no file that a person brought contradicts it.
+
+    Raises:
+        BadRequest: The file is of another account, or more than one of its accounts may be meant.
+    """
+    sources = await file_store.list_sources(connection, account.id)
+    # The institution's own files are certainly of the account.
+    sources.sort(key=lambda source: (not source.is_own, source.format != file.format))
+    known = [source.account for source in sources if source.is_own or not is_own]
+    try:
+        statements = choose_statements(file, merge([_read_known(account), *known]), account.name)
+    except InvalidStatement as error:
+        raise errors.BadRequest(f"file: {error}") from error
+    accounts = dict.fromkeys(one.account for one in (file, *file.others))
+    return ChosenStatements(
+        statements=statements,
+        others=[one for one in accounts if one != statements[0].account],
+        is_own=is_own,
+        is_confirmed=any((source.format, source.is_own) == (file.format, is_own) for source in sources),
+    )
+
+
+def _read_known(account: InstitutionAccount) -> StatementAccount:
+    def read(option: str) -> str:
+        return str(account.options.get(option, ""))
+
+    bank = read("bank")
+    # A counterpart is anything, under the name of a bank.
+    if not bank and account.environment != "counterpart":
+        profile = read_profile(account.profile_name)
+        bank = f"{profile.ispb}/{profile.compe}"
+    return StatementAccount(
+        bank=bank,
+        branch=read("branch"),
+        number=account.account,
+        type=read("account_type"),
+        agreement=read("agreement"),
+    )
+
+
+async def confirm(
+    context: Operator, connection: Connection, account: InstitutionAccount, chosen: ChosenStatements
+) -> None:
+    """Keep that a person has looked at the first file of this form; later ones must be of the same account."""
+    source = FileSource(
+        institution_id=account.id,
+        format=chosen.first.format,
+        is_own=chosen.is_own,
+        account=chosen.first.account,
+        confirmed_at=context.clock.now(),
+        confirmed_by=context.operator,
+    )
+    await file_store.insert_source(connection, source)
+
+
+def find_balance_meaning(account: InstitutionAccount) -> BalanceMeaning:
+    """What the institution's balances of an account are, by the account's option or else by the profile."""
+    return cast("BalanceMeaning", account.options.get("balance", read_profile(account.profile_name).account.balance))
+
+
+async def add_blocked(connection: Connection, account: InstitutionAccount, file: StatementFile) -> StatementFile:
+    """The file with the blocked money at its balances' instants added, if its balances omit that."""
+    if find_balance_meaning(account) != "available":
+        return file
+
+    async def add(balance: StatedBalance | None) -> StatedBalance | None:
+        if balance is None:
+            return None
+        end = datetime.combine(balance.on + timedelta(days=1), time(0), SAO_PAULO)
+        blocked_cents = await books_store.read_blocked(connection, account.id, end)
+        return structs.replace(balance, cents=balance.cents + blocked_cents)
+
+    return structs.replace(file, opening=await add(file.opening), closing=await add(file.closing))

@@ -1,0 +1,153 @@
+"""Posts lines of an institution's statement without one of our records: as movements, or as own investments.
+
+If a line shows that an order left which two operators closed as never sent, it is a movement of its holder that names the case;
+the order stays as it ended, and its case opens again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time, timedelta
+from typing import Final
+
+from pixconnect.features.cases.rules.case import CaseEnding
+from pixconnect.features.cases.tables import case_ending as ending_store
+from pixconnect.features.institutions.rules import joining
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
+from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
+from pixconnect.features.institutions.service.own_investment import invest
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.movements import service as movement_usecases
+from pixconnect.kernel.flows.context import Writer
+from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
+from pixconnect.kernel.rules.rail import MovementReport
+from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.pool import Connection
+
+_POSTED_AT_ONCE: Final = 200
+
+
+async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
+    """Post what waits for nothing: on the holder whose Pix a fee names, else on the house. Answers how many there were."""
+    async with context.pool.acquire() as connection:
+        contrary = await _find_contrary(connection, account, left)
+    invested_ids = await invest(context, account, [one for one in left if one.item.item_id not in contrary])
+    unowned = [one for one in left if one.waits is None or one.item.item_id in contrary]
+    unowned = [one for one in unowned if one.item.item_id not in invested_ids]
+    count = len(invested_ids)
+    for start in range(0, len(unowned), _POSTED_AT_ONCE):
+        count += await _post(context, account, unowned[start : start + _POSTED_AT_ONCE], contrary)
+    return count
+
+
+async def _post(
+    context: Writer, account: InstitutionAccount, part: Sequence[UnmatchedItem], contrary: Mapping[str, CaseEnding]
+) -> int:
+    async with context.pool.acquire() as connection:
+        described = await describe_movements(context, connection, account, part, contrary)
+    # Together, so that the write queue makes few transactions of them.
+    is_there = await asyncio.gather(
+        *[movement_usecases.post_statement_item(context, holder_id, report) for holder_id, report in described]
+    )
+    joins = [
+        ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="name")
+        for one, (_, report), is_posted in zip(part, described, is_there, strict=True)
+        if is_posted
+    ]
+    async with context.pool.acquire() as connection:
+        await item_store.join(connection, account.id, joins)
+    return len(joins)
+
+
+async def describe_movements(
+    context: Writer,
+    connection: Connection,
+    account: InstitutionAccount,
+    part: Sequence[UnmatchedItem],
+    contrary: Mapping[str, CaseEnding],
+) -> list[tuple[int, MovementReport]]:
+    """Whose movement each line is, and the movement: of the holder whose Pix it names, else of the house."""
+    holders = await find_holders(connection, account, [one.item for one in part])
+    holders |= {name: ending.holder_id for name, ending in contrary.items()}
+    return [
+        (holders[name], await _report(context, account, holders[name], one, contrary.get(name)))
+        for one in part
+        for name in [one.item.item_id]
+    ]
+
+
+async def find_holders(
+    connection: Connection, account: InstitutionAccount, items: Sequence[InstitutionItem]
+) -> dict[str, int]:
+    """Whose movement each line would be, by its id: the holder's whose Pix it names, else the house's."""
+    lines = await line_store.find_named(
+        connection, account.id, sorted({name for one in items for name in one.names}), []
+    )
+    owners = {name: line.holder_id for line in lines for name in line.names}
+    return {
+        item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items
+    }
+
+
+async def _report(
+    context: Writer, account: InstitutionAccount, holder_id: int, left: UnmatchedItem, ending: CaseEnding | None
+) -> MovementReport:
+    item = left.item
+    text = item.text if ending is None else f"case {ending.case_id}: {item.text or ending.order_name}"
+    return MovementReport(
+        report_id=f"statement:{account.id}:{joining.make_movement_id(item.item_id)}",
+        item_id=joining.make_movement_id(item.item_id),
+        party=(await context.directory.read_account(holder_id)).party,
+        kind=left.kind if ending is None else "by_hand",
+        direction=item.direction,
+        amount_cents=item.amount_cents,
+        # A name is one fact: of a line that says otherwise than a case, the order has it.
+        end_to_end_id=item.end_to_end_id if ending is None else None,
+        description=text[:DESCRIPTION_LENGTH_MAX] or None,
+        # Many lines have only a day: noon of it is that day in each zone of Brazil.
+        settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
+    )
+
+
+async def _find_contrary(
+    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
+) -> dict[str, CaseEnding]:
+    """The lines that contradict the decision of two operators, each recorded before it is posted."""
+    out = [one for one in left if one.item.direction == "OUT" and one.waits != "perhaps_text"]
+    pix = [one for one in out if one.item.kind not in NO_PIX or one.item.names]
+    amounts = sorted({one.item.amount_cents for one in pix})
+    endings = await ending_store.list_never(connection, account.id, amounts) if amounts else []
+    if not endings:
+        return {}
+    names = await ending_store.read_names(connection, [ending.order_name for ending in endings])
+    contrary = {ending.contrary_item_id: ending for ending in endings if ending.contrary_item_id is not None}
+    free = [ending for ending in endings if ending.contrary_item_id is None]
+    # What names an order is that one; only then what merely looks like one.
+    for one in sorted(pix, key=lambda one: (one.waits is None, one.item.item_id)):
+        ending = None if one.item.item_id in contrary else _choose(one, free, names)
+        if ending is not None:
+            await ending_store.contradict(connection, ending, one.item.item_id)
+            contrary[one.item.item_id] = ending
+            free.remove(ending)
+    return {one.item.item_id: contrary[one.item.item_id] for one in pix if one.item.item_id in contrary}
+
+
+def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str, frozenset[str]]) -> CaseEnding | None:
+    alike = [ending for ending in free if ending.amount_cents == left.item.amount_cents]
+    named = [ending for ending in alike if names.get(ending.order_name, frozenset()) & set(left.item.names)]
+    if named:
+        return named[0]
+    # A line that waits for something else is judged by that, and one called no Pix by its names alone.
+    near = [
+        ending for ending in alike if left.waits is None and left.item.kind not in NO_PIX and _is_near(left, ending)
+    ]
+    return near[0] if len(near) == 1 else None
+
+
+def _is_near(left: UnmatchedItem, ending: CaseEnding) -> bool:
+    first_on, last_on = ending.days
+    return first_on <= left.item.day <= last_on + timedelta(days=DAYS_APART_MAX)

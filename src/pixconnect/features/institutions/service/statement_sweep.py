@@ -1,0 +1,214 @@
+"""Reads the account's own statement if the API has one: lines are kept, joined, and posted if unclaimed.
+
+The balance at yesterday's end is reported (Inter), or computed in a moment without movement: the present balance, less today's
+lines. Two such balances, and the lines listed between them, prove the days between (``features/institutions/rules/day.py``); one of
+them proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import Institution, InstitutionItem, InstitutionUnavailable
+from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is_due
+from pixconnect.features.institutions.service.account import STILL_TRIES_MAX
+from pixconnect.features.institutions.service.line_joining import AT_ONCE
+from pixconnect.features.institutions.service.line_judging import judge_listed
+from pixconnect.features.institutions.service.second_form import find_others, judge_second
+from pixconnect.features.institutions.service.statement import list_span, settle_items
+from pixconnect.features.institutions.service.statement_account import find_balance_meaning
+from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
+from pixconnect.features.institutions.tables import books as books_store
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables.day import RecordedDay
+from pixconnect.kernel.flows.context import Context, Writer, write_alone
+from pixconnect.platform.base.civil_time import begin_of_day, to_day
+
+EVERY: Final = timedelta(minutes=10)
+DAYS_BEHIND: Final = timedelta(days=2)
+"""Whole days before today that are read again each hour: institutions book late."""
+DISAGREEING_BEHIND: Final = timedelta(days=30)
+"""So far back each hour while a day disagrees: something may have been dated back."""
+
+
+async def sweep_statement(context: Context, account: InstitutionAccount, institution: Institution) -> int:
+    """Read the last days' lines if that is due, and answer how many there were.
+
+    Raises:
+        InstitutionUnavailable: Lines that were read until then stay; their days count as read by a whole reading alone.
+    """
+    if not institution.traits.has_statement:
+        return 0
+    lasts = await sweep_store.list_last_of(context.pool, account.id)
+    last, began_at = lasts.get("statement"), context.clock.real_now()
+    # The books begin with the first reading of payments.
+    if "near" not in lasts or not is_due("statement", last, EVERY, began_at, account.lost_at):
+        return 0
+    today = to_day(began_at)
+    first = await _find_first(context, account, last, began_at)
+    try:
+        count, _ = await _record(context, account, institution, (first, today))
+    except InstitutionUnavailable as error:
+        await note_failure(context, account, "statement", error.reason)
+        raise
+    # After the last page: who dies before it has kept lines, and no day that counts as read whole.
+    await note_listed(context, account, (first, today))
+    await settle_items(context, account, first)
+    await note_end(context, account, "statement", began_at, count)
+    if institution.traits.has_balance:
+        await _note_closing(context, account, institution, today)
+    return count
+
+
+async def read_day_of_now(context: Context, account: InstitutionAccount, institution: Institution) -> None:
+    """Read today's lines at once, and join or post them.
+
+    Raises:
+        InstitutionUnavailable: As ``sweep_statement``.
+        ServiceUnavailable: Another process works on the account's lines.
+    """
+    today = to_day(context.clock.real_now())
+    await _record(context, account, institution, (today, today))
+    await settle_items(context, account, today)
+
+
+async def _find_first(context: Context, account: InstitutionAccount, last: Sweep | None, now: datetime) -> date:
+    """The first day to read: none is left out, open ones come again, and each hour more do."""
+    today, opened_on = to_day(now), to_day(account.opened_at)
+    # If the account was added again after a loss, only these days show what it had paid in the forgotten time.
+    forgotten = await day_store.list_unread_of_loss(context.pool, account.id, now - REPEATED_FOR)
+    if last is None:
+        return min([opened_on, *forgotten])
+    days = await day_store.list_days(context.pool, account.id, today - DISAGREEING_BEHIND, today - timedelta(days=1))
+    behind = today - DAYS_BEHIND
+    first = min(today, to_day(last.began_at))
+    # The first reading of each hour goes further back; the others to the open days.
+    if int(last.began_at.timestamp()) // 3600 == int(now.timestamp()) // 3600:
+        behind = min((day.day for day in days if day.day >= behind and not day.is_closed), default=today)
+    elif any(day.state == "open" for day in days):
+        behind = today - DISAGREEING_BEHIND
+    return min([max(min(first, behind), opened_on), *forgotten])
+
+
+async def _record(
+    context: Context,
+    account: InstitutionAccount,
+    institution: Institution,
+    days: tuple[date, date],
+    moved: dict[str, int] | None = None,
+) -> tuple[int, bool]:
+    """Record all lines of some days, page by page; how many there were, and whether each could be read.
+
+    Args:
+        moved: Takes what each line moved, by its id: one that is listed twice while pages shift is one.
+    """
+    count, is_whole, listed = 0, True, list[InstitutionItem]()
+    async with context.pool.acquire() as connection:
+        others = await find_others(connection, account.id, "api", days)
+    async for page in institution.list_statement(*days):
+        lines = [item for item in page if isinstance(item, InstitutionItem)]
+        for item in page:
+            if not isinstance(item, InstitutionItem):
+                is_whole = False
+                # Without it the day's sums disagree, so that it stays open.
+                await keep_unreadable(context, account, item)
+        await record_listed(context, account, lines)
+        count += len(lines)
+        listed += [line for line in lines if line.day in others]
+        if moved is not None:
+            moved.update((line.item_id, line.signed_cents) for line in lines)
+    whole = {day: one for day, one in others.items() if one.was_read_whole}
+    if is_whole and whole:
+        await _compare(context, account, whole, [line for line in listed if line.day in whole and line.amount_cents])
+    return count, is_whole
+
+
+async def _compare(
+    context: Writer, account: InstitutionAccount, days: Mapping[date, RecordedDay], lines: Sequence[InstitutionItem]
+) -> None:
+    """Compare all lines that the API lists for days already covered by files."""
+    now = context.clock.now()
+    async with write_alone(context.pool) as connection:
+        # Pages shift while they are read.
+        lines = list({line.item_id: line for line in lines}.values())
+        compared = await judge_second(connection, account.id, "api", days, lines, (now, to_day(now)), is_whole=True)
+        for day in days.values():
+            await day_store.note_second(connection, day, compared.unlisted[day.day])
+
+
+async def record_listed(context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:
+    """Store the lines listed by the institution's API, and return how many are new.
+
+    A list may have any number of them, so it is stored part by part: after a crash the stored part is true. Its completeness is
+    recorded separately (``note_listed``).
+    """
+    new_count = 0
+    for start in range(0, len(items), AT_ONCE):
+        part = [item for item in items[start : start + AT_ONCE] if item.amount_cents]
+        async with write_alone(context.pool) as connection:
+            others = await find_others(connection, account.id, "api", sorted({item.day for item in part}))
+            listed = [item for item in part if item.day not in others]
+            judged = await judge_listed(connection, account.id, listed, context.clock.now())
+            days = sorted({line.item.day for line in judged if line.outcome != "announced"})
+            await day_store.tell(
+                connection, [RecordedDay(institution_id=account.id, day=day, source="api") for day in days]
+            )
+            new = [line.item for line in judged if line.outcome == "new"]
+            if new:
+                await day_store.forget_closings(connection, account.id, min(item.day for item in new))
+        new_count += len(new)
+    return new_count
+
+
+async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[date, date]) -> None:
+    """Note that the API's list of some whole days, the first and the last included, was read to its end."""
+    spoken = list_span(*days)
+    async with write_alone(context.pool) as connection:
+        others = await find_others(connection, account.id, "api", spoken)
+        now = context.clock.now()
+        await day_store.tell(
+            connection,
+            [
+                RecordedDay(institution_id=account.id, day=day, source="api", read_at=now)
+                for day in spoken
+                if day not in others
+            ],
+        )
+
+
+async def _note_closing(context: Context, account: InstitutionAccount, institution: Institution, today: date) -> None:
+    """Record the balance at yesterday's end, reported or computed."""
+    yesterday = today - timedelta(days=1)
+    if yesterday < to_day(account.opened_at):
+        return
+    known = await day_store.list_days(context.pool, account.id, yesterday, yesterday)
+    if all(day.is_closed for day in known):
+        return
+    closing_cents, blocked_at = await institution.read_closing_balance(yesterday), begin_of_day(context.clock.now())
+    if closing_cents is None:
+        closing_cents, blocked_at = await _reckon(context, account, institution, today), context.clock.now()
+    if closing_cents is not None:
+        if find_balance_meaning(account) == "available":
+            closing_cents += await books_store.read_blocked(context.pool, account.id, blocked_at)
+        await day_store.write_closing(context.pool, account.id, yesterday, closing_cents)
+        await settle_items(context, account, yesterday)
+
+
+async def _reckon(context: Context, account: InstitutionAccount, institution: Institution, today: date) -> int | None:
+    """Today's opening balance, computed in a moment without movement."""
+    for _ in range(STILL_TRIES_MAX):
+        before_cents = await institution.read_balance()
+        moved = dict[str, int]()
+        _, is_whole = await _record(context, account, institution, (today, today), moved)
+        # Lines and balance are of one moment only if nothing has moved while they were read.
+        is_still = await institution.read_balance() == before_cents
+        # Past midnight the balance has lines in it that are of no day that was read.
+        if not is_whole or to_day(context.clock.real_now()) != today:
+            return None
+        if is_still:
+            return before_cents - sum(moved.values())
+    return None

@@ -1,0 +1,316 @@
+"""Reads an account's lists again and again, and records each payment once.
+
+Listed payments that are recorded already are compared, at the cost of one query. New ones are recorded like any rail's report,
+and their returns as refunds. A sweep has ended when all its findings are recorded or kept; only then does it count as read.
+
+Payers who become known later: an institution reports more about one than when it first listed the payment.
+
+That happens once, changes no money, and has an event. It never contradicts earlier facts: such a list is kept for an operator
+instead (``sweep``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import (
+    Institution,
+    InstitutionUnavailable,
+    KnownPayer,
+    OpenAccount,
+    ReceivedPix,
+)
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.sweep import Pace, Sweep, begin_sweep, is_due
+from pixconnect.features.institutions.service.charge_opening import ask_about_paid
+from pixconnect.features.institutions.service.refund import record_returns
+from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.service import receive_movement
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.available import lock_balances
+from pixconnect.kernel.flows.charge import expire_charges_of_account
+from pixconnect.kernel.flows.context import Context, Writer
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
+from pixconnect.kernel.rules.kept_report import KeptItem, Misfit, find_change, find_other_account
+from pixconnect.kernel.rules.known_party import compare_parties, complete_party
+from pixconnect.kernel.rules.rail import CreditReport, MovementReport
+from pixconnect.kernel.rules.transfer import MESSAGE_LENGTH_MAX, Transfer, announce_update
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.platform.base import errors
+
+
+class ListedPayer(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    transfer_id: int
+    party: Party
+    """As the institution reports it now."""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.transfer_id, self.holder_id
+
+
+async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, Party]]) -> None:
+    """Record new facts of lists about payers; a payer completed before stays.
+
+    Args:
+        context: The account's.
+        told: The recorded transfer and the payer as it is listed now, by end-to-end id; they do not contradict each other.
+    """
+    more = [
+        ListedPayer(holder_id=transfer.holder_id, transfer_id=transfer.id, party=party)
+        for transfer, party in told.values()
+        if complete_party(transfer.counterparty, party) != transfer.counterparty
+    ]
+    if not more:
+        return
+    completed = await transfer_store.find_completed(context.pool, [payer.key for payer in more])
+    new = [payer for payer in more if payer.key not in completed]
+    for outcome in await context.writes.submit_all(COMPLETE_PAYERS, new):
+        # The next reading lists it again.
+        if isinstance(outcome, errors.PixConnectError):
+            raise outcome
+
+
+async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
+    # The balance of its holder guards a transfer, though no money moves.
+    work = await lock_balances(batch)
+    wanted = sorted({payer.key for payer in batch})
+    transfers = await transfer_store.lock_by_id(work.connection, wanted)
+    completed = await transfer_store.find_completed(work.connection, wanted)
+    for payer in batch:
+        before = transfers[payer.key]
+        party = complete_party(before.counterparty, payer.party)
+        # Another reading may have completed it meanwhile, or two in this batch.
+        is_new = payer.key not in completed and not compare_parties(before.counterparty, payer.party)
+        if is_new and party != before.counterparty:
+            completed.add(payer.key)
+            after = structs.replace(before, counterparty=party)
+            await transfer_store.complete_payer(work.connection, after, work.now)
+            work.announce(announce_update, after, work.now)
+    await work.write()
+    return [None] * len(batch)
+
+
+COMPLETE_PAYERS: Final = WriteOperation("complete_payers", _complete_payers)
+
+
+PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
+EXPIRED_MAX: Final = 256
+
+
+async def post_opening(context: Writer, account: InstitutionAccount) -> None:
+    """Begin the books with the account's balance; done once, however often it is called."""
+    # An opening balance of 0 has no entry.
+    if not account.opening_cents:
+        return
+    # A holder may lie on another account later, whose books begin too.
+    item_id = f"opening-balance:{account.id}"
+    if await movement_store.find_items(context.pool, [(account.house_id, item_id)]):
+        return
+    house = await context.directory.read_account(account.house_id)
+    report = MovementReport(
+        report_id=item_id,
+        item_id=item_id,
+        party=house.party,
+        kind="opening_balance",
+        direction="IN",
+        amount_cents=account.opening_cents,
+        end_to_end_id=None,
+        description=None,
+        settled_at=account.opened_at,
+    )
+    await receive_movement(context, report)
+
+
+async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
+    """Do the sweeps of an account that are due, and return how many payments were listed.
+
+    Args:
+        context: The account's (``at_account``).
+        institution: The account's port.
+        told: Paces that are due because the institution called.
+    """
+    account = _account(context)
+    lasts = await sweep_store.list_last_of(context.pool, account.id)
+    # Nothing is read before the books have begun, so a reading implies their beginning.
+    if "near" not in lasts:
+        await post_opening(context, account)
+    found = 0
+    for pace in PACES:
+        if pace in told or _is_due(context, account, pace, lasts.get(pace)):
+            found += await sweep(context, institution, pace)
+    return found
+
+
+async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
+    """Read a list once, whole, and return how many payments it had.
+
+    Raises:
+        InstitutionUnavailable: Facts recorded until then stay; the next sweep begins where this one did.
+    """
+    account = _account(context)
+    last = await sweep_store.find(context.pool, account.id, pace)
+    began_at = context.clock.real_now()
+    since = begin_sweep(pace, last, account.opened_at, began_at)
+    count, is_whole = 0, True
+    try:
+        async for page in institution.list_received(since, began_at, only_returned=pace == "deep"):
+            count += len(page)
+            known = await _leave_unknown(context, institution, page)
+            is_whole = await record_page(context, known) and len(known) == len(page) and is_whole
+            # Three days of a busy account are hundreds of pages: what comes in now waits for none but one.
+            if pace != "near" and await _is_near_due(context, account):
+                await sweep(context, institution, "near")
+    except InstitutionUnavailable as error:
+        await note_failure(context, account, pace, error.reason)
+        raise
+    if is_whole:
+        await note_end(context, account, pace, began_at, count)
+    return count
+
+
+async def _is_near_due(context: Context, account: InstitutionAccount) -> bool:
+    return _is_due(context, account, "near", await sweep_store.find(context.pool, account.id, "near"))
+
+
+def _is_due(context: Context, account: InstitutionAccount, pace: Pace, last: Sweep | None) -> bool:
+    return is_due(pace, last, timedelta(seconds=account.poll_s), context.clock.real_now(), account.lost_at)
+
+
+async def keep_unreadable(context: Context, account: InstitutionAccount, item: MalformedItem) -> None:
+    """Keep an item that cannot be read, once however often it is listed; the others go on."""
+    name = item.end_to_end_id or account.name
+    unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)
+    misfit = Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}")
+    await kept_usecases.keep_listed_item(context.pool, unreadable, misfit)
+
+
+async def note_end(
+    context: Context, account: InstitutionAccount, pace: Pace, began_at: datetime, items_count: int
+) -> None:
+    """A sweep has ended with all that it found recorded or kept."""
+    done = Sweep(
+        institution_id=account.id,
+        pace=pace,
+        began_at=began_at,
+        ended_at=context.clock.real_now(),
+        items_count=items_count,
+    )
+    await sweep_store.write(context.pool, done)
+
+
+async def note_failure(context: Context, account: InstitutionAccount, pace: Pace, reason: str) -> None:
+    await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), reason)
+
+
+async def expire_account_charges(context: Context, institution: Institution) -> int:
+    """Expire charges whose end was over, with the institution's lag, before a reading that has found no payment of them."""
+    account = _account(context)
+    near = await sweep_store.find(context.pool, account.id, "near")
+    if near is None:
+        return 0
+    heard_until = near.began_at - institution.traits.list_lag
+    return await expire_charges_of_account(context, account.id, heard_until, EXPIRED_MAX)
+
+
+async def _leave_unknown(
+    context: Context, institution: Institution, page: Sequence[ReceivedPix | MalformedItem]
+) -> Sequence[ReceivedPix | MalformedItem]:
+    """Without payments of charges not known to be open, so that they pay them later; those charges are queried now."""
+    txids = [pix.txid for pix in page if isinstance(pix, ReceivedPix) and pix.txid is not None]
+    if not txids:
+        return page
+    opened = OpenAccount(account=_account(context), institution=institution)
+    waiting = await ask_about_paid(context, opened, txids)
+    return [item for item in page if isinstance(item, MalformedItem) or item.txid not in waiting]
+
+
+async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedItem]) -> bool:
+    """Record the new items of a page; whether all of it is recorded or kept now."""
+    account = _account(context)
+    for item in page:
+        if isinstance(item, MalformedItem):
+            await keep_unreadable(context, account, item)
+    readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
+    # A list that shifts names the same one twice: a later difference is compared with the recorded facts.
+    listed = {pix.end_to_end_id: pix for pix in reversed(readable)}
+    again = [pix for pix in readable if pix != listed[pix.end_to_end_id]]
+    # Facts before the books begin are not ours to count.
+    counted = {name: pix for name, pix in listed.items() if pix.settled_at >= account.opened_at}
+    is_whole = not counted or await _record_received(context, account, counted)
+    await record_returns(context, account, list(listed.values()))
+    return await record_page(context, again) and is_whole if again else is_whole
+
+
+async def _record_received(context: Context, account: InstitutionAccount, listed: Mapping[str, ReceivedPix]) -> bool:
+    recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
+    told: dict[str, tuple[Transfer, Party]] = {}
+    for name, transfer in recorded.items():
+        report = as_report(listed[name])
+        misfit = _find_misfit(account, listed[name], transfer, report.debit_party)
+        if misfit is not None:
+            await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
+        else:
+            told[name] = transfer, report.debit_party
+    await complete_payers(context, told)
+    new = [
+        as_report(pix)
+        for name, pix in listed.items()
+        if name not in recorded and not await kept_usecases.keep_if_dated_ahead(context, as_report(pix), pix.settled_at)
+    ]
+    return not new or await take_reports(context, new) == len(new)
+
+
+def as_report(pix: ReceivedPix) -> CreditReport:
+    """What a rail would report of it; whose it is, is found when it is recorded."""
+    return CreditReport(
+        report_id=pix.end_to_end_id,
+        end_to_end_id=pix.end_to_end_id,
+        amount_cents=pix.amount_cents,
+        debit_party=_name_payer(pix.payer),
+        credit_party=structs.replace(UNKNOWN_PARTY, key=pix.key),
+        txid=pix.txid,
+        initiation_type="QRCODE" if pix.txid else "KEY" if pix.key else "MANUAL",
+        reported_at=pix.settled_at,
+        payer_message=None if pix.payer_message is None else pix.payer_message[:MESSAGE_LENGTH_MAX],
+        settled_at=pix.settled_at,
+        parts=pix.parts,
+    )
+
+
+def _name_payer(payer: KnownPayer) -> Party:
+    told = dict(
+        account_number=payer.account_number, branch=payer.branch, ispb=payer.ispb, name=payer.name, tax_id=payer.tax_id
+    )
+    return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in told.items() if text})
+
+
+def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer, payer: Party) -> Misfit | None:
+    """What a list says otherwise of a payment than it said before; its returns may become more, and its payer known."""
+    elsewhere = find_other_account(transfer.institution_id, account.id)
+    if elsewhere is not None:
+        return elsewhere
+    told: dict[str, tuple[object, object]] = dict(
+        amount_cents=(transfer.amount_cents, pix.amount_cents),
+        # What a list leaves out says nothing otherwise.
+        key=(transfer.own_key, pix.key or transfer.own_key),
+        txid=(transfer.txid, pix.txid or transfer.txid),
+        instant=(transfer.network_settled_at, pix.settled_at),
+    )
+    return find_change(told | compare_parties(transfer.counterparty, payer))
+
+
+def _account(context: Context) -> InstitutionAccount:
+    account = context.policy.account
+    if account is None:
+        raise ValueError("it is the context of no account")
+    return account

@@ -1,0 +1,302 @@
+"""The webhooks registered at an institution; operators set our address there and remove it again.
+
+An earlier registration is saved, with the secret, before any call to the institution; an unknown outcome is read there again,
+never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, PermissionTried
+from pixconnect.features.institutions.rules.webhook import (
+    SECRET_LENGTH,
+    CallbackSecret,
+    KeptWebhook,
+    Whose,
+    callback_seal,
+    digest_secret,
+    judge_address,
+    make_address,
+)
+from pixconnect.features.institutions.service.account import find_account, found, refuse_use
+from pixconnect.features.institutions.service.credential import OpenInstitution, explain_to_operator, open_for_operator
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import webhook as webhook_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Operator, write_alone
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+_URL_MAX: Final = 200
+"""Sicoob takes no longer one."""
+
+
+class RegisteredWebhook(Struct, frozen=True, kw_only=True):
+    """What an institution has for a key, or for the whole account; ``url`` is ``None`` where there is none."""
+
+    key: str | None
+    url: str | None
+    whose: Whose | None
+
+    @property
+    def is_ours(self) -> bool:
+        return self.whose in ("ours", "outdated")
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.whose in ("another_installation", "other")
+
+
+class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
+    account: InstitutionAccount
+    address: str | None
+    """Ours; ``None`` until a secret is made."""
+    found: Sequence[RegisteredWebhook]
+    kept: Sequence[KeptWebhook]
+    """The registrations that ours replaced."""
+
+    @property
+    def whose(self) -> Whose | None:
+        """The owner of all of them together: ours only if each is, or one if an account may have any number."""
+        if any(each.key is None and each.whose == "ours" for each in self.found):
+            return "ours"
+        for each in self.found:
+            if each.whose != "ours":
+                return each.whose
+        return "ours"
+
+
+async def read_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
+    """Raises ``ServiceUnavailable`` where the institution gives no answer."""
+    async with _open(context, open_institution, name) as (account, institution):
+        return await _read(context, account, institution)
+
+
+async def check_keys_pay(context: Operator, open_institution: OpenInstitution, name: str) -> None:
+    """Look whether each key of an account may pay.
+
+    Raises:
+        BadRequest: The institution would refuse to pay from a key, since that has no webhook.
+        ServiceUnavailable: The institution gives no answer.
+    """
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+    # Others are not called: lowering an allowance must not depend on an answer.
+    if not read_profile(account.profile_name).account.pays_from_webhook_keys:
+        return
+    there = await read_webhooks(context, open_institution, name)
+    silent = ", ".join(each.key for each in there.found if each.key is not None and each.url is None)
+    if silent:
+        raise errors.BadRequest(
+            f"keys: {silent} cannot pay, since the institution wants a webhook for each key that pays: "
+            f"pixconnect institution webhook set {name}"
+        )
+
+
+async def set_webhooks(
+    context: Operator,
+    open_institution: OpenInstitution,
+    name: str,
+    *,
+    replaces: bool = False,
+    has_new_secret: bool = False,
+) -> RegisteredWebhooks:
+    """Register our address for each key.
+
+    Args:
+        replaces: Also where another address is registered, which is saved.
+        has_new_secret: Make another secret; calls to the earlier address are refused.
+
+    Raises:
+        BadRequest: Another address is registered, or an institution would not call ours.
+        ServiceUnavailable: The institution refused, or gave no answer.
+    """
+    async with _open(context, open_institution, name) as (account, institution):
+        before = await _read(context, account, institution)
+        foreign = [each for each in before.found if each.is_foreign and institution.traits.has_webhook_per_key]
+        if foreign and not replaces:
+            named = "; ".join(f"{each.key}: {each.url}" for each in foreign)
+            raise errors.BadRequest(f"webhook: is not ours ({named}); --replace saves it and registers ours")
+        kept = {each.key or "": each.url or "" for each in foreign}
+        async with write_alone(context.pool) as connection:
+            address = await _make_secret(context, connection, account, is_new=has_new_secret)
+            check_address(address, account)
+            for key, url in kept.items():
+                one = KeptWebhook(institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now())
+                await webhook_store.keep(connection, one)
+            said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
+            await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
+        # Asked after the commit: killed at any call, the secret that stands there is known here, and what stood there before
+        # too.
+        failures = await _register(institution, before, address)
+        after = await _read(context, account, institution)
+    if after.whose != "ours":
+        raise errors.ServiceUnavailable(f"webhook: is not registered everywhere: {'; '.join(failures)}")
+    return after
+
+
+async def restore_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
+    """Restore the registrations that ours replaced, or none; an address that is not ours stays."""
+    async with _open(context, open_institution, name) as (account, institution):
+        before = await _read(context, account, institution)
+        async with write_alone(context.pool) as connection:
+            said = dict(restored={each.key: each.url for each in before.kept})
+            await audit.record(context, connection, "institution webhook restore", f"institution {name}", after=said)
+        failures = await _put_back(institution, before)
+        # What counts is what stands there now, not what each call was answered.
+        after = await _read(context, account, institution)
+        if any(each.is_ours for each in after.found):
+            raise errors.ServiceUnavailable(f"webhook: ours is still registered: {'; '.join(failures)}")
+        async with write_alone(context.pool) as connection:
+            # Only once it stands there again: killed before this, the same verb does it again.
+            await webhook_store.forget_kept(connection, account.id)
+        return await _read(context, account, institution)
+
+
+async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> str | None:
+    """Put back what stood there before an account that nothing names is forgotten; answers why it could not be done.
+
+    Raises:
+        BadRequest: Something names the account.
+    """
+    async with context.pool.acquire() as connection:
+        account = found(await account_store.find_named(connection, name), name)
+        # Before the call to the institution: an account that stays here keeps its webhook there.
+        await refuse_use(connection, account, context.clock.real_now())
+        if account.state == "closed" or await webhook_store.find(connection, account.id) is None:
+            return None
+    try:
+        await restore_webhooks(context, open_institution, name)
+    except errors.ServiceUnavailable as error:
+        return error.message
+    return None
+
+
+def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
+    """The meaning of the registrations for an account."""
+    return [_judge(there.account, each) for each in there.found]
+
+
+def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionTried:
+    costs = "payments are seen when the account is read, not before"
+    profile = read_profile(account.profile_name)
+    if profile.account.pays_from_webhook_keys:
+        costs += f"; {profile.title} sends nothing from a key without one"
+    told: dict[Whose | None, str] = {
+        "ours": "",
+        "outdated": "it is an outdated address from us, which is refused: institution webhook set",
+        "another_installation": "another installation has it: is this account open there too?",
+        "other": f"it is another program's; {costs}",
+        None: f"there is none; {costs}: institution webhook set",
+    }
+    name = "webhook" if there.key is None else f"webhook {there.key}"
+    return PermissionTried(name=name, is_given=there.whose == "ours", explanation=told[there.whose])
+
+
+async def _register(institution: Institution, there: RegisteredWebhooks, address: str) -> list[str]:
+    """Register our address; return why some of it may not have been done."""
+    failures = list[str]()
+    if institution.traits.has_webhook_per_key:
+        for each in there.found:
+            if each.url != address:
+                failures += await _attempt(institution.set_webhook(each.key or "", address))
+        return failures
+    # Ours is registered before an older one goes: in between the account is called twice, and not never.
+    if all(each.url != address for each in there.found):
+        failures += await _attempt(institution.set_webhook("", address))
+    for each in there.found:
+        if each.is_ours and each.url not in (None, address):
+            failures += await _attempt(institution.remove_webhook("", each.url or ""))
+    return failures
+
+
+async def _put_back(institution: Institution, there: RegisteredWebhooks) -> list[str]:
+    failures, kept = list[str](), {each.key: each.url for each in there.kept}
+    for each in there.found:
+        url = kept.get(each.key or "")
+        if url is not None and (each.is_ours or each.url is None):
+            failures += await _attempt(institution.set_webhook(each.key or "", url))
+        elif each.is_ours and each.url is not None:
+            failures += await _attempt(institution.remove_webhook(each.key or "", each.url))
+    return failures
+
+
+async def _attempt(call: Awaitable[None]) -> list[str]:
+    # Refused or unknown: the present state is read again, and returned with the reason.
+    try:
+        await call
+    except InstitutionUnavailable as error:
+        return [error.reason]
+    return []
+
+
+async def _read(context: Operator, account: InstitutionAccount, institution: Institution) -> RegisteredWebhooks:
+    try:
+        listed = await institution.list_webhooks()
+    except InstitutionUnavailable as error:
+        raise explain_to_operator(error) from error
+    async with context.pool.acquire() as connection:
+        callback = await webhook_store.find(connection, account.id)
+        kept = await webhook_store.list_kept_webhooks(connection, account.id)
+    # Without one of our secrets no registration is ours, but it may have been: a restored database may lack an older one.
+    ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
+    there = [RegisteredWebhook(key=each.key, url=each.url, whose=judge_address(each.url, ours)) for each in listed]
+    if institution.traits.has_webhook_per_key:
+        missing = set(account.keys) - {each.key for each in there}
+        there += [RegisteredWebhook(key=key, url=None, whose=None) for key in sorted(missing)]
+    elif not any(each.is_ours for each in there):
+        there.append(RegisteredWebhook(key=None, url=None, whose=None))
+    return RegisteredWebhooks(account=account, address=None if callback is None else ours, found=there, kept=kept)
+
+
+async def _make_secret(context: Operator, connection: Connection, account: InstitutionAccount, *, is_new: bool) -> str:
+    """Our address, with the secret that the account has, or a new one."""
+    callback = await webhook_store.find(connection, account.id)
+    if callback is not None and not is_new:
+        return _address(context, account, _open_secret(context, callback))
+    secret = context.entropy.token(SECRET_LENGTH)
+    callback = CallbackSecret(
+        institution_id=account.id,
+        digest=digest_secret(secret),
+        secret_sealed=context.secret_box.seal(secret.encode(), callback_seal(account.id)),
+        made_at=context.clock.real_now(),
+    )
+    await webhook_store.write(connection, callback)
+    return _address(context, account, secret)
+
+
+def _address(context: Operator, account: InstitutionAccount, secret: str) -> str:
+    return make_address(context.policy.callback_base_url, account.name, secret)
+
+
+def _open_secret(context: Operator, callback: CallbackSecret) -> str:
+    return context.secret_box.open(callback.secret_sealed, callback_seal(callback.institution_id)).decode()
+
+
+def check_address(address: str, account: InstitutionAccount) -> None:
+    if not address.startswith("https://") and account.environment != "counterpart":
+        raise errors.BadRequest("PIXCONNECT_CALLBACK_BASE_URL: must be https: institutions call no other address")
+    if len(address) > _URL_MAX:
+        raise errors.BadRequest(
+            f"PIXCONNECT_CALLBACK_BASE_URL: is too long: some institutions take {_URL_MAX} characters"
+        )
+
+
+@asynccontextmanager
+async def _open(
+    context: Operator, open_institution: OpenInstitution, name: str
+) -> AsyncGenerator[tuple[InstitutionAccount, Institution]]:
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+    institution = await open_for_operator(context, open_institution, account)
+    try:
+        yield account, institution
+    finally:
+        await institution.close()

@@ -1,0 +1,204 @@
+"""An account at an institution as the source of transfers, refunds and charges.
+
+Whose a key is, the institution finds out when it pays. Up to then the payee is the key alone, with its owner where the caller
+named one: the institution compares it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.rules.account import ABILITIES
+from pixconnect.features.institutions.rules.institution import OpenAccount
+from pixconnect.features.institutions.rules.sweep import REPEATED_FOR
+from pixconnect.features.institutions.service.charge_opening import explain_refusal, open_at_institution, want_charge
+from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
+from pixconnect.features.institutions.tables import charge_opening as opening_store
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
+from pixconnect.kernel.flows.context import Context, explain_pause, is_lost
+from pixconnect.kernel.flows.directory import OwnAccount, with_key
+from pixconnect.kernel.flows.lookup_budget import Lookup
+from pixconnect.kernel.flows.source import Way, is_key_alone
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
+from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.transfer import Payee, QrCodeTransferRequest, SendingTerms, TransferRequest
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import order as order_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Pool
+
+_UNSENT_S: Final = 5
+"""When to come back while others wait to be sent."""
+_SHARE_OF_HANDOVER: Final = 0.5
+"""Of the time in which an order must leave; orders accepted beyond that may be given up."""
+_LATER: Final = "funds and limits allow it"
+_FOUND_OUT: Final = "an operator has found out at the institution that it is not"
+
+
+class InstitutionSource(Struct, frozen=True):
+    account_id: int
+    sends_in_turn = True
+    may_name_payee_at_end = True
+
+    async def find_payee(
+        self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
+    ) -> Payee | None:
+        del context, payer, end_to_end_id
+        # Only the institution finds out whether the key exists, by paying; a refusal before that reveals that it is not ours.
+        lookup.found = "somebody"
+        return Payee(party=_name_key_alone(key), holder_id=None)
+
+    async def choose_way(
+        self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
+    ) -> Way:
+        opened = await context.institutions.find(self.account_id)
+        if opened is None:
+            raise await explain_pause(context.institutions, self.account_id)
+        _check_takes(opened, request, payee)
+        named = _name_owner(opened, payee, terms)
+        if opened.institution.traits.names_first and request.external_id is not None:
+            # It has none of our names there, so no later query can show whether it was paid before.
+            await self.admit_forgotten(context, request, _FOUND_OUT)
+        await _check_flow(context, opened)
+        payer_key = terms.payer_key or await _choose_key(context, opened, payer)
+        return Way(
+            payer=payer.party,
+            payee=named,
+            terms=structs.replace(terms, payer_key=payer_key),
+            account_id=self.account_id,
+            br_code=request.br_code if isinstance(request, QrCodeTransferRequest) else None,
+            spends_lookup=True,
+        )
+
+    async def admit_forgotten(self, context: Context, request: TransferRequest, until: str = _LATER) -> None:
+        if await is_lost(context.institutions, self.account_id):
+            raise _explain_unread(request)
+        if await mistaken_store.may_be_forgotten(
+            context.pool, self.account_id, request.amount_cents, context.clock.now(), REPEATED_FOR
+        ):
+            raise errors.OutcomeUnknown(
+                "the database was restored, and a Pix of this amount left the account in the time that is forgotten: it may be "
+                f"this one. Repeat the request with external_id {request.external_id!r} once {until}, and under no other id"
+            )
+
+    def find_abilities(self, context: Context) -> Abilities:
+        del context
+        return ABILITIES
+
+    async def check_sends(self, context: Context) -> None:
+        if self.account_id not in {account.id for account in await context.institutions.list_active()}:
+            raise await explain_pause(context.institutions, self.account_id)
+
+    async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
+        """The charge of the account with this txid or reference, if its holder lies on the account."""
+        del owner
+        charge = await opening_store.find_charge(pool, self.account_id, name)
+        holder = None if charge is None else await holder_store.find(pool, charge.holder_id)
+        return None if holder is None or holder.institution_id != self.account_id else charge
+
+    async def create_charge(
+        self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
+    ) -> Charge:
+        del account
+        try:
+            return await open_at_institution(
+                context, caller, want_charge(context, caller, request, key), self.account_id
+            )
+        except RefusedByInstitution as refused:
+            raise explain_refusal(refused.refusal) from None
+
+
+def _name_key_alone(key: PixKey) -> Party:
+    """The payee before payment: only the institution finds out the account; a CPF or CNPJ is its owner's."""
+    alone = with_key(UNKNOWN_PARTY, key)
+    return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
+
+
+def _check_takes(opened: OpenAccount, request: TransferRequest, payee: Payee) -> None:
+    """Refuse a transfer that the institution does not send, and one to the account itself."""
+    traits = opened.institution.traits
+    if request.initiation_type == "MANUAL" and traits.names_first:
+        raise errors.InvalidAccount(
+            "credit_party: at the payer's institution a transfer to an account has no name before it is paid, so "
+            "its outcome could not be queried: name a key"
+        )
+    if request.initiation_type not in traits.sends:
+        raise errors.ServiceUnavailable(
+            f"no {request.operation} is sent over accounts at this institution yet; nothing was done"
+        )
+    if payee.leaves_amount_open and not traits.states_amount_of_code:
+        raise errors.InvalidQrCode(
+            "emv: fixes no amount, and the payer's institution pays codes as they stand: send to the key instead"
+        )
+    # By the key alone: the owner of any other is unknown here before payment.
+    if payee.party.key in opened.account.keys:
+        raise errors.SameAccount("payer and payee are the same account")
+
+
+async def _check_flow(context: Context, opened: OpenAccount) -> None:
+    """Refuse what the account cannot pass in time; judged without a lock, since nothing but time is lost by one too many."""
+    passed_count = opened.institution.traits.sends_per_s * context.policy.handover_timeout_s * _SHARE_OF_HANDOVER
+    unsent_max = max(1, int(passed_count))
+    if await order_store.count_unsent_of_account(context.pool, opened.account.id, unsent_max) >= unsent_max:
+        raise errors.ServiceUnavailable(
+            "more transfers wait at the holder's institution than can be sent in time; nothing was done",
+            retry_after_s=_UNSENT_S,
+        )
+
+
+async def admit_renamed(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
+    """Raise ``OutcomeUnknown`` if an account may have paid the request under a name that the payer's institution does not know.
+
+    These are other accounts of the payer's owner, and the payer's own if it was added after the loss. Called before anything is
+    accepted.
+    """
+    if request.external_id is None or context.policy.is_sandbox:
+        return
+    lost_since = context.clock.now() - REPEATED_FOR
+    for account_id in await holder_store.list_doubtful_accounts(context.pool, payer.holder_id, lost_since):
+        await _check_read(context, account_id, request, lost_since)
+        await InstitutionSource(account_id).admit_forgotten(context, request, _FOUND_OUT)
+
+
+async def _check_read(context: Context, account_id: int, request: TransferRequest, lost_since: datetime) -> None:
+    """Refuse as unknown while a worker has not read the forgotten days of an account that was added after the loss."""
+    if not await day_store.list_unread_of_loss(context.pool, account_id, lost_since):
+        return
+    opened = await context.institutions.find_read(account_id)
+    # Without a statement by API, only an operator can record it.
+    if opened is not None and opened.institution.traits.has_statement:
+        raise _explain_unread(request)
+
+
+def _explain_unread(request: TransferRequest) -> errors.OutcomeUnknown:
+    return errors.OutcomeUnknown(
+        "the database was restored, and what it has forgotten of the holder's account was not read yet: this request may "
+        f"have been done. Repeat it with external_id {request.external_id!r} later, and under no other id"
+    )
+
+
+def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee:
+    """The payee with the owner that the caller named beside a key: the institution is made to compare it."""
+    if terms.payee_tax_id is None or not is_key_alone(payee):
+        return payee
+    if not opened.institution.traits.compares_owner:
+        raise errors.PixKeyNotFound(
+            "key: this institution compares no owner with a key, so its owner is unknown before payment"
+        )
+    return structs.replace(payee, party=structs.replace(payee.party, tax_id=terms.payee_tax_id))
+
+
+async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) -> str | None:
+    """The key that pays: the holder's oldest on the account, else the house's, else any that is the account's."""
+    async with context.pool.acquire() as connection:
+        for holder_id in (payer.holder_id, opened.account.house_id):
+            for key in await holder_store.list_pix_keys(connection, holder_id):
+                if key.key in opened.account.keys:
+                    return key.key
+    return next(iter(opened.account.keys), None)

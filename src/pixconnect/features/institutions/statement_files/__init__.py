@@ -1,0 +1,1 @@
+"""Readers of statement files: OFX, camt.053, CNAB 240, Efi."""

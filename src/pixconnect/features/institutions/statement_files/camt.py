@@ -1,0 +1,355 @@
+"""ISO 20022 camt.053: a bank's statement in XML; the elements read here are in all versions.
+
+Expat reads it as a stream. A document type is refused, so there are no entities, and depth and texts are bounded.
+
+Source:
+    ISO 20022 camt.053.001.02 to .08, message definition reports; external code set BankTransactionCode1Code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+from xml.parsers import expat
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemParts
+from pixconnect.features.institutions.statement_files import statement_file as files
+from pixconnect.features.institutions.statement_files.statement_account import (
+    StatementAccount,
+    merge,
+    read_iban,
+    read_type,
+)
+from pixconnect.features.institutions.statement_files.statement_file import (
+    InvalidStatement,
+    ItemKind,
+    ItemList,
+    StatedBalance,
+    StatementFile,
+)
+from pixconnect.platform.base.civil_time import to_day
+
+_DEPTH_MAX: Final = 40
+_TEXT_LENGTH_MAX: Final = 4096
+_PARTS_COUNT_MAX: Final = 400
+"""Accounts, spans and balances of a statement, each."""
+_TEXTS_COUNT_MAX: Final = 50_000
+"""Elements with a text in one of these, or in one entry, which may be a batch of a thousand Pix."""
+_NAMES_COUNT_MAX: Final = 5_000
+_TRANSACTION: Final = "NtryDtls/TxDtls"
+_BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
+
+_NO_REFERENCES: Final = {"NONREF", "NOTPROVIDED"}
+# Elements collected as a whole, by their path below Stmt.
+_PARTS: Final = ("Acct", "FrToDt", "Bal", "Ntry")
+
+
+class _Part(Struct, kw_only=True):
+    """One element, as texts by their paths in it; an attribute follows an @."""
+
+    line: int
+    texts: list[tuple[str, str]]
+    transactions_count: int = 0
+    """Of an entry."""
+
+    def find(self, *paths: str) -> str | None:
+        """The first text at the first of the paths that has one."""
+        return next((text for path in paths for told, text in self.texts if told == path), None)
+
+    def find_all(self, end: str) -> list[str]:
+        return [text for told, text in self.texts if told.endswith(end)]
+
+    def need(self, *paths: str, said: str = "") -> str:
+        text = self.find(*paths)
+        if text is None:
+            raise InvalidStatement(f"{said or paths[0]}: is missing", self.line)
+        return text
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._add_text
+        self._parser.StartDoctypeDeclHandler = self._refuse_document_type
+        self._parser.buffer_text = True
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._text_length = 0
+        self._part: _Part | None = None
+        self._statements: list[StatementFile] = []
+        self._sent_at: datetime | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a statement."""
+        self._parts: dict[str, list[_Part]] = {name: [] for name in _PARTS}
+        self._items = ItemList()
+        self._notes: list[str] = []
+        self._made_at: datetime | None = None
+
+    @property
+    def _line(self) -> int:
+        return self._parser.CurrentLineNumber
+
+    def read(self, content: bytes) -> StatementFile:
+        try:
+            self._parser.Parse(content, True)  # noqa: FBT003  expat's argument
+        except expat.ExpatError as error:
+            raise InvalidStatement(f"it is no well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from None
+        except (ValueError, LookupError) as error:
+            if isinstance(error, InvalidStatement):
+                raise
+            raise InvalidStatement("its encoding is not known", self._line) from None
+        if not self._statements:
+            raise InvalidStatement("it has no statement (Stmt)")
+        return files.join_statements(self._statements)
+
+    def _refuse_document_type(self, *_declared: object) -> None:
+        raise InvalidStatement("it declares a document type, which no statement needs", self._line)
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        self._path.append(name)
+        if len(self._path) > _DEPTH_MAX:
+            raise InvalidStatement(f"elements stand more than {_DEPTH_MAX} deep", self._line)
+        if len(self._path) == 1 and (name != "Document" or "camt.053" not in tag):
+            raise InvalidStatement("its root is no Document of camt.053", self._line)
+        match self._path[1:]:
+            case ["BkToCstmrStmt", "Stmt"]:
+                self._begin()
+            case ["BkToCstmrStmt", "Stmt", part] if part in _PARTS:
+                self._part = _Part(line=self._line, texts=[])
+            case _:
+                pass
+        if self._part is not None and self._path_in_part() == _TRANSACTION:
+            self._part.transactions_count += 1
+        if self._part is not None and (currency := attributes.get("Ccy")) is not None:
+            self._tell(self._path_in_part() + "@Ccy", currency)
+        self._text, self._text_length = [], 0
+
+    def _path_in_part(self) -> str:
+        return "/".join(self._path[4:])
+
+    def _add_text(self, text: str) -> None:
+        self._text_length += len(text)
+        if self._text_length > _TEXT_LENGTH_MAX:
+            raise InvalidStatement(f"{self._path[-1]}: has more than {_TEXT_LENGTH_MAX} characters", self._line)
+        self._text.append(text)
+
+    def _end(self, _tag: str) -> None:
+        part, text = self._part, "".join(self._text).strip()
+        if part is not None and text:
+            self._tell(self._path_in_part(), text)
+        # The statement's own comes after its message's.
+        if self._path[2:] == ["GrpHdr", "CreDtTm"]:
+            self._sent_at = _parse_instant(text)
+        elif self._path[2:] == ["Stmt", "CreDtTm"]:
+            self._made_at = _parse_instant(text)
+        self._text, self._text_length = [], 0
+        if part is not None and len(self._path) == 4:
+            if self._path[-1] == "Ntry":
+                self._add_entry(part)
+            else:
+                self._parts[self._path[-1]].append(part)
+                if len(self._parts[self._path[-1]]) > _PARTS_COUNT_MAX:
+                    raise InvalidStatement(f"{self._path[-1]}: there are more than {_PARTS_COUNT_MAX}", self._line)
+            self._part = None
+        if self._path[1:] == ["BkToCstmrStmt", "Stmt"]:
+            self._statements.append(self._conclude())
+        self._path.pop()
+
+    def _tell(self, path: str, text: str) -> None:
+        if self._part is None:
+            return
+        self._part.texts.append((path, text))
+        if len(self._part.texts) > _TEXTS_COUNT_MAX:
+            raise InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
+
+    def _add_entry(self, entry: _Part) -> None:
+        # Entries not booked are expected, and may never come.
+        if (entry.find("Sts/Cd", "Sts") or "BOOK").upper() == "BOOK":
+            self._items.add(_make_item(entry), entry.line)
+
+    def _conclude(self) -> StatementFile:
+        accounts, spans = self._parts["Acct"], self._parts["FrToDt"]
+        if len(accounts) != 1:
+            raise InvalidStatement("it needs one account (Acct)")
+        (account,) = accounts
+        files.check_currency(account.find("Ccy"), "Ccy", account.line)
+        balances = self._read_balances()
+        told = (self._find_day(spans, "Fr"), self._find_day(spans, "To"))
+        if told == (None, None) and "closing" in balances:
+            told = (None, balances["closing"].on)
+        first_on, last_on = files.find_days(told, self._items.items)
+        opening = balances.get("opening")
+        return StatementFile(
+            format="camt.053",
+            account=_read_account(account),
+            first_on=first_on,
+            last_on=last_on,
+            opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
+            closing=balances.get("closing"),
+            items=self._items.items,
+            made_at=self._made_at or self._sent_at,
+            notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
+        )
+
+    def _find_day(self, spans: Sequence[_Part], end: str) -> date | None:
+        text = spans[0].find(f"{end}DtTm", f"{end}Dt") if spans else None
+        return None if text is None else self._read_or_note(spans[0], text, f"{end}Dt")
+
+    def _read_or_note(self, part: _Part, text: str, field: str) -> date | None:
+        """A day that moves no money: if unreadable, it counts as missing."""
+        try:
+            return _parse_date(text, field, part.line)[0]
+        except InvalidStatement as error:
+            self._notes.append(f"{error}, and is passed over")
+            return None
+
+    def _read_balances(self) -> dict[str, StatedBalance]:
+        found: dict[str, StatedBalance] = {}
+        for part in self._parts["Bal"]:
+            name = _BALANCES.get(part.find("Tp/CdOrPrtry/Cd") or "")
+            if name is None:
+                continue
+            told = part.find("Dt/DtTm", "Dt/Dt")
+            on = None if told is None else self._read_or_note(part, told, "Dt")
+            if on is None or part.find("Amt") is None:
+                self._notes.append(f"line {part.line}: Bal: no {name} balance is read, for its Dt or Amt is missing")
+                continue
+            balance = StatedBalance(cents=_read_cents(part), on=on)
+            if found.setdefault(name, balance).cents != balance.cents:
+                raise InvalidStatement(f"Bal: there are two {name} balances", part.line)
+        return found
+
+
+def _read_account(part: _Part) -> StatementAccount:
+    def find(*paths: str) -> str:
+        return files.clean_text(part.find(*paths) or "")
+
+    servicer = "Svcr/FinInstnId"
+    told = StatementAccount(
+        bank=find(f"{servicer}/ClrSysMmbId/MmbId", f"{servicer}/BICFI", f"{servicer}/BIC"),
+        branch=find("Id/Othr/Issr", "Svcr/BrnchId/Id"),
+        number=find("Id/Othr/Id"),
+        type=read_type(find("Tp/Cd", "Tp/Prtry")),
+    )
+    iban = find("Id/IBAN")
+    whole = merge([told, *filter(None, [read_iban(iban)]), StatementAccount(number=iban)])
+    return whole if whole.number else StatementAccount(number=part.need("Id/Othr/Id"))
+
+
+def read_camt(content: bytes) -> StatementFile:
+    """Read the statements of accounts.
+
+    Raises:
+        InvalidStatement: It is none, or is ambiguous.
+    """
+    files.check_content(content)
+    return _Reader().read(content)
+
+
+def _make_item(entry: _Part) -> InstitutionItem | None:
+    cents = _read_cents(entry)
+    if cents == 0:
+        return None
+    parts = _find_parts(entry)
+    if parts is not None:
+        # The details of its transactions belong to one of them each.
+        own = [(path, text) for path, text in entry.texts if not path.startswith(_TRANSACTION)]
+        entry = _Part(line=entry.line, texts=own)
+    # An entry's own reference (NtryRef) is unique in its statement alone.
+    reference = entry.find("AcctSvcrRef", "NtryDtls/TxDtls/Refs/AcctSvcrRef")
+    is_named = reference is not None and reference.upper() not in _NO_REFERENCES
+    item_id = files.check_item_id(reference, "AcctSvcrRef", entry.line) if reference and is_named else ""
+    booked_at = entry.find("BookgDt/DtTm", "BookgDt/Dt") or entry.need("ValDt/DtTm", "ValDt/Dt", said="BookgDt")
+    day, settled_at = _parse_date(booked_at, "BookgDt", entry.line)
+    is_in = cents >= 0
+    # The counterparty is the payer of incoming money, and the payee of outgoing.
+    parties = f"NtryDtls/TxDtls/RltdPties/{'Dbtr' if is_in else 'Cdtr'}"
+    name = entry.find(f"{parties}/Pty/Nm", f"{parties}/Nm")
+    texts = [*entry.find_all("/RmtInf/Ustrd"), *entry.find_all("AddtlNtryInf"), *entry.find_all("AddtlTxInf")]
+    tax_id = entry.find(*(f"{parties}/{pty}Id/{kind}/Othr/Id" for pty in ("Pty/", "") for kind in ("OrgId", "PrvtId")))
+    kind = _find_kind(entry)
+    item = InstitutionItem(
+        item_id=item_id,
+        day=day,
+        settled_at=settled_at,
+        direction="IN" if is_in else "OUT",
+        amount_cents=abs(cents),
+        kind=kind if kind != "other" or parts is None or not parts.names else "pix",
+        txid=files.clean_text(entry.find("NtryDtls/TxDtls/Refs/TxId") or "") or None,
+        tax_id=files.clean_text(tax_id or "") or None,
+        counterparty=files.clean_text(name or "") or None,
+        text=files.clean_text(" | ".join(texts)),
+        parts=parts,
+    )
+    if parts is not None:
+        return item
+    # A field decides; texts only without such a field.
+    named = files.add_found_names(item, (), (*entry.find_all("/Refs/EndToEndId"), *entry.find_all("/Refs/Prtry/Ref")))
+    return files.add_found_names(named, texts, (item_id,))
+
+
+def _find_parts(entry: _Part) -> ItemParts | None:
+    """For an entry of several transactions, their number as counted or listed, and their network names."""
+    told = [
+        int(text)
+        for text in entry.find_all("NtryDtls/Btch/NbOfTxs")
+        if text.isascii() and text.isdigit() and len(text) < 8
+    ]
+    count = max(sum(told), entry.transactions_count)
+    if count < 2:
+        return None
+    names = files.find_names(text for path, text in entry.texts if path.startswith(f"{_TRANSACTION}/Refs/"))
+    return ItemParts(count=count, names=tuple(names) if len(names) <= _NAMES_COUNT_MAX else ())
+
+
+def _find_kind(entry: _Part) -> ItemKind:
+    codes = (entry.find("BkTxCd/Domn/Fmly/Cd"), entry.find("BkTxCd/Domn/Fmly/SubFmlyCd"))
+    match codes:
+        case (_, "FEES" | "CHRG" | "COMM"):
+            return "fee"
+        case ("RRCT" | "IRCT", "RRTN"):
+            return "refund"
+        case ("RRCT" | "IRCT", _):
+            return "pix"
+        case _:
+            # The bank's words; those of a payment's remittance are its payer's, unless there are no others.
+            words = [*entry.find_all("AddtlNtryInf"), *entry.find_all("AddtlTxInf")]
+            return files.find_kind(" ".join(words or entry.find_all("/RmtInf/Ustrd")))
+
+
+def _read_cents(part: _Part) -> int:
+    text = part.need("Amt")
+    files.check_currency(part.find("Amt@Ccy"), "Amt", part.line)
+    cents = files.parse_cents(text, "Amt", part.line)
+    if cents == 0:
+        return 0
+    indicator = part.need("CdtDbtInd")
+    if cents < 0 or indicator not in ("CRDT", "DBIT"):
+        raise InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)
+    return cents if indicator == "CRDT" else -cents
+
+
+def _parse_instant(text: str) -> datetime | None:
+    try:
+        return files.check_instant(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:
+    """A date, or an instant; without a zone only its day is known."""
+    try:
+        told = datetime.fromisoformat(text if "T" in text else text[:10])
+    except ValueError:
+        told = None
+    if told is None or told.year not in files.YEARS:
+        raise InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line)
+    return (told.date(), None) if told.tzinfo is None else (to_day(told), told)

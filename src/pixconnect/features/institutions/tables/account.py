@@ -1,0 +1,299 @@
+"""The table of accounts at institutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.account import AccountState, Environment, InstitutionAccount, Option
+from pixconnect.features.institutions.tables.debited_block import DEBITED
+from pixconnect.features.institutions.tables.own_investment import POSITION
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+_decode_options = msgspec.json.Decoder(dict[str, Option]).decode
+_encode = msgspec.json.Encoder().encode
+
+_NAMING_LOCK: Final = 0x7078_6108
+
+ACCOUNT: Final = Table(
+    "institution_account",
+    InstitutionAccount,
+    """
+    id smallint, name text, kind text, profile text, environment text, state text, tax_id text, base_url text,
+    token_url text, authorities text, account text, keys text[], poll_s integer, options jsonb, house_id bigint,
+    opened_at timestamptz, opening_cents bigint, revision bigint, created_at timestamptz, paused_because text,
+    lost_at timestamptz
+    """,
+    key=("id",),
+    read={"options": (_decode_options, "options")},
+    write={"options": lambda account: _encode(account.options).decode()},
+)
+
+
+class SealedCredentials(Struct, frozen=True, kw_only=True):
+    receiving: bytes
+    sending: bytes | None
+
+
+async def next_id(connection: Connection) -> int:
+    """A number that no account has, nor had; the caller holds the lock of the installation."""
+    # Ids never come again: an id that was used stands in rows for ever, and a row here is never deleted.
+    return await connection.fetchval("select coalesce(max(id), 0) + 1 from institution_account")
+
+
+_INSERT: Final[LiteralString] = f"""
+    insert into institution_account ({ACCOUNT.names}, receiving_sealed, sending_sealed)
+    values ({ACCOUNT.parameters}, $22, $23) on conflict (name) where removed_at is null do nothing returning id
+"""
+
+
+async def insert(connection: Connection, account: InstitutionAccount, sealed: SealedCredentials) -> bool:
+    """Remember a new account; ``False`` if its name is taken."""
+    values = ACCOUNT.values(account)
+    return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
+
+
+_FIND_NAMED: Final[LiteralString] = (
+    f"select {ACCOUNT.select} from institution_account where name = $1 and removed_at is null"
+)
+
+
+async def find(connection: Connection | Pool, account_id: int) -> InstitutionAccount | None:
+    return await ACCOUNT.find(connection, "where id = $1", account_id)
+
+
+async def lock(connection: Connection, account_id: int) -> InstitutionAccount | None:
+    """An account that was not removed, and its row's lock."""
+    return await ACCOUNT.find(connection, "where id = $1 and removed_at is null for no key update", account_id)
+
+
+async def find_named(connection: Connection | Pool, name: str) -> InstitutionAccount | None:
+    return ACCOUNT.read_found(await connection.fetchrow(_FIND_NAMED, name))
+
+
+async def lock_named(connection: Connection, name: str) -> InstitutionAccount | None:
+    return ACCOUNT.read_found(await connection.fetchrow(f"{_FIND_NAMED} for no key update", name))
+
+
+async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
+    """All of them but removed ones, by name: there are few."""
+    return await ACCOUNT.find_all(connection, "where removed_at is null order by name")
+
+
+_READ_SEALED: Final[LiteralString] = """
+    select receiving_sealed, sending_sealed from institution_account where id = $1
+"""
+
+
+async def read_sealed(connection: Connection | Pool, account_id: int) -> SealedCredentials | None:
+    row = await connection.fetchrow(_READ_SEALED, account_id)
+    return None if row is None else SealedCredentials(receiving=row["receiving_sealed"], sending=row["sending_sealed"])
+
+
+_SET_STATE: Final[LiteralString] = """
+    update institution_account set state = $2, paused_because = null, lost_at = null, revision = revision + 1 where id = $1
+"""
+
+
+async def set_state(connection: Connection, account_id: int, state: AccountState) -> None:
+    """Set it for a reason of an operator's: what a loss has set is over."""
+    await connection.execute(_SET_STATE, account_id, state)
+
+
+_PAUSE: Final[LiteralString] = """
+    update institution_account set state = 'paused', paused_because = null, revision = revision + 1 where id = $1
+"""
+
+
+async def pause(connection: Connection, account_id: int) -> None:
+    """Pause it as an operator does: one that a loss has paused is read all the same, and stays paused afterwards."""
+    await connection.execute(_PAUSE, account_id)
+
+
+# One that an operator has paused, before the loss or since, stays paused.
+_RECOVER: Final[LiteralString] = f"""
+    update institution_account
+    set state = case when paused_because is null then state else 'active' end, paused_because = null, lost_at = null,
+        revision = revision + 1
+    where id = $1 returning {ACCOUNT.select}
+"""
+
+
+async def recover(connection: Connection, account_id: int) -> InstitutionAccount | None:
+    """Let an account be again as it was before the database forgot something."""
+    return ACCOUNT.read_found(await connection.fetchrow(_RECOVER, account_id))
+
+
+_CHANGED: Final = ACCOUNT.only("id", "base_url", "token_url", "authorities", "keys", "poll_s", "options")
+_ROTATE: Final[LiteralString] = f"""
+    update institution_account set {_CHANGED.assignments}, revision = revision + 1,
+        receiving_sealed = $8, sending_sealed = $9
+    from (select {_CHANGED.parameters}) as new ({_CHANGED.names}) where institution_account.id = new.id
+"""
+
+
+async def rotate(connection: Connection, account: InstitutionAccount, sealed: SealedCredentials) -> None:
+    """Replace its addresses, keys, options and credentials."""
+    await connection.execute(_ROTATE, *_CHANGED.values(account), sealed.receiving, sealed.sending)
+
+
+_RESEAL: Final[LiteralString] = (
+    "update institution_account set receiving_sealed = $2, sending_sealed = $3 where id = $1"
+)
+
+
+async def reseal(connection: Connection, account_id: int, sealed: SealedCredentials) -> None:
+    """Keep the same credentials, sealed with other secret keys."""
+    await connection.execute(_RESEAL, account_id, sealed.receiving, sealed.sending)
+
+
+async def name_alone(connection: Connection) -> None:
+    """Lock adding and comparing accounts until this transaction has ended.
+
+    PostgreSQL keeps the lock until a COMMIT is over, even if the client has died.
+
+    Raises:
+        asyncpg.LockNotAvailableError: Another transaction has the lock.
+    """
+    await connection.execute("select set_config('lock_timeout', '3s', true), pg_advisory_xact_lock($1)", _NAMING_LOCK)
+
+
+# The lock also keeps two accounts from being the first at once.
+_TAKE_ENVIRONMENT: Final[LiteralString] = """
+    with locked as materialized (select environment from installation for update),
+    taken as (
+        update installation set environment = $1 where environment is null
+            and exists (select from locked where environment is null)
+        returning environment
+    )
+    select environment from taken union all select environment from locked where environment is not null
+"""
+
+
+async def take_environment(connection: Connection, environment: Environment) -> Environment:
+    """The environment of this installation, set to the given one if unset; blocks adding accounts until we end."""
+    return await connection.fetchval(_TAKE_ENVIRONMENT, environment)
+
+
+# A return may be asked for during 90 days, so one of the last 90 days is of a Pix of the last 180.
+_FIND_USE: Final[LiteralString] = """
+    select case
+        -- Holders stay on an account that is closed, with nothing.
+        when exists (
+            select from holder join institution_account as account on account.id = institution_id
+            where account.id = $1 and account.state <> 'closed'
+        ) then 'a holder is on it'
+        when exists (
+            select from charge_opening
+            where institution_id = $1 and state in ('opening', 'opened') and created_at > $2::timestamptz - interval '90 days'
+        ) then 'a charge was opened at it in the last 90 days'
+        when exists (
+            select from transfer where institution_id = $1 and network_settled_at > $2::timestamptz - interval '90 days'
+        ) then 'money has moved on it in the last 90 days'
+        when exists (
+            select from transfer join refund on refund.transfer_id = transfer.id and refund.holder_id = transfer.holder_id
+            where transfer.institution_id = $1 and transfer.network_settled_at > $2::timestamptz - interval '180 days'
+                and refund.created_at > $2::timestamptz - interval '90 days'
+        ) then 'something was returned on it in the last 90 days'
+        when exists (
+            select from institution_item where institution_id = $1 and day > ($2::timestamptz - interval '90 days')::date
+        ) then 'its statement has lines of the last 90 days'
+        when exists (
+            select from kept_report join transfer on transfer.end_to_end_id = kept_report.name
+            where kept_report.closed_at is null and transfer.institution_id = $1
+        ) then 'a report about it waits for an operator'
+        when exists (
+            select from kept_case where institution_id = $1 and ended_at is null
+        ) then 'a case of it is open'
+    end
+"""
+
+
+async def find_use(connection: Connection, account_id: int, now: datetime) -> str | None:
+    """The reason why it cannot be removed; ``None`` if only long-ended rows reference it."""
+    return await connection.fetchval(_FIND_USE, account_id, now)
+
+
+# An account without a credential could be asked nothing, even if a process still had its row.
+_REMOVE: Final[LiteralString] = """
+    update institution_account
+    set removed_at = $2, receiving_sealed = '', sending_sealed = null, revision = revision + 1,
+        state = case when state = 'closed' then state else 'paused' end, paused_because = null
+    where id = $1
+"""
+
+
+async def remove(connection: Connection, account_id: int, removed_at: datetime) -> None:
+    """Remove it from all lists and delete its credentials; the row stays for rows that reference it."""
+    await connection.execute(_REMOVE, account_id, removed_at)
+
+
+_HOLDERS: Final[LiteralString] = "select id from holder where institution_id = $1 order by id"
+
+
+async def list_lying_on(connection: Connection | Pool, account_id: int) -> Sequence[int]:
+    """The ids of the holders whose money lies on it."""
+    return [row["id"] for row in await connection.fetch(_HOLDERS, account_id)]
+
+
+_LIST_LEFT: Final[LiteralString] = """
+    select holder.id, available_cents - deficit_cents as left_cents,
+        (
+            select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0)
+            from movement
+            where movement.holder_id = holder.id and status = 'POSTED'
+                and starts_with(item_id, 'closing-balance:' || $1::smallint || ':')
+        )::bigint as taken_cents
+    from holder join balance on balance.holder_id = holder.id where holder.institution_id = $1 order by holder.id
+"""
+
+
+async def list_left(connection: Connection, account_id: int) -> dict[int, tuple[int, int]]:
+    """What each holder on it has, less what it owes, and what a closing that was cut off has taken of that, in cents."""
+    rows = await connection.fetch(_LIST_LEFT, account_id)
+    return {row["id"]: (row["left_cents"], row["taken_cents"]) for row in rows}
+
+
+_HAS_MONEY: Final[LiteralString] = """
+    select exists (
+        select from whole_balance as balance join holder on holder.id = balance.holder_id
+        where holder.institution_id = $1 and (
+            available_cents <> 0 or reserved_cents <> 0 or blocked_cents <> 0 or deficit_cents <> 0 or blocks_count > 0
+        )
+    )
+"""
+
+
+async def has_money(connection: Connection, account_id: int) -> bool:
+    """Whether any of its holders has money or a deficit on it."""
+    return await connection.fetchval(_HAS_MONEY, account_id)
+
+
+_HAS_DIFFERENCE: Final[LiteralString] = """
+    select exists (
+        select from balance join holder on holder.id = balance.holder_id
+        where holder.institution_id = $1 and difference_cents <> 0
+    )
+"""
+
+
+async def has_difference(connection: Connection, account_id: int) -> bool:
+    """Whether any of its holders has an adjustment that is not written off."""
+    return await connection.fetchval(_HAS_DIFFERENCE, account_id)
+
+
+_BALANCE: Final[LiteralString] = f"""
+    select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint - ({POSITION}) - ({DEBITED})
+    from whole_balance as balance
+    join holder on holder.id = balance.holder_id where holder.institution_id = $1
+"""
+
+
+async def sum_balance_here(connection: Connection | Pool, account_id: int) -> int:
+    """What our books say is on it, in cents: minus its holders' settlement and differences, without what lies elsewhere."""
+    return await connection.fetchval(_BALANCE, account_id)

@@ -1,0 +1,243 @@
+"""The table of days of accounts at institutions, and the lock under which one account's days are worked on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import date, datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.day import DayState, is_over
+from pixconnect.features.institutions.statement_files.statement_file import ItemSource
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+_LOCKS: Final = 0x1D57
+"""The first half of the advisory locks of accounts."""
+
+
+class RecordedDay(Struct, frozen=True, kw_only=True):
+    institution_id: int
+    day: date
+    opening_cents: int | None = None
+    closing_cents: int | None = None
+    read_at: datetime | None = None
+    source: ItemSource
+    state: DayState = "open"
+    disagreements_count: int = 0
+    """Recorded lines and balances that a second form of the day contradicts."""
+    second_closing_cents: int | None = None
+    """By a second form."""
+    closed_at: datetime | None = None
+    reopened_at: datetime | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state in ("closed", "closed_with_cases")
+
+    @property
+    def was_read_whole(self) -> bool:
+        return self.read_at is not None and is_over(self.day, self.read_at)
+
+
+DAY: Final = Table(
+    "institution_day",
+    RecordedDay,
+    """
+    institution_id smallint, day date, opening_cents bigint, closing_cents bigint, read_at timestamptz, source text,
+    state text, disagreements_count integer, second_closing_cents bigint, closed_at timestamptz,
+    reopened_at timestamptz
+    """,
+    key=("institution_id", "day"),
+)
+
+_LIST: Final[LiteralString] = f"""
+    select {DAY.select} from institution_day where institution_id = $1 and day between $2 and $3 order by day
+"""
+
+
+async def list_days(
+    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+) -> list[RecordedDay]:
+    return [DAY.read(row) for row in await connection.fetch(_LIST, institution_id, first_on, last_on)]
+
+
+_LIST_UNREAD: Final[LiteralString] = """
+    select distinct day::date from database_loss
+    join institution_account as account on account.id = $1 and account.created_at > noticed_at
+    cross join generate_series(
+        (coalesce(known_until, $2) at time zone 'America/Sao_Paulo')::date,
+        (noticed_at at time zone 'America/Sao_Paulo')::date, interval '1 day'
+    ) as forgotten (day)
+    where noticed_at > $2 and not exists (
+        select from institution_day as told
+        where told.institution_id = $1 and told.day = forgotten.day::date and told.read_at is not null
+    )
+    order by 1
+"""
+
+
+async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datetime) -> list[date]:
+    """Days that the database lost and no statement covered, for an account added after the loss.
+
+    Args:
+        pool: The database.
+        institution_id: The account.
+        lost_since: Losses noticed since then count; this bounds the lost span if its length is unknown.
+    """
+    return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
+
+
+# A file made later takes precedence, whichever was read first.
+_TELL: Final[LiteralString] = f"""
+    insert into institution_day as told ({DAY.names}) values ({DAY.parameters})
+    on conflict (institution_id, day) do update set
+        opening_cents = case when excluded.read_at < told.read_at
+            then coalesce(told.opening_cents, excluded.opening_cents)
+            else coalesce(excluded.opening_cents, told.opening_cents) end,
+        closing_cents = case when excluded.read_at < told.read_at
+            then coalesce(told.closing_cents, excluded.closing_cents)
+            else coalesce(excluded.closing_cents, told.closing_cents) end,
+        read_at = greatest(excluded.read_at, told.read_at),
+        source = case when told.source <> 'api' and (excluded.read_at at time zone 'America/Sao_Paulo')::date > told.day
+            and coalesce((told.read_at at time zone 'America/Sao_Paulo')::date <= told.day, true)
+            then excluded.source else told.source end
+"""
+
+
+async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
+    """Record that a statement covers days, and the balances in it."""
+    await connection.executemany(_TELL, [DAY.values(day) for day in days])
+
+
+_NOTE_SECOND: Final[LiteralString] = """
+    update institution_day set disagreements_count = $3, opening_cents = coalesce(opening_cents, $4),
+        closing_cents = coalesce(closing_cents, $5), second_closing_cents = coalesce($6, second_closing_cents)
+    where institution_id = $1 and day = $2
+"""
+
+
+async def note_second(
+    connection: Connection,
+    day: RecordedDay,
+    disagreements_count: int,
+    balances: tuple[int | None, int | None] = (None, None),
+    closing_cents: int | None = None,
+) -> None:
+    """Record a second format's contradictions, the day's balances that the first lacks, and its own closing balance."""
+    noted = (disagreements_count, *balances, closing_cents)
+    await connection.execute(_NOTE_SECOND, day.institution_id, day.day, *noted)
+
+
+_REPLACE: Final[LiteralString] = """
+    update institution_day set closing_cents = case when day < $3 then null else closing_cents end,
+        opening_cents = case when day > $2 then null else opening_cents end
+    where institution_id = $1 and day between $2 and $3
+"""
+
+
+async def replace_proof(connection: Connection, institution_id: int, days: tuple[date, date]) -> None:
+    """Forget the balances between the beginning of the first day and the end of the last, which others have replaced."""
+    await connection.execute(_REPLACE, institution_id, *days)
+
+
+_WRITE_CLOSING: Final[LiteralString] = """
+    update institution_day set closing_cents = $3 where institution_id = $1 and day = $2 and source = 'api'
+"""
+
+
+async def write_closing(connection: Connection | Pool, institution_id: int, day: date, cents: int) -> None:
+    """Record the computed balance of an account at the end of a day."""
+    await connection.execute(_WRITE_CLOSING, institution_id, day, cents)
+
+
+_JUDGE: Final[LiteralString] = """
+    update institution_day as judged set state = new.state,
+        closed_at = case when new.state like 'closed%' and judged.state not like 'closed%' then $4 else judged.closed_at end,
+        reopened_at = case when new.state not like 'closed%' and judged.state like 'closed%' then $4
+            else judged.reopened_at end
+    from unnest($2::date[], $3::text[]) as new (day, state)
+    where judged.institution_id = $1 and judged.day = new.day and judged.state <> new.state
+"""
+
+
+async def write_states(
+    connection: Connection, institution_id: int, states: Sequence[tuple[date, DayState]], now: datetime
+) -> None:
+    """Write the states that have changed."""
+    days, names = [day for day, _ in states], [state for _, state in states]
+    await connection.execute(_JUDGE, institution_id, days, names, now)
+
+
+# Backdated lines were in none of the computed balances of that day or later ones.
+_FORGET: Final[LiteralString] = """
+    update institution_day set closing_cents = null where institution_id = $1 and day >= $2 and source = 'api'
+"""
+
+
+async def forget_closings(connection: Connection, institution_id: int, since: date) -> None:
+    """Delete computed, not reported, balances of days' ends."""
+    await connection.execute(_FORGET, institution_id, since)
+
+
+class OpenDays(Struct, frozen=True, kw_only=True):
+    judged_from: date
+    """Days before it are closed, and were not touched."""
+    carried_from: date
+    """The last earlier day with a reported balance: balances are carried forward from it."""
+
+
+_FIND_OPEN: Final[LiteralString] = """
+    with unclosed as (
+        select least(min(day), $3) as day from institution_day
+        where institution_id = $1 and day >= $2 and state <> 'closed'
+    )
+    select unclosed.day as judged_from, coalesce((
+        select max(told.day) from institution_day as told where told.institution_id = $1
+            and told.day < unclosed.day and told.day >= $2
+            and (told.opening_cents is not null or told.closing_cents is not null)
+    ), unclosed.day) as carried_from from unclosed
+"""
+
+
+async def find_open(connection: Connection, institution_id: int, since: date, touched_on: date) -> OpenDays:
+    """The first day to judge again: at the latest the first changed or open one."""
+    (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on)
+    return OpenDays(**row)
+
+
+_FIND_UNSETTLED: Final[LiteralString] = """
+    select min(day) from institution_item
+    where institution_id = $1 and joined_kind is null and not coalesce(waits, '') = any($4)
+        and (day >= $2 or waits is null or waits = 'day_not_over' and day < $3)
+"""
+
+
+async def find_unsettled(
+    pool: Pool, institution_id: int, since: date, today: date, without: Sequence[str]
+) -> date | None:
+    """The day of the oldest item that may be joined or posted: of one since a day, or of any that waits for nothing."""
+    return await pool.fetchval(_FIND_UNSETTLED, institution_id, since, today, without)
+
+
+async def lock_work(connection: Connection, institution_id: int) -> bool:
+    """Keep others from joining items of the same account until the transaction ends; ``False`` if another process is at it."""
+    return await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _LOCKS, institution_id)
+
+
+@asynccontextmanager
+async def working_on(connection: Connection, institution_id: int) -> AsyncGenerator[bool]:
+    """Keep others from joining items of the same account meanwhile; yields ``False`` if another process is at it."""
+    is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", _LOCKS, institution_id)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            try:
+                await connection.execute("select pg_advisory_unlock($1, $2)", _LOCKS, institution_id)
+            except BaseException:
+                # The lock ends with its session.
+                connection.terminate()
+                raise

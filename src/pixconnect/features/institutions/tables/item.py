@@ -1,0 +1,275 @@
+"""The tables of institutions' statement lines, and of the files that they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, LiteralString
+
+import msgspec
+
+from pixconnect.features.institutions.rules.day import DayCases, ItemGroup
+from pixconnect.features.institutions.rules.institution import ItemParts
+from pixconnect.features.institutions.rules.joining import ItemJoin, LineKey, RecordedItem, ReversedMovement, Waiting
+from pixconnect.features.institutions.rules.outcome import ASK_NOBODY, SET_ASIDE
+from pixconnect.features.institutions.tables import item_part as part_store
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+_PARTS: Final = msgspec.json.Decoder(ItemParts)
+_encode = msgspec.json.Encoder().encode
+
+
+def _decode_parts(told: str | None) -> ItemParts | None:
+    return None if told is None else _PARTS.decode(told)
+
+
+ITEM: Final = Table(
+    "institution_item",
+    RecordedItem,
+    """
+    institution_id smallint, item_id text, day date, settled_at timestamptz, direction text, amount_cents bigint, kind text,
+    end_to_end_id text, return_id text, txid text, tax_id text, counterparty text, text text, source text,
+    parts jsonb, recorded_at timestamptz, joined_kind text, joined_id text, joined_by text, is_reversal boolean,
+    fee_of_kind text, fee_of_id text, waits text
+    """,
+    key=("institution_id", "item_id"),
+    read={"parts": (_decode_parts, "parts")},
+    write={"parts": lambda item: None if item.parts is None else _encode(item.parts).decode()},
+)
+
+_RECORDING: Final = 0x1D58
+"""The first half of the advisory locks of accounts whose lines are being recorded."""
+
+
+async def lock_recording(connection: Connection, institution_id: int) -> None:
+    """Lock the recording of the account's lines until the transaction ends: each recording depends on the present rows."""
+    await connection.execute("select pg_advisory_xact_lock($1, $2)", _RECORDING, institution_id)
+
+
+_AT_ONCE: Final = 5_000
+_ADD: Final[LiteralString] = f"insert into institution_item ({ITEM.names}) values ({ITEM.parameters})"
+
+
+async def add(connection: Connection, items: Sequence[RecordedItem]) -> None:
+    """Keep items that are new; in the order of their ids, so that no two processes wait for each other."""
+    ordered = sorted(items, key=lambda item: item.item_id)
+    await _write(connection, _ADD, [ITEM.values(item) for item in ordered])
+
+
+async def _write(connection: Connection, statement: LiteralString, rows: Sequence[Sequence[object]]) -> None:
+    """Write many lines in parts: one statement of all would take longer than any may."""
+    for start in range(0, len(rows), _AT_ONCE):
+        await connection.executemany(statement, rows[start : start + _AT_ONCE])
+
+
+# Before the first analyze of a new account's lines, the planner takes each of its columns for selective. So look-ups by name
+# run one by one, and the other conditions are expressions that no index has.
+_FIND: Final[LiteralString] = f"""
+    select {ITEM.select} from unnest($2::text[]) as wanted (name)
+    cross join lateral (select * from institution_item where institution_id = $1 and item_id = wanted.name limit 1)
+        as institution_item
+"""
+
+
+async def find(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, RecordedItem]:
+    rows = await connection.fetch(_FIND, institution_id, item_ids)
+    return {item.item_id: item for item in map(ITEM.read, rows)}
+
+
+_LIST_DAYS: Final[LiteralString] = f"""
+    select {ITEM.select} from institution_item where institution_id = $1 and day between $2 and $3 order by day, item_id
+"""
+
+
+async def list_days(
+    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+) -> list[RecordedItem]:
+    return [ITEM.read(row) for row in await connection.fetch(_LIST_DAYS, institution_id, first_on, last_on)]
+
+
+_LIST_ALONE: Final[LiteralString] = f"""
+    select {ITEM.select} from institution_item
+    where institution_id = $1 and (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($5)
+        and (day, item_id) > ($2, $3)
+    order by day, item_id limit $4
+"""
+
+
+async def list_unjoined(
+    connection: Connection, institution_id: int, after: tuple[date, str], count: int, without: Sequence[str]
+) -> list[RecordedItem]:
+    """Items that are joined to nothing, or wait, and not for one of some reasons; by day and id from after one of them."""
+    rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count, without)
+    return [ITEM.read(row) for row in rows]
+
+
+_LIST_ASIDE: Final[LiteralString] = f"""
+    select {ITEM.select} from institution_item
+    where institution_id = $1 and joined_kind is null and day between $2 and $3 and waits = any($4) order by day, item_id
+"""
+
+
+async def list_set_aside(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[RecordedItem]:
+    """Lines of some days that are no money, as far as the files show."""
+    return [ITEM.read(row) for row in await connection.fetch(_LIST_ASIDE, institution_id, *days, SET_ASIDE)]
+
+
+_JOIN: Final[LiteralString] = """
+    update institution_item set joined_kind = $3, joined_id = $4, joined_by = $5, is_reversal = $6, waits = null
+    where institution_id = $1 and item_id = $2 and coalesce(joined_kind, '') = ''
+"""
+
+
+async def join(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
+    """Join items to their records, and sums too, in the caller's transaction."""
+    rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
+    await _write(connection, _JOIN, rows)
+    await part_store.add_parts(connection, institution_id, joins)
+
+
+_LOCK_ALONE: Final[LiteralString] = """
+    select count(*) from (
+        select from institution_item where institution_id = $1 and item_id = any($2) and joined_kind is null
+        order by item_id for no key update
+    ) as alone
+"""
+
+
+async def lock_alone(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> bool:
+    """Keep others from joining these items until the transaction ends; whether all of them are alone."""
+    return await connection.fetchval(_LOCK_ALONE, institution_id, item_ids) == len(item_ids)
+
+
+_RELEASE: Final[LiteralString] = """
+    update institution_item set joined_kind = null, joined_id = null, joined_by = null
+    where institution_id = $1 and item_id = any($2) and joined_by <> 'name'
+"""
+
+
+async def release(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, RecordedItem]:
+    """Separate items from lines that others name."""
+    await connection.execute(_RELEASE, institution_id, item_ids)
+    return await find(connection, institution_id, item_ids)
+
+
+_REJOIN: Final[LiteralString] = """
+    update institution_item set joined_kind = $3, joined_id = $4, joined_by = 'name', waits = null
+    where institution_id = $1 and item_id = $2
+"""
+
+
+async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKey) -> None:
+    """Join a line to its true record, in the transaction that reverses its movement."""
+    await connection.execute(_REJOIN, mistaken.institution_id, mistaken.line_id, key[0], str(key[1]))
+
+
+_STRIKE: Final[LiteralString] = """
+    update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, 'struck')
+    where institution_id = $1 and item_id = any($2)
+"""
+
+
+async def strike(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> None:
+    """Take lines out, in the transaction that takes their movements back."""
+    await connection.execute(_STRIKE, institution_id, item_ids)
+
+
+_NOTE_FEES: Final[LiteralString] = """
+    update institution_item set fee_of_kind = $3, fee_of_id = $4 where institution_id = $1 and item_id = $2
+"""
+
+
+async def note_fees(connection: Connection, institution_id: int, fees: dict[str, LineKey]) -> None:
+    await _write(connection, _NOTE_FEES, [(institution_id, name, *map(str, key)) for name, key in fees.items()])
+
+
+_NOTE_WAITING: Final[LiteralString] = """
+    update institution_item set waits = $3
+    where institution_id = $1 and item_id = $2 and waits is distinct from $3
+        and (coalesce(joined_kind, '') = '' or joined_kind = 'movement' and 'perhaps_struck' in (waits, $3))
+        and not coalesce(waits, '') in ('struck', 'no_money')
+"""
+
+
+async def note_waiting(connection: Connection, institution_id: int, waiting: dict[str, Waiting | None]) -> None:
+    await _write(connection, _NOTE_WAITING, [(institution_id, *one) for one in waiting.items()])
+
+
+_FIND_SENT_THERE: Final[LiteralString] = """
+    select end_to_end_id, amount_cents from institution_item as sent
+    where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($3)
+        and kind = 'pix' and end_to_end_id = any($2)
+        and not exists (
+            select from institution_item as back
+            where back.institution_id = sent.institution_id and back.day >= sent.day and back.direction = 'IN'
+                and back.joined_kind = 'movement' and back.end_to_end_id = sent.end_to_end_id
+        )
+"""
+
+
+async def find_sent_at_institution(
+    connection: Connection, institution_id: int, names: Sequence[str], amounts: Sequence[int]
+) -> set[tuple[str, int]]:
+    """Names and cents of Pix that are movements, and have not come back."""
+    rows = await connection.fetch(_FIND_SENT_THERE, institution_id, names, amounts)
+    return {(row["end_to_end_id"], row["amount_cents"]) for row in rows}
+
+
+_SUM: Final[LiteralString] = """
+    select day, direction, kind, joined_kind is not distinct from 'refund' as is_return,
+        sum(amount_cents - case when $5 then coalesce(principal_cents, 0) else 0 end)::bigint as amount_cents,
+        count(*) as items_count
+    from institution_item left join own_investment using (institution_id, item_id, direction)
+    where institution_id = $1 and day between $2 and $3 and not coalesce(waits, '') = any($4)
+    group by 1, 2, 3, 4
+"""
+
+
+async def sum_days(
+    connection: Connection | Pool, account_id: int, first_on: date, last_on: date, *, has_investments: bool
+) -> list[ItemGroup]:
+    """What the lines that count moved on each day, of the account with or without its investments."""
+    rows = await connection.fetch(_SUM, account_id, first_on, last_on, SET_ASIDE, has_investments)
+    return [ItemGroup(**row) for row in rows]
+
+
+# A debit of an order that failed is a case until it is given back.
+_COUNT_CASES: Final[LiteralString] = """
+    select day,
+        count(*) filter (where (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($4)) +
+        count(*) filter (where joined_kind in ('transfer', 'refund') and direction = 'OUT' and not exists (
+            select from institution_item as reversal
+            where reversal.institution_id = $1 and reversal.joined_kind = item.joined_kind
+                and reversal.joined_id = item.joined_id and reversal.is_reversal
+        ) and case joined_kind
+            when 'transfer' then exists (
+                select from transfer where transfer.id = item.joined_id::bigint and transfer.status in ('ERROR', 'CANCELLED')
+            )
+            else exists (select from refund where refund.id = item.joined_id::bigint and refund.status = 'ERROR')
+        end) as items_count,
+        count(*) filter (where waits in ('perhaps_balance', 'perhaps_struck')) as doubts_count
+    from institution_item as item where institution_id = $1 and day between $2 and $3
+    group by day
+"""
+
+
+async def count_cases(
+    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+) -> dict[date, DayCases]:
+    """Unmatched items by day."""
+    rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on, ASK_NOBODY)
+    return {(counts := dict(row)).pop("day"): DayCases(**counts) for row in rows}
+
+
+_SUM_BEFORE: Final[LiteralString] = """
+    select case when count(*) filter (where waits = 'opening_day') = 0 then coalesce(sum(
+        case direction when 'IN' then amount_cents else -amount_cents end
+    ) filter (where waits = 'before_opening'), 0)::bigint end
+    from institution_item where institution_id = $1 and day = $2
+"""
+
+
+async def sum_before_opening(connection: Connection, institution_id: int, opened_on: date) -> int | None:
+    """The sum moved on the opening day before the opening balance; ``None`` if a line has no hour."""
+    return await connection.fetchval(_SUM_BEFORE, institution_id, opened_on)

@@ -1,0 +1,121 @@
+"""Movements whose items proved to be transfers or refunds, or may be orders lost by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, LiteralString
+
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
+from pixconnect.platform.pool import Connection, Pool
+
+# Words for a kind may be a payer's. A name of the network is stronger; but a fee has the name of its Pix.
+_MAY_BE_PIX: Final[LiteralString] = """
+    (item.kind <> all({no_pix}) or item.return_id is not null or item.end_to_end_id is not null and item.kind <> 'fee')
+"""
+
+# A process that died after posting the movement has not joined its line yet. The line is found by its names if it has some.
+# Without names it must be the only line of its amount and day, without other marks.
+_FIND_MISTAKEN: Final[LiteralString] = f"""
+    select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
+        item.end_to_end_id is not null or item.return_id is not null as is_named
+    from (
+        select * from institution_item
+        where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = $2
+        union all select * from institution_item
+        where institution_id = $1 and joined_kind is null and direction = 'OUT' and amount_cents = $2
+    ) as item
+    join movement on movement.institution_id = item.institution_id
+        and movement.item_id = coalesce(item.joined_id, item.item_id)
+    where {_MAY_BE_PIX.format(no_pix="$7")}
+        and case
+            when item.return_id is not null then item.return_id = any($3)
+            when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
+            else item.day = $5 and item.joined_by is distinct from 'answer'
+        end
+        and item.day between $5 - $6::integer and $5 + $6::integer
+        and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+    order by is_named desc, item.day, item.item_id
+"""
+
+
+async def find_mistaken(
+    connection: Connection | Pool,
+    institution_id: int,
+    amount_cents: int,
+    names: Sequence[str],
+    of: Sequence[str],
+    day: date,
+) -> ReversedMovement | None:
+    """The movement that was really this transfer or refund, if its line was read before.
+
+    Args:
+        connection: Where to look.
+        institution_id: The account.
+        amount_cents: The amount that left.
+        names: Of the transfer or refund on the network.
+        of: The names of the returned payment.
+        day: On which it settled, in Sao Paulo.
+    """
+    no_pix = list(NO_PIX)
+    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, day, DAYS_APART_MAX, no_pix)
+    # Several that only look alike may each be something else: a person finds out.
+    if not rows or (not rows[0]["is_named"] and len(rows) > 1):
+        return None
+    return ReversedMovement(**{name: rows[0][name] for name in ("institution_id", "line_id", "holder_id", "item_id")})
+
+
+_LIST_MOVED: Final[LiteralString] = f"""
+    select distinct item.amount_cents from institution_item as item
+    join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
+    where item.institution_id = $1 and item.day between $2 and $3 and item.joined_kind = 'movement' and item.direction = 'OUT'
+        and {_MAY_BE_PIX.format(no_pix="$4")} and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+"""
+
+
+async def list_moved_amounts(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[int]:
+    """Amounts of some days' outgoing items that could be a Pix and are movements not reversed."""
+    rows = await connection.fetch(_LIST_MOVED, institution_id, *days, list(NO_PIX))
+    return [row["amount_cents"] for row in rows]
+
+
+# An order is committed before its line can be read: no line from before the loss is a lost order's. The hour allows for clocks.
+_MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
+    select exists (
+        select from (
+            select known_until, (noticed_at at time zone 'America/Sao_Paulo')::date + $5::integer as last_on,
+                (coalesce(known_until, noticed_at - $4::interval) at time zone 'America/Sao_Paulo')::date as first_on
+            from database_loss where noticed_at > $3::timestamptz - $4::interval
+        ) as loss
+        join institution_item as item on item.institution_id = $1 and item.day between first_on and last_on
+            and item.recorded_at > coalesce(known_until - interval '1 hour', '-infinity')
+        left join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
+        where item.direction = 'OUT' and item.amount_cents = $2 and {_MAY_BE_PIX.format(no_pix="$6")}
+            and coalesce(item.joined_kind, 'movement') = 'movement' and not exists (
+                select from movement as opposite
+                where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+            )
+    )
+"""
+
+
+async def may_be_forgotten(
+    pool: Pool, institution_id: int, amount_cents: int, now: datetime, known_for: timedelta
+) -> bool:
+    """Whether this amount left an account, without one of our orders, in a span that the database lost.
+
+    Args:
+        pool: Where to look.
+        institution_id: The account.
+        amount_cents: The amount that left.
+        now: Of the service.
+        known_for: The loss was noticed at most this long ago; it bounds the lost span if its length is unknown.
+    """
+    asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))
+    return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)

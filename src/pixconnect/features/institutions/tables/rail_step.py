@@ -1,0 +1,168 @@
+"""The table of calls to institutions for our orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.features.institutions.rules.rail_memory import Kind, RailStep
+from pixconnect.kernel.rules.order import OpenOrder
+from pixconnect.kernel.rules.rail import InitiationType
+from pixconnect.kernel.tables import lease as lease_store
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Part, Table
+from pixconnect.platform.pool import Connection, Pool
+
+STEP: Final = Table(
+    "rail_step",
+    RailStep,
+    """
+    order_name text, institution_id smallint, kind text, holder_id bigint, original_end_to_end_id text,
+    amount_cents bigint, name_there text, state text, may_be_done boolean, called_at timestamptz, outcome text,
+    refusal_code text, refusal_reason text, created_at timestamptz, only_asked boolean, payee text, code_there text,
+    owner_tax_id text, owner_name text
+    """,
+    key=("order_name",),
+)
+
+_FIND: Final[LiteralString] = f"select {STEP.select} from rail_step where order_name = any($1) and institution_id = $2"
+
+
+async def find(pool: Connection | Pool, institution_id: int, order_names: Sequence[str]) -> dict[str, RailStep]:
+    """Those of an account, by our name."""
+    found = map(STEP.read, await pool.fetch(_FIND, order_names, institution_id))
+    return {step.order_name: step for step in found}
+
+
+class OrderNaming(Struct, frozen=True, kw_only=True):
+    """The contents of a new row."""
+
+    order_name: str
+    kind: Kind
+    holder_id: int
+    named_holder_id: int
+    """The holder that the request names at the institution: in a family the first, so that each finds the others' requests."""
+    external_id: str
+    original_end_to_end_id: str | None
+    amount_cents: int
+    initiation_type: InitiationType | None
+    counterparty: str | None
+    """For an order to send: the payee as named, and as JSON."""
+    naming_key: bytes
+    outlived_loss: bool
+    """It was open at a loss of the database: requests under it may be lost."""
+
+
+_FIND_OPEN: Final[LiteralString] = """
+    select name as order_name, 'refund' as kind, refund.holder_id,
+        first_id as named_holder_id,
+        coalesce(refund.external_id, refund.return_id) as external_id,
+        transfer.end_to_end_id as original_end_to_end_id, refund.amount_cents, null as initiation_type, null as counterparty,
+        naming_key, exists (select from database_loss where last_refund_id >= resource_id) as outlived_loss
+    from open_order
+    join refund on refund.id = resource_id and refund.holder_id = open_order.holder_id and refund.return_id = name
+    join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+    join holder_family on holder_family.holder_id = open_order.holder_id
+    join institution_allowance on institution_allowance.institution_id = open_order.institution_id
+    where name = any($1) and open_order.institution_id = $2
+    union all
+    select name, 'order', transfer.holder_id,
+        first_id, coalesce(transfer.external_id, transfer.end_to_end_id), null,
+        transfer.amount_cents, transfer.initiation_type, transfer.counterparty::text, naming_key,
+        exists (select from database_loss where last_transfer_id >= resource_id)
+    from open_order
+    join transfer on transfer.id = resource_id and transfer.holder_id = open_order.holder_id and transfer.end_to_end_id = name
+    join holder_family on holder_family.holder_id = open_order.holder_id
+    join institution_allowance on institution_allowance.institution_id = open_order.institution_id
+    where name = any($1) and open_order.institution_id = $2
+"""
+
+
+async def find_unended(pool: Pool, institution_id: int, order_names: Sequence[str]) -> list[OrderNaming]:
+    """Orders and refunds over an account that have not ended."""
+    return [OrderNaming(**row) for row in await pool.fetch(_FIND_OPEN, order_names, institution_id)]
+
+
+# In the terms of the index `rail_step_in_flight`. A request refused by a text alone is not in flight at the institution, though
+# the refusal is not final yet.
+_COUNT_IN_FLIGHT: Final[LiteralString] = """
+    select count(*) from rail_step
+    where institution_id = $1 and called_at > $2 and kind = 'order' and state in ('calling', 'asked')
+        and refusal_reason is null
+"""
+
+
+async def count_in_flight(pool: Pool, institution_id: int, since: datetime) -> int:
+    """How many orders to send were first called since then and have not ended."""
+    return await pool.fetchval(_COUNT_IN_FLIGHT, institution_id, since)
+
+
+# Beside open orders, which are few: most rows here have ended.
+_FIND_LOSS: Final[LiteralString] = """
+    select min(coalesce(known_until, noticed_at - interval '1 day')) from database_loss where noticed_at > $1
+"""
+
+
+async def find_loss(pool: Pool, since: datetime) -> datetime | None:
+    """The beginning of the span that may be lost, by the losses noticed since an instant."""
+    return await pool.fetchval(_FIND_LOSS, since)
+
+
+_INSERT: Final[LiteralString] = (
+    f"insert into rail_step ({STEP.names}) values ({STEP.parameters}) on conflict do nothing"
+)
+
+
+async def insert(connection: Connection | Pool, step: RailStep) -> None:
+    """Store a new one; an existing one stays."""
+    await connection.execute(_INSERT, *STEP.values(step))
+
+
+# With the fence in it, it is one statement: it locks the account's slot before the row. A worker that continues behind a pause
+# begins no call; an unrecorded earlier call is recorded all the same.
+_TAKE: Final[LiteralString] = f"""
+    with held as materialized ({lease_store.HOLD})
+    update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,
+        code_there = $11, owner_tax_id = $13, owner_name = $14
+    where order_name = $3 and state = $4 and only_asked = $12 and (select count(*) from held) = cardinality($1)
+        and ($5 <> 'calling' or ($4 = 'minted' and $6) or exists (
+            select from institution_account as account
+            where account.id = institution_id and account.state = 'active'
+        ))
+    returning order_name
+"""
+
+
+async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: RailStep) -> bool:
+    """Change one that is in the state that it was in; ``False`` if it is not, or the slot is another worker's."""
+    changed = (after.state, after.may_be_done, after.called_at, after.outcome, after.refusal_code, after.refusal_reason)
+    named = (after.code_there, before.only_asked, after.owner_tax_id, after.owner_name)
+    taken = await pool.fetchval(
+        _TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed, *named
+    )
+    return taken is not None
+
+
+_END: Final = Part[OpenOrder](
+    name="rail_step_end",
+    sql="""
+        update rail_step set state = 'closed', outcome = case when state in ('new', 'minted') then 'never' else 'answered' end
+        where order_name = any({}::text[]) and state <> 'closed'
+    """,
+    arguments=lambda orders: [sorted(order.name for order in orders)],
+)
+ENDED_STEPS: Final = Fact(rank=90, inserts=(_END,), key=None)
+"""Steps of orders that end by a list, or because nothing called in time."""
+
+_FIND_NAMED: Final[LiteralString] = f"""
+    select {STEP.select} from rail_step where institution_id = $1 and name_there = any($2) and kind = 'refund'
+"""
+
+
+async def find_named(pool: Connection | Pool, institution_id: int, names_there: Sequence[str]) -> dict[str, RailStep]:
+    """Our own refunds among the names that an institution lists; others are omitted."""
+    rows = await pool.fetch(_FIND_NAMED, institution_id, names_there)
+    return {row["name_there"]: STEP.read(row) for row in rows}

@@ -1,0 +1,377 @@
+"""Lots of charges with a due date (``lotecobv``) in the standard API.
+
+Faults of the lot are refused at once. Faults of one of its charges, its form included, are reported with that charge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from codecs import BOM_UTF8
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, cast, get_args
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+from pixconnect.doors.api.operation import Nothing, Reply, Services
+from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
+from pixconnect.features.lots import service as lot_usecases
+from pixconnect.features.lots.rules import (
+    DESCRIPTION_LENGTH_MAX,
+    ITEMS_MAX,
+    NUMBER_MAX,
+    ItemStatus,
+    Refusal,
+    ShownItem,
+    WantedItem,
+)
+from pixconnect.features.lots.service import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
+from pixconnect.features.pix_api.api import charge_body, frame
+from pixconnect.features.pix_api.api.charge_body import ChargePatch, ChargePut
+from pixconnect.features.pix_api.api.charge_records import Txid
+from pixconnect.features.pix_api.api.frame import Asked, Body, Parametros, PeriodQuery, refusing_repeated
+from pixconnect.features.pix_api.api.frame import StandardOperation as Row
+from pixconnect.features.pix_api.api.problem import ProblemaDoItem, Types, describe_rows
+from pixconnect.features.pix_api.api.violations import TXID, Members, Violations, list_members
+from pixconnect.features.pix_api.service.pix import Instante
+from pixconnect.kernel.rules.location import WITH_DUE_DATE
+from pixconnect.kernel.rules.violation import Violated, Violation
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.json_members import list_names, refuse_repeated
+
+BODY_MAX: Final = 4 * 1024 * 1024
+"""In bytes: a thousand charges that say all that they may."""
+
+ItemStatusShown = Literal["EM_PROCESSAMENTO", "CRIADA", "NEGADA"]
+_Descricao = Annotated[str, Meta(min_length=1, max_length=DESCRIPTION_LENGTH_MAX)]
+
+
+class CobVDoLote(CobVSolicitada, frozen=True, kw_only=True, rename="camel"):
+    """Uma cobrança do lote a criar, ou o conteúdo que substitui o da que já foi criada."""
+
+    txid: Txid
+    """O identificador da cobrança; cada um aparece uma só vez."""
+
+
+class CobVRevisadaDoLote(CobVRevisada, frozen=True, kw_only=True, rename="camel"):
+    """O que muda de uma cobrança do lote; de uma que não foi criada, o que muda do pedido de criação."""
+
+    txid: Txid
+    """O identificador da cobrança; cada um aparece uma só vez."""
+
+
+class LoteCobVSolicitado(Struct, frozen=True, kw_only=True):
+    """Um lote a criar, ou pedidos para todas as cobranças de um que existe."""
+
+    descricao: _Descricao
+    """Um nome para o lote."""
+    cobsv: Annotated[Sequence[CobVDoLote], Meta(min_length=1, max_length=ITEMS_MAX)]
+    """As cobranças; de um lote que existe, exatamente as mesmas."""
+
+
+class LoteCobVRevisado(Struct, frozen=True, kw_only=True):
+    """Pedidos para algumas cobranças de um lote."""
+
+    descricao: _Descricao | None = None
+    """Um nome para o lote."""
+    cobsv: Annotated[Sequence[CobVRevisadaDoLote], Meta(min_length=1, max_length=ITEMS_MAX)] | None = None
+    """Cobranças do lote."""
+
+
+class ItemDoLote(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Uma cobrança do lote, e em que deu o último pedido."""
+
+    criacao: Instante | None = None
+    """Quando a cobrança foi criada; presente com CRIADA."""
+    txid: Txid
+    """O identificador da cobrança."""
+    status: ItemStatusShown
+    """EM_PROCESSAMENTO, depois CRIADA ou NEGADA; uma mudança NEGADA deixa a cobrança como estava."""
+    problema: ProblemaDoItem | None = None
+    """Por que o pedido foi negado; presente com NEGADA."""
+
+
+class LoteCobVConsultado(Struct, frozen=True, kw_only=True):
+    """Um lote de cobranças com vencimento."""
+
+    numero: Annotated[int, Meta(ge=1, le=NUMBER_MAX)] = field(name="id")
+    """O identificador do lote."""
+    descricao: str
+    """O nome do lote."""
+    criacao: Instante
+    """Quando o lote foi pedido."""
+    cobsv: Sequence[ItemDoLote]
+    """As cobranças, na ordem em que foram pedidas."""
+
+
+class LoteCobVListQuery(PeriodQuery, frozen=True, kw_only=True):
+    """De quando e qual página."""
+
+
+class LotesCobVConsultados(Struct, frozen=True, kw_only=True):
+    """Uma página de lotes."""
+
+    parametros: Parametros
+    """O que foi pedido."""
+    lotes: Sequence[LoteCobVConsultado]
+    """Os lotes, do mais novo ao mais antigo."""
+
+
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
+_YIELD_AFTER: Final = 25
+"""So many charges are read or shown at one go: the others that this process serves do not wait for a thousand."""
+_TRIES_MAX: Final = 3
+_SHOWN: Final[Mapping[ItemStatus, ItemStatusShown]] = dict(
+    zip(get_args(ItemStatus), get_args(ItemStatusShown), strict=True)
+)
+"""Both list them in the same order."""
+_MERGED: Final = ("calendario", "valor")
+"""Members of a charge that a patch may change in part."""
+
+
+_read_raw: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_list_raw: Final = msgspec.json.Decoder(list[Raw]).decode
+_NAMES: Final = list_names(LoteCobVRevisado)
+
+
+class _Sent(Struct, frozen=True):
+    txid: str
+    members: Mapping[str, object]
+
+
+async def put_lot(services: Services, request: Asked) -> Reply:
+    """Pede a criação de um lote de cobranças com vencimento, ou a mudança de todas as de um que existe.
+
+    Cada cobrança é feita depois, uma a uma; `GET /lotecobv/{id}` diz em que deu cada uma.
+    """
+    violations = Violations(ENTITY)
+    (text,) = request.parameter
+    if not _NUMBER.fullmatch(text):
+        violations.add("id", "deve ser um número inteiro de 1 a 18 dígitos, sem zeros à esquerda", text)
+    violations.raise_if_any()
+    members = request.body.require(ENTITY)
+    description = Members(violations, LoteCobVSolicitado, members).text("descricao")
+    sent = _read_items(violations, members, is_required=True)
+    violations.raise_if_any()
+    _count_items(services, request, sent)
+    await _refuse_repeated(request.body)
+    items: list[NewItem] = []
+    for each in sent:
+        await _yield_loop(items)
+        items.append(NewItem(txid=each.txid, asked=_read_put(each.members), wanted=_write(each.txid, each.members)))
+    await lot_usecases.put_lot(services.context, request.caller, int(text), description or "", items)
+    return Reply(status=202)
+
+
+async def patch_lot(services: Services, request: Asked) -> Reply:
+    """Pede a mudança de algumas cobranças de um lote, ou muda só a descrição dele."""
+    number = _read_number(request)
+    found = await lot_usecases.find_lot(services.context, request.caller, number)
+    violations = Violations(ENTITY)
+    members = request.body.require(ENTITY)
+    description = Members(violations, LoteCobVRevisado, members, refuses_null=True).text("descricao")
+    sent = _read_items(violations, members, is_required=False)
+    violations.raise_if_any()
+    _count_items(services, request, sent)
+    await _refuse_repeated(request.body)
+    for _ in range(_TRIES_MAX):
+        items = await _read_patches(found, sent)
+        if await lot_usecases.patch_lot(services.context, request.caller, found, description, items):
+            return Reply(status=202)
+        found = await lot_usecases.find_lot(services.context, request.caller, number)
+    raise errors.ServiceUnavailable("others change this lot at the same time; nothing was done")
+
+
+async def get_lot(services: Services, request: Asked) -> Reply:
+    """Consulta um lote, e em que deu cada uma das suas cobranças até agora."""
+    found = await lot_usecases.read_lot(services.context, request.caller, _read_number(request))
+    return Reply(status=200, record=await _show(found))
+
+
+async def list_lots(services: Services, request: Asked) -> Reply:
+    """Lista lotes de cobranças com vencimento, do mais novo ao mais antigo."""
+    parameters = request.query.under(LoteCobVListQuery, ENTITY)
+    interval, asked = frame.read_interval(parameters), frame.read_page(parameters)
+    parameters.raise_if_any()
+    page = await lot_usecases.list_lots(services.context, request.caller, frame.make_span(interval, asked))
+    parametros = frame.describe(interval, asked, page.total_count, Parametros)
+    lots = [await _show(each) for each in page.items]
+    return Reply(status=200, record=LotesCobVConsultados(parametros=parametros, lotes=lots))
+
+
+def _read_number(request: Asked) -> int:
+    # Any other form names nothing.
+    (text,) = request.parameter
+    if not _NUMBER.fullmatch(text):
+        raise errors.NotFound("id: there is no such lot")
+    return int(text)
+
+
+def _read_items(violations: Violations, members: Mapping[str, object], *, is_required: bool) -> Sequence[_Sent]:
+    """The charges that are named: objects, each with its own txid."""
+    # A name of the standard's own rules: it writes it otherwise than the member.
+    if "cobsv" not in members and not is_required:
+        return ()
+    sent = members.get("cobsv")
+    if not isinstance(sent, list) or not 1 <= len(cast("list[object]", sent)) <= ITEMS_MAX:
+        violations.add(ITEMS, f"deve ser uma lista de 1 a {ITEMS_MAX} cobranças", cast("object", sent))
+        return ()
+    found: dict[str, _Sent] = {}
+    for place, item in enumerate(cast("list[object]", sent)):
+        txid = cast("dict[str, object]", item).get("txid") if isinstance(item, dict) else None
+        if not isinstance(item, dict):
+            violations.add(ITEMS, f"o elemento {place} deve ser um objeto", item)
+        elif not isinstance(txid, str) or not TXID.fullmatch(txid):
+            violations.add(ITEMS, f"o txid do elemento {place} deve ter de 26 a 35 letras e dígitos", txid)
+        elif txid in found:
+            violations.add(ITEMS, f"o txid do elemento {place} já é de outro elemento", txid)
+        else:
+            found[txid] = _Sent(txid, cast("dict[str, object]", item))
+    return list(found.values())
+
+
+async def _refuse_repeated(body: Body) -> None:
+    """Refuse members that occur twice in a charge of a long lot, charge by charge, and in the rest of the body."""
+    if not body.unjudged:
+        return
+    # It was read before, so it is an object with a list of objects, if any.
+    octets = body.unjudged.removeprefix(BOM_UTF8)
+    items = bytes(_read_raw(octets).get("cobsv", b"[]"))
+    with refusing_repeated():
+        refuse_repeated(octets.replace(items, b"[]"), _NAMES)
+        for number, item in enumerate(_list_raw(items)):
+            if number % _YIELD_AFTER == 0:
+                await asyncio.sleep(0)
+            refuse_repeated(bytes(item), _NAMES)
+
+
+def _count_items(services: Services, request: Asked, sent: Sequence[_Sent]) -> None:
+    # The request itself counts as the first.
+    if services.rates is not None and len(sent) > 1:
+        services.rates.spend_more(request.caller, len(sent) - 1)
+
+
+async def _read_patches(found: FoundLot, sent: Sequence[_Sent]) -> Sequence[NewItem]:
+    wanted = {item.txid: item.wanted for item in found.items}
+    items: list[NewItem] = []
+    for each in sent:
+        await _yield_loop(items)
+        before = wanted.get(each.txid)
+        merged = each.members if before is None else _merge(_read_wanted(each.txid, before), each.members)
+        items.append(NewItem(txid=each.txid, asked=_read_patch(each.members, merged), wanted=_write(each.txid, merged)))
+    return items
+
+
+async def _yield_loop(done: Sequence[object]) -> None:
+    if done and len(done) % _YIELD_AFTER == 0:
+        await asyncio.sleep(0)
+
+
+def _read_put(members: Mapping[str, object]) -> WantedItem:
+    put = _read_contents(members)
+    if isinstance(put, ChargePut):
+        return WantedItem(contents=put.contents, location_id=put.location_id)
+    return WantedItem(contents_refusal=put)
+
+
+def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> WantedItem:
+    """A patch read both ways: for an existing charge, and for one not made yet, merged with earlier requests."""
+    put, patch = _read_contents(merged), _read_change(members)
+    return WantedItem(
+        contents=put.contents if isinstance(put, ChargePut) else None,
+        contents_refusal=() if isinstance(put, ChargePut) else put,
+        change=patch.change if isinstance(patch, ChargePatch) else None,
+        change_refusal=() if isinstance(patch, ChargePatch) else patch,
+        is_change=True,
+        location_id=put.location_id if isinstance(put, ChargePut) else None,
+        change_location_id=patch.location_id if isinstance(patch, ChargePatch) else None,
+        removes=patch.removes if isinstance(patch, ChargePatch) else False,
+    )
+
+
+def _read_contents(members: Mapping[str, object]) -> ChargePut | Refusal:
+    try:
+        return charge_body.read_due_put(members)
+    except Violated as violated:
+        return tuple(violated.rows)
+
+
+def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
+    try:
+        return charge_body.read_patch(WITH_DUE_DATE, members)
+    except Violated as violated:
+        return tuple(violated.rows)
+
+
+def _merge(before: Mapping[str, object], members: Mapping[str, object]) -> Mapping[str, object]:
+    """As a patch changes a charge: member by member where it names parts, and the others as a whole."""
+    merged = {**before, **members}
+    for name in _MERGED:
+        one, other = before.get(name), members.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            merged[name] = {**cast("dict[str, object]", one), **cast("dict[str, object]", other)}
+    return merged
+
+
+def _write(txid: str, members: Mapping[str, object]) -> str:
+    # As escapes: texts that PostgreSQL cannot store are refused with their charge, and shown there.
+    known = {name: members[name] for name in list_members(CobVSolicitada) if name in members}
+    try:
+        return json.dumps(known, separators=(",", ":"))
+    except RecursionError:
+        raise _refuse_depth(txid) from None
+
+
+def _read_wanted(txid: str, text: str) -> Mapping[str, object]:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise _refuse_depth(txid) from None
+
+
+def _refuse_depth(txid: str) -> Violated:
+    # The members are unknown: reading them would fail again.
+    return Violated(ENTITY, [Violation(property=ITEMS, reason="tem membros aninhados fundo demais", value=txid)])
+
+
+async def _show(shown: ShownLot) -> LoteCobVConsultado:
+    items: list[ItemDoLote] = []
+    for each in shown.items:
+        await _yield_loop(items)
+        items.append(_show_item(each))
+    return LoteCobVConsultado(
+        numero=shown.lot.number,
+        descricao=shown.lot.description,
+        criacao=format_milliseconds(shown.lot.created_at),
+        cobsv=items,
+    )
+
+
+def _show_item(item: ShownItem) -> ItemDoLote:
+    is_made = item.status == "CREATED" and item.made_at is not None
+    return ItemDoLote(
+        criacao=format_milliseconds(item.made_at) if is_made and item.made_at else None,
+        txid=item.txid,
+        status=_SHOWN[item.status],
+        problema=describe_rows(item.refusal) if item.refusal is not None else None,
+    )
+
+
+_LOTE: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVOperacaoInvalida")
+_LOTE_ASKED: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVConsultaInvalida")
+# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# fmt: off
+OPERATIONS: Final = (
+    Row("lotecobv.criar", "PUT", "/lotecobv/{id}", "lotecobv.write", _LOTE,
+        Nothing, LoteCobVSolicitado, 202, Nothing, put_lot, BODY_MAX),
+    Row("lotecobv.revisar", "PATCH", "/lotecobv/{id}", "lotecobv.write", _LOTE,
+        Nothing, LoteCobVRevisado, 202, Nothing, patch_lot, BODY_MAX),
+    Row("lotecobv.consultar", "GET", "/lotecobv/{id}", "lotecobv.read", _LOTE_ASKED,
+        Nothing, Nothing, 200, LoteCobVConsultado, get_lot),
+    Row("lotecobv.listar", "GET", "/lotecobv", "lotecobv.read", Types(invalid="LoteCobVConsultaInvalida"),
+        LoteCobVListQuery, Nothing, 200, LotesCobVConsultados, list_lots),
+)
+# fmt: on

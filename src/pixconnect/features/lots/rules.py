@@ -1,0 +1,121 @@
+"""A lot of charges with a due date: its list of charges never changes, and a worker makes or changes them one by one.
+
+::
+
+    PROCESSING ──made, or changed──► CREATED
+        │  ▲                            │
+        │  └────────asked again─────────┤
+        └────the request is refused─────┴──► REFUSED   (with its charge, if that was made before)
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange
+from pixconnect.kernel.rules.event import SLOTS_COUNT
+from pixconnect.kernel.rules.violation import Violation
+
+ITEMS_MAX: Final = 1000
+DESCRIPTION_LENGTH_MAX: Final = 255
+NUMBER_MAX: Final = 10**18 - 1
+WAITING_MAX: Final = 8
+"""Requests of one charge that may wait for a worker at once."""
+
+ItemStatus = Literal["PROCESSING", "CREATED", "REFUSED"]
+Refusal = tuple[Violation, ...]
+
+
+class ChargeLot(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    number: int
+    """As its holder chose it."""
+    slot: int
+    description: str
+    item_count: int
+    asked_count: int
+    """How many requests have made or changed it."""
+    created_at: datetime
+
+
+class LotItem(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    lot_number: int
+    place: int
+    """From 0, in the order of the first request."""
+    txid: str
+    status: ItemStatus
+    charge_id: int | None = None
+    """Once it was made; a refused change leaves it."""
+    wanted: str | None = None
+    """The contents sent for a charge that is not made yet, as JSON."""
+    refusal: Refusal | None = None
+
+
+class ShownItem(Struct, frozen=True, kw_only=True):
+    """The public part of an item."""
+
+    txid: str
+    status: ItemStatus
+    refusal: Refusal | None
+    made_at: datetime | None
+    """When its charge was made."""
+
+
+class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request for one charge, for a new or an existing one: only the worker sees which it is by then.
+
+    It is stored as JSON and read by later programs: a new field needs a default, and none is renamed.
+    """
+
+    contents: ChargeContents | None = None
+    """All its wanted contents, if their form is right."""
+    contents_refusal: Refusal = ()
+    """Why it cannot be made of this."""
+    change: ContentsChange | None = None
+    """The changes to an existing charge; ``None`` gives it all of the contents."""
+    change_refusal: Refusal = ()
+    is_change: bool = False
+    location_id: int | None = None
+    """Of the contents."""
+    change_location_id: int | None = None
+    removes: bool = False
+
+
+class LotRequest(Struct, frozen=True, kw_only=True):
+    """One row of workers' pending requests."""
+
+    holder_id: int
+    lot_number: int
+    place: int
+    number: int
+    """Of the request of this lot: those of one charge are done in order."""
+    slot: int
+    asked: str
+    asked_by: str
+
+
+def slot_of(lot_number: int) -> int:
+    # By the lot and not by its charges, so that one worker does all of a lot.
+    return lot_number % SLOTS_COUNT
+
+
+decode_asked = msgspec.json.Decoder(WantedItem).decode
+_decode_refusal = msgspec.json.Decoder(Refusal).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_asked(asked: WantedItem) -> str:
+    return _encode(asked).decode()
+
+
+def encode_refusal(refusal: Refusal | None) -> str | None:
+    return None if refusal is None else _encode(refusal).decode()
+
+
+def decode_refusal(text: str | None) -> Refusal | None:
+    return None if text is None else _decode_refusal(text)

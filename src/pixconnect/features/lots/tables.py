@@ -1,0 +1,347 @@
+"""The tables of lots of charges with a due date: the lots, their items, and workers' pending requests.
+
+Changes lock items in the order of their lots and places, after the charges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.features.lots.rules import ChargeLot, LotItem, LotRequest, ShownItem, decode_refusal, encode_refusal
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.listing import bounds
+from pixconnect.kernel.tables.table import Table, split_pairs
+from pixconnect.platform.pool import Connection, Pool
+
+LOT: Final = Table(
+    "charge_lot",
+    ChargeLot,
+    """
+    holder_id bigint, number bigint, slot smallint, description text, item_count integer, asked_count integer,
+    created_at timestamptz
+    """,
+    key=("holder_id", "number"),
+)
+ITEM: Final = Table(
+    "lot_item",
+    LotItem,
+    """
+    holder_id bigint, lot_number bigint, place smallint, txid text, status text, charge_id bigint, wanted text,
+    refusal text
+    """,
+    key=("holder_id", "lot_number", "place"),
+    read={"refusal": (decode_refusal, "refusal")},
+    write={"refusal": lambda item: encode_refusal(item.refusal)},
+)
+REQUEST: Final = Table(
+    "lot_request",
+    LotRequest,
+    """
+    holder_id bigint, lot_number bigint, place smallint, number integer, slot smallint, asked text, asked_by text
+    """,
+    key=("holder_id", "lot_number", "place", "number"),
+)
+
+
+class ItemKey(Struct, frozen=True):
+    holder_id: int
+    lot_number: int
+    place: int
+
+
+class DueItem(Struct, frozen=True, kw_only=True):
+    """The next request of one charge, and its results so far."""
+
+    request: LotRequest
+    txid: str
+    charge_id: int | None
+
+
+async def find(pool: Connection | Pool, holder_id: int, number: int, *, locks: bool = False) -> ChargeLot | None:
+    # The weaker lock: rows that refer to the lot need not wait for it.
+    end: LiteralString = "for no key update" if locks else ""
+    return await LOT.find(pool, f"where holder_id = $1 and number = $2 {end}", holder_id, number)
+
+
+async def read_lot_items(pool: Connection | Pool, lot: ChargeLot, *, locks: bool = False) -> list[LotItem]:
+    end: LiteralString = "for no key update" if locks else ""
+    which: LiteralString = f"where holder_id = $1 and lot_number = $2 order by place {end}"
+    return await ITEM.find_all(pool, which, lot.holder_id, lot.number)
+
+
+_SHOWN: Final[LiteralString] = """
+    select lot_item.lot_number, lot_item.txid, lot_item.status, refusal, charge.created_at as made_at
+    from unnest($2::bigint[]) as wanted (lot_number)
+    join lot_item on lot_item.holder_id = $1 and lot_item.lot_number = wanted.lot_number
+    left join charge on charge.id = charge_id and charge.holder_id = lot_item.holder_id
+    order by lot_item.lot_number, place
+"""
+
+
+async def read_shown(pool: Pool, holder_id: int, numbers: Sequence[int]) -> dict[int, list[ShownItem]]:
+    """The items of lots, each with the instant at which its charge was made, by the lot's number."""
+    found: dict[int, list[ShownItem]] = {number: [] for number in numbers}
+    for row in await pool.fetch(_SHOWN, holder_id, numbers):
+        shown = ShownItem(
+            txid=row["txid"], status=row["status"], refusal=decode_refusal(row["refusal"]), made_at=row["made_at"]
+        )
+        found[row["lot_number"]].append(shown)
+    return found
+
+
+_REFUSED_OCTETS: Final[LiteralString] = """
+    select coalesce(sum(octet_length(refusal)), 0) from lot_item where holder_id = $1 and lot_number = any($2::bigint[])
+"""
+
+
+async def measure_refusals(pool: Pool, holder_id: int, numbers: Sequence[int]) -> int:
+    """The size in octets of these lots' refusals, without reading them."""
+    return await pool.fetchval(_REFUSED_OCTETS, holder_id, numbers)
+
+
+_COUNT: Final[LiteralString] = """
+    select count(*) from charge_lot where holder_id = $1 and created_at between $2 and $3
+"""
+_PAGE: Final[LiteralString] = f"""
+    select {LOT.select} from charge_lot where holder_id = $1 and created_at between $2 and $3
+    order by created_at desc, number desc offset $4 limit $5
+"""
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[ChargeLot]:
+    """One page, newest first. Lots are counted one by one: there is one for hundreds of charges."""
+    oldest, newest = bounds(span.initial_at, span.final_at)
+    # One snapshot: a lot that is made between the two would be counted on no page, or shown and not counted.
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        total_count: int = await connection.fetchval(_COUNT, holder_id, oldest, newest)
+        rows = await connection.fetch(_PAGE, holder_id, oldest, newest, span.position, span.page_size)
+    return Page(items=[LOT.read(row) for row in rows], total_count=total_count)
+
+
+_TAKEN: Final[LiteralString] = """
+    select txid from charge where holder_id = $1 and txid = any($2::text[])
+    union select txid from lot_item where holder_id = $1 and txid = any($2::text[])
+"""
+
+
+async def find_taken(connection: Connection, holder_id: int, txids: Sequence[str]) -> set[str]:
+    """Those of some txids that are a charge's already, or another lot's."""
+    return {row["txid"] for row in await connection.fetch(_TAKEN, holder_id, txids)}
+
+
+_INSERT: Final[LiteralString] = f"""
+    with new_lot as (
+        insert into charge_lot ({LOT.names}) values ($1, $2, $3, $4, $5, $6, $7)
+    ), new_item as (
+        insert into lot_item (holder_id, lot_number, place, txid, status, wanted)
+        select $1, $2, place, txid, 'PROCESSING', wanted
+        from unnest($8::smallint[], $9::text[], $10::text[]) as each (place, txid, wanted)
+    )
+    insert into lot_request ({REQUEST.names})
+    select * from unnest(
+        $11::bigint[], $12::bigint[], $13::smallint[], $14::integer[], $15::smallint[], $16::text[], $17::text[]
+    )
+"""
+
+
+async def insert(
+    connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]
+) -> None:
+    """Insert a lot, its items and requests in one statement: none exists without the others."""
+    places = [item.place for item in items]
+    txids, wanted = [item.txid for item in items], [item.wanted for item in items]
+    await connection.execute(_INSERT, *LOT.values(lot), places, txids, wanted, *REQUEST.arrays(requests))
+
+
+_UPDATE_LOT: Final[LiteralString] = """
+    update charge_lot set description = $3, asked_count = $4 where holder_id = $1 and number = $2
+"""
+# The sent contents are kept until their charge exists: afterwards the charge has them.
+_ASK: Final[LiteralString] = f"""
+    with new_request as (
+        insert into lot_request ({REQUEST.names})
+        select * from unnest(
+            $4::bigint[], $5::bigint[], $6::smallint[], $7::integer[], $8::smallint[], $9::text[], $10::text[]
+        )
+    )
+    update lot_item set status = 'PROCESSING', refusal = null, wanted = case when charge_id is null then each.wanted end
+    from unnest($2::smallint[], $3::text[]) as each (place, wanted)
+    where lot_item.holder_id = ($4::bigint[])[1] and lot_item.lot_number = $1 and lot_item.place = each.place
+"""
+
+
+async def ask_again(
+    connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]
+) -> None:
+    """More of a lot whose items are locked: a request for each of these items."""
+    await connection.execute(_UPDATE_LOT, lot.holder_id, lot.number, lot.description, lot.asked_count)
+    if items:
+        places, wanted = [item.place for item in items], [item.wanted for item in items]
+        await connection.execute(_ASK, lot.number, places, wanted, *REQUEST.arrays(requests))
+
+
+_WAITING: Final[LiteralString] = """
+    select place, count(*), (array_agg(asked order by number desc))[1] as last
+    from lot_request where holder_id = $1 and lot_number = $2 group by place
+"""
+
+
+async def read_requests_ahead(connection: Connection, lot: ChargeLot) -> dict[int, tuple[int, str]]:
+    """How many requests of each charge wait, and what the last of them asks for, by its place."""
+    rows = await connection.fetch(_WAITING, lot.holder_id, lot.number)
+    return {row["place"]: (row["count"], row["last"]) for row in rows}
+
+
+# Place by place across lots: a short lot does not wait for a long one. In each slot only the first are read, by their keys
+# alone: requests are long, and a hundred lots may wait. Requests of one charge follow each other, and the first of them is due.
+_DUE: Final[LiteralString] = f"""
+    with held as (
+        select slot from unnest($1::smallint[]) as held (slot)
+        where exists (select from lot_request where lot_request.slot = held.slot)
+    ), bound as (
+        select greatest(16, 2 * $2::bigint / greatest(1, count(*))) + $3::bigint as of_slot from held
+    ), due as (
+        select distinct on (place, holder_id, lot_number) first.* from bound, held cross join lateral (
+            select holder_id, lot_number, place, number from lot_request where lot_request.slot = held.slot
+            order by place, holder_id, lot_number, number limit of_slot
+        ) as first
+        order by place, holder_id, lot_number, number limit $2::bigint + $3::bigint
+    )
+    select {REQUEST.select}, lot_item.txid, lot_item.charge_id
+    from due join lot_request using (holder_id, lot_number, place, number)
+    join lot_item using (holder_id, lot_number, place)
+    order by lot_request.place, lot_request.holder_id, lot_request.lot_number
+"""
+
+
+async def find_due(pool: Pool, slots: Sequence[int], count_max: int, left_out_count: int) -> list[DueItem]:
+    """The next request of each charge in these slots; plus as many more as are excluded now."""
+    rows = await pool.fetch(_DUE, slots, count_max, left_out_count)
+    return [DueItem(request=REQUEST.read(row), txid=row["txid"], charge_id=row["charge_id"]) for row in rows]
+
+
+# Requests from before a move of the clock are executed at their own time: due dates may pass.
+DEADLINES: Final = (Deadline(is_undone="select exists (select from lot_request)"),)
+
+
+# Locked in this order within the statement: a join by itself would lock in the order of its plan.
+_LOCK: Final[LiteralString] = f"""
+    with locked as materialized (
+        select {ITEM.select} from unnest($1::bigint[], $2::bigint[], $3::smallint[]) as wanted (holder_id, lot_number, place)
+        join lot_item using (holder_id, lot_number, place)
+        order by lot_item.holder_id, lot_item.lot_number, lot_item.place for no key update of lot_item
+    )
+    select * from locked
+"""
+# Queried after the wait, in a new snapshot: requests done by another worker meanwhile are gone.
+_WAITING_NUMBERS: Final[LiteralString] = """
+    select holder_id, lot_number, place, min(number) as next, count(*)
+    from unnest($1::bigint[], $2::bigint[], $3::smallint[]) as wanted (holder_id, lot_number, place)
+    join lot_request using (holder_id, lot_number, place) group by 1, 2, 3
+"""
+
+
+class LockedItem(Struct, frozen=True, kw_only=True):
+    item: LotItem
+    next_number: int
+    """Of the request that is to be done now."""
+    waiting_count: int
+
+
+async def lock_items(connection: Connection, keys: Collection[ItemKey]) -> dict[ItemKey, LockedItem]:
+    """Lock and return the items with pending requests."""
+    arrays = [key.holder_id for key in keys], [key.lot_number for key in keys], [key.place for key in keys]
+    items = [ITEM.read(row) for row in await connection.fetch(_LOCK, *arrays)]
+    waiting = {
+        ItemKey(row["holder_id"], row["lot_number"], row["place"]): (row["next"], row["count"])
+        for row in await connection.fetch(_WAITING_NUMBERS, *arrays)
+    }
+    found: dict[ItemKey, LockedItem] = {}
+    for item in items:
+        key = ItemKey(item.holder_id, item.lot_number, item.place)
+        if key in waiting:
+            number, count = waiting[key]
+            found[key] = LockedItem(item=item, next_number=number, waiting_count=count)
+    return found
+
+
+# The request goes by its number: one that came while the worker was at this one stays, and is done next.
+_FINISH: Final[LiteralString] = """
+    with done as (
+        select * from unnest(
+            $1::bigint[], $2::bigint[], $3::smallint[], $4::integer[], $5::text[], $6::bigint[], $7::text[], $8::text[]
+        ) as done (holder_id, lot_number, place, number, status, charge_id, wanted, refusal)
+    ), removed as (
+        delete from lot_request using done
+        where lot_request.holder_id = done.holder_id and lot_request.lot_number = done.lot_number
+            and lot_request.place = done.place and lot_request.number = done.number
+    )
+    update lot_item set status = done.status, charge_id = done.charge_id, wanted = done.wanted, refusal = done.refusal
+    from done
+    where lot_item.holder_id = done.holder_id and lot_item.lot_number = done.lot_number and lot_item.place = done.place
+"""
+
+
+async def finish(connection: Connection, done: Sequence[tuple[LotItem, int]]) -> None:
+    """Note what became of locked items, and remove the request of each by its number."""
+    items = [item for item, _ in done]
+    await connection.execute(
+        _FINISH,
+        [item.holder_id for item in items],
+        [item.lot_number for item in items],
+        [item.place for item in items],
+        [number for _, number in done],
+        [item.status for item in items],
+        [item.charge_id for item in items],
+        [item.wanted for item in items],
+        [encode_refusal(item.refusal) for item in items],
+    )
+
+
+# A lot's pending request would later undo a change made now through another API.
+_FIND_HELD: Final[LiteralString] = """
+    select txid, holder_id from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
+    join lot_item using (txid, holder_id) where status = 'PROCESSING' or charge_id is null
+"""
+
+
+async def find_held(connection: Connection, wanted: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Those of some txids, with their holders, that only requests of their lot may make or change now."""
+    rows = await connection.fetch(_FIND_HELD, *split_pairs(wanted))
+    return {(row["txid"], row["holder_id"]) for row in rows}
+
+
+# One round trip for both: nearly every batch of the standard's door asks for new charges alone, and nearly none is in a lot.
+_LOCK_CHARGES: Final[LiteralString] = f"""
+    with {charge_store.LOCKED_BY_TXID}, {charge_store.TAKE_BLOCK}, held as materialized (
+        select array_agg(txid) as held_txids, array_agg(holder_id) as held_holder_ids from ({_FIND_HELD}) as found
+    )
+    select locked.*, taken.first_id, held.* from taken cross join held left join locked on true
+"""
+
+
+class LockedCharges(Struct, frozen=True, kw_only=True):
+    charges: dict[tuple[str, int], Charge]
+    """By txid and holder."""
+    held: set[tuple[str, int]]
+    """As in ``find_held``, as it was before the wait for the locks."""
+    first_id: int
+    """Of a block that was taken when all were locked."""
+
+
+async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:
+    """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold."""
+    rows = await connection.fetch(_LOCK_CHARGES, *split_pairs(wanted))
+    # If no row was locked, the rest stands in a separate row.
+    found = [charge_store.CHARGE.read(row) for row in rows if row["id"] is not None]
+    return LockedCharges(
+        charges={(charge.txid, charge.holder_id): charge for charge in found},
+        held=set(zip(rows[0]["held_txids"] or (), rows[0]["held_holder_ids"] or (), strict=True)),
+        first_id=rows[0]["first_id"],
+    )

@@ -1,0 +1,77 @@
+"""Makes and changes the charges of lots, in the worker's slots."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from pixconnect.doors.worker.leases import Member, Rest, SlotLeases
+from pixconnect.doors.worker.parts import MemberRow
+from pixconnect.features.lots.service import do_due_items
+from pixconnect.features.lots.tables import ItemKey
+from pixconnect.kernel.flows.context import Context
+from pixconnect.platform.base import errors
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.shared_timeout import wait_for
+
+BATCH_MAX: Final = 256
+"""Charges at once."""
+LOOK_AFTER_S: Final = 0.25
+LOOK_AFTER_MAX_S: Final = 1.0
+"""The interval of reads without a wake-up, at first and once nothing was found for some time."""
+PAUSE_S: Final = 0.5
+"""The pause after the database gave no answer."""
+TRY_AGAIN_AFTER_S: Final = 5.0
+"""The pause of a charge that could not be written, by no fault of its own; real time."""
+
+_AWAY = (*DATABASE_FAILED, errors.PixConnectError)
+
+_log = structlog.get_logger(__name__)
+
+
+class LotWorker(Member):
+    """Executes the requests for each charge of a lot."""
+
+    def __init__(self, context: Context, leases: SlotLeases, place: int) -> None:
+        self._context = context
+        self._leases = leases
+        self._has_news = asyncio.Event()
+        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, place)
+        # In memory alone: after a takeover the next worker tries at once, which does no harm.
+        self._resting_until_s: dict[ItemKey, float] = {}
+        leases.add(self)
+
+    async def run(self) -> None:
+        while True:
+            # Cleared before the work: notifications while it runs lead to another round.
+            self._has_news.clear()
+            try:
+                done_count = await self.work_once()
+            except _AWAY as error:
+                _log.warning("lots wait", reason=type(error).__name__)
+                await asyncio.sleep(PAUSE_S)
+                continue
+            # A full batch may have left something: then it looks again at once.
+            if done_count < BATCH_MAX:
+                rest_s = self._rest.after(self._context.clock.monotonic_s(), has_found=done_count > 0)
+                await wait_for(self._has_news, rest_s)
+
+    async def work_once(self) -> int:
+        """Execute due requests, at most one batch; return the number of charges."""
+        slots = sorted(self._leases.held)
+        if not slots:
+            return 0
+        now_s = self._context.clock.monotonic_s()
+        self._resting_until_s = {key: until_s for key, until_s in self._resting_until_s.items() if until_s > now_s}
+        done_count, failed = await do_due_items(self._context, slots, BATCH_MAX, self._resting_until_s.keys())
+        self._resting_until_s |= dict.fromkeys(failed, now_s + TRY_AGAIN_AFTER_S)
+        return done_count
+
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        if not only_orders and not only_deliveries:
+            self._has_news.set()
+
+
+MEMBERS: Final = (MemberRow(name="lots", make=lambda parts, leases, place: LotWorker(parts.context, leases, place)),)

@@ -1,0 +1,290 @@
+"""The health of the service, answered within two seconds whatever hangs.
+
+Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask while the checks
+run share one answer, and so do those that ask within ``KEPT_S`` of their beginning: this public address cannot be used to wear
+out the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import Final, Literal, LiteralString
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.doors.worker.problem import Problem, check_problems, counted, find_problems
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.institutions.rules.certificate import describe_end
+from pixconnect.features.webhooks.service import delivery, feed
+from pixconnect.kernel.feature import gather
+from pixconnect.kernel.flows import installation, kept_report, partition, unresolved
+from pixconnect.kernel.flows.context import Context, Institutions
+from pixconnect.kernel.flows.standby import Standby, check_standby
+from pixconnect.kernel.rules.rail import Rail, RailUnavailable
+from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure
+from pixconnect.platform.pool import Pool
+from pixconnect.platform.shared_look import SharedLook
+
+CHECK_TIMEOUT_S = 1.5
+KEPT_S = 0.2
+"""How long we repeat an answer after its check began: the answer shows a fault, or its end, at most so much later."""
+WEBHOOK_LAG_MAX_S = 60
+"""If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
+
+HealthStatus = Literal["healthy", "degraded", "unhealthy"]
+Check = Callable[[], Awaitable[None]]
+"""Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
+
+_log = structlog.get_logger(__name__)
+
+
+class CheckResult(Struct, frozen=True, kw_only=True):
+    status: HealthStatus
+    """``healthy``, or what a failure of this check makes of the whole service."""
+    duration_s: float
+    error: str | None = None
+    """The reason, without addresses or secrets."""
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    status: HealthStatus
+    """``unhealthy`` without the database, ``degraded`` if anything else fails."""
+    duration_s: float
+    """How long the checks took."""
+    checked_at: datetime
+    checks: dict[str, CheckResult]
+    uptime_s: float
+    """Since this process started."""
+
+
+class HealthWatch:
+    """Runs the checks, which have names; without ``database`` nothing works."""
+
+    def __init__(self, checks: Mapping[str, Check], clock: Clock, timeout_s: float = CHECK_TIMEOUT_S) -> None:
+        self._checks = checks
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._started_s = clock.monotonic_s()
+        self._shared_look = SharedLook(self._look, "health")
+        self._found: Health | None = None
+        self._fresh_until_s = float("-inf")
+
+    async def read_health(self) -> Health:
+        """Run the checks, or wait for running ones; or return their recent result."""
+        if self._found is not None and self._clock.monotonic_s() < self._fresh_until_s:
+            return self._found
+        return await self._shared_look.look()
+
+    async def _look(self) -> Health:
+        started_s = self._clock.monotonic_s()
+        found = await asyncio.gather(*(self._run(name, check) for name, check in self._checks.items()))
+        checks = dict(zip(self._checks, found, strict=True))
+        bad = {result.status for result in found}
+        status: HealthStatus = "unhealthy" if "unhealthy" in bad else "degraded" if "degraded" in bad else "healthy"
+        now_s = self._clock.monotonic_s()
+        # Counted from the check's begin: its findings may be as old as that.
+        self._fresh_until_s = started_s + KEPT_S
+        self._found = Health(
+            status=status,
+            duration_s=now_s - started_s,
+            checked_at=self._clock.now(),
+            checks=checks,
+            uptime_s=now_s - self._started_s,
+        )
+        return self._found
+
+    async def _run(self, name: str, check: Check) -> CheckResult:
+        started_s = self._clock.monotonic_s()
+        task = asyncio.ensure_future(check())
+        # Not wait_for: that would wait on for a check that does not let itself be cancelled.
+        await asyncio.wait([task], timeout=self._timeout_s)
+        duration_s = self._clock.monotonic_s() - started_s
+        error = _verdict(name, task, self._timeout_s)
+        if error is None:
+            return CheckResult(status="healthy", duration_s=duration_s)
+        status: HealthStatus = "unhealthy" if name == "database" else "degraded"
+        return CheckResult(status=status, duration_s=duration_s, error=error)
+
+
+def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | None:
+    if not task.done():
+        task.cancel()
+        task.add_done_callback(_forget)
+        return f"no answer within {timeout_s} s"
+    if task.cancelled():
+        return "was cancelled"
+    error = task.exception()
+    if error is None or isinstance(error, errors.PixConnectError):
+        return error.message if error else None
+    if isinstance(error, DATABASE_REFUSES):
+        return explain_failure(error)
+    # An error that no check foresaw may name hosts or secrets, so we do not show its text to the public.
+    _log.warning("health check failed", check=name, error=type(error).__name__)
+    return "cannot be reached"
+
+
+def _forget(task: asyncio.Future[None]) -> None:
+    # The check is no longer awaited; asyncio logs an unretrieved error.
+    if not task.cancelled():
+        task.exception()
+
+
+_ONLY_READS: Final[LiteralString] = "select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean"
+
+
+async def check_database(pool: Pool) -> None:
+    """Check that it answers, and permits writing: after a failover we may still be at a standby."""
+    async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
+        if await connection.fetchval(_ONLY_READS, timeout=CHECK_TIMEOUT_S):
+            raise errors.ServiceUnavailable("the database only reads: it is a standby, or was set so")
+
+
+async def check_disk(pool: Pool) -> None:
+    """See whether the database has room to write, once it had none."""
+    await database_disk.check(pool, CHECK_TIMEOUT_S)
+
+
+async def check_rail(
+    rail: Rail,
+    find_waiting: Callable[[], Awaitable[Sequence[str]]],
+    *,
+    has_rail: bool = True,
+    institutions: Institutions | None = None,
+) -> None:
+    """Check whether a rail is there and answers, and whether work with it waits for a person."""
+    try:
+        waiting = await find_waiting()
+    except DATABASE_FAILED:
+        # The check of the database reports that.
+        waiting = ()
+    problems: list[str] = []
+    # Accounts at institutions are rails of their own.
+    has_accounts = institutions is not None and await institutions.list_active()
+    try:
+        if not has_accounts:
+            await rail.check()
+    except RailUnavailable:
+        problems.append(
+            "the rail cannot be reached"
+            if has_rail
+            else ("no rail is configured: payments are impossible in both directions")
+        )
+    if problems or waiting:
+        raise errors.ServiceUnavailable("; ".join((*problems, *waiting)))
+
+
+async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Mapping[str, datetime]) -> None:
+    """See whether what the operator has set is right, and the certificates that they have named do not end soon."""
+    problems: list[str] = []
+    if lacks_proxies:
+        # This page is public: the value would show how to lock all callers out.
+        problems.append("a setting is probably wrong: the service said at its start which, as `doctor` does")
+    for used_for, ends_at in certificates.items():
+        if (said := describe_end(ends_at, clock.real_now())) is not None:
+            problems.append(f"the certificate for {used_for} {said}")
+    if problems:
+        raise errors.ServiceUnavailable("; ".join(problems))
+
+
+async def check_clock(pool: Pool, clock: Clock) -> None:
+    async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
+        # Raises where the two clocks are too far apart to write anything.
+        await service_now_to_write(clock, connection)
+
+
+async def check_signing_key(keyring: Keyring) -> None:
+    keyring.check()
+
+
+async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:
+    """See whether due deliveries are sent, by when the oldest was due that nothing holds back."""
+    due_at = await read_oldest_due()
+    if due_at is not None and (lag_s := (clock.now() - due_at).total_seconds()) > WEBHOOK_LAG_MAX_S:
+        raise errors.ServiceUnavailable(f"the oldest due delivery has waited for {lag_s:.0f} s")
+
+
+async def _count_reports(context: Context) -> int:
+    return sum((await kept_report.count_open(context.pool)).values())
+
+
+_SILENT: Final = f"{unresolved.SILENT_MAX // timedelta(seconds=1)} s"
+_OF_RAIL: Final = (
+    counted("rail", _count_reports, "report waits", "reports wait", "for an operator"),
+    counted("rail", unresolved.count_silent, "order has", "orders have", f"been silent for over {_SILENT}"),
+    counted(
+        *("rail", unresolved.count_accepted, "payment was", "payments were"),
+        f"accepted over {_SILENT} ago and not settled",
+    ),
+)
+NO_CERTIFICATES: Final[Mapping[str, datetime]] = MappingProxyType({})
+
+
+def watch_health(
+    context: Context,
+    keyring: Keyring,
+    *,
+    lacks_proxies: bool = False,
+    certificates: Mapping[str, datetime] = NO_CERTIFICATES,
+    standby: Standby | None = None,
+) -> HealthWatch:
+    """The subjects of health.
+
+    Args:
+        lacks_proxies: Whether no proxy is trusted.
+        certificates: The ends of certificates in the settings, by purpose.
+        standby: The standby, if there is one.
+    """
+    by_check = defaultdict[str, list[Problem]](list)
+    for problem in (*_OF_RAIL, *gather("problems", Problem)):
+        by_check[problem.check].append(problem)
+    policy = context.policy
+    checks: dict[str, Check] = {
+        "database": partial(check_database, context.pool),
+        "disk": partial(check_disk, context.pool),
+        "clock": partial(check_clock, context.pool, context.clock),
+        "rail": partial(
+            check_rail,
+            context.rail,
+            partial(find_problems, context, by_check.pop("rail")),
+            has_rail=policy.has_rail,
+            institutions=context.institutions,
+        ),
+        "webhooks": partial(check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
+        "signing_key": partial(check_signing_key, keyring),
+        "partitions": partial(partition.check_partitions, context.pool),
+        "database_loss": partial(installation.check_losses, context.pool),
+        "books": partial(installation.check_books, context.pool),
+        "feed": partial(feed.check_feed, context.pool, context.clock),
+    }
+    if standby is not None:
+        checks["standby"] = partial(check_standby, standby)
+    # A sandbox is everybody's own: nothing in its settings is dangerous.
+    if not policy.is_sandbox:
+        checks["settings"] = partial(
+            check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates
+        )
+        checks |= {name: partial(check_problems, context, found) for name, found in by_check.items()}
+    return HealthWatch(checks, context.clock)
+
+
+def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> HealthWatch:
+    """The check for load balancers: only what another process may have in order while this one has not."""
+    return HealthWatch(
+        {
+            # By the connection for access, which is free when callers hold all others: a busy process is ready.
+            "database": partial(check_database, access_pool),
+            "disk": partial(check_disk, access_pool),
+            "clock": partial(check_clock, access_pool, context.clock),
+            "signing_key": partial(check_signing_key, keyring),
+        },
+        context.clock,
+    )

@@ -1,0 +1,175 @@
+"""The first page for people: the money of the day, and figures over time.
+
+Also everything of one holder, for its support: account, limits, keys, clients, endpoints, money.
+
+Hourly totals count each kind by status, and are exact over any span. There are none of reasons, of the rail's durations and of
+webhooks' durations: those are of the newest thousand, and the answer has their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pixconnect.features.contests.rules.block import Block
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.finding.service import browse
+from pixconnect.features.finding.service.browse import EndpointLine
+from pixconnect.features.finding.tables import search as search_store
+from pixconnect.features.finding.tables.search import Found
+from pixconnect.features.identity.service import access
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.monitoring.rules import Figures, HolderMoney, Series, SeriesKind, Step, spread
+from pixconnect.features.monitoring.tables import figures as figures_store
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.flows import holder as holder_usecases
+from pixconnect.kernel.flows.context import Context, Core, Operator
+from pixconnect.kernel.rules.access import READING_SCOPES, Client, Viewer
+from pixconnect.kernel.rules.holder import Holder, PixKey
+from pixconnect.kernel.rules.ledger import Funds
+from pixconnect.kernel.rules.limit import Limits, find_night_begin, read_limits
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import begin_of_day
+
+LINES_MAX: Final = 20_000
+"""Of all holders together; that takes 20 ms."""
+
+
+async def read_money(
+    context: Core, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX
+) -> list[HolderMoney]:
+    """What these holders have, and what came in and left today; nothing of a holder whose ledger the viewer may not see."""
+    seen = [each for each in holder_ids if viewer.may("ledger.read") and viewer.holder_id in (None, each)]
+    if not seen:
+        return []
+    now = await service_now(context.clock, context.pool)
+    # The day is that of Sao Paulo, by which limits count too.
+    # The bound is shared out, so that many holders do not make the first page slow.
+    return await figures_store.read_money_of_day(context.pool, seen, begin_of_day(now), lines_max // len(seen))
+
+
+NAMED_MAX: Final = 50
+LOOKED_AT_MAX: Final = 10_000
+
+
+class HolderPage(Struct, frozen=True, kw_only=True):
+    holder: Holder
+    funds: Funds
+    today: HolderMoney | None
+    institution: str | None
+    """The account at an institution on which its money lies; ``None`` is the installation's own rail."""
+    night_begins_h: int
+    """The hour in Sao Paulo."""
+    wanted: Proposal | None
+    """Higher limits that wait."""
+    wanted_limits: Limits | None
+    wanted_night_begins_h: int | None
+    keys: Sequence[PixKey]
+    clients: Sequence[Client]
+    endpoints: Sequence[EndpointLine]
+    blocks: Sequence[Block]
+    """Those that have not ended, the oldest first."""
+
+
+async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
+    """All of it, for operators alone.
+
+    Raises:
+        NotFound: There is no such holder.
+    """
+    holder, funds = await holder_usecases.read_holder_with_funds(context, holder_id)
+    viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
+    money = await read_money(context, viewer, [holder_id])
+    there = None if holder.institution_id is None else await account_store.find(context.pool, holder.institution_id)
+    now = context.clock.now()
+    wanted = await holder_usecases.find_waiting_limits(context, holder_id)
+    limits = wanted and read_limits(wanted.contents)
+    return HolderPage(
+        holder=holder,
+        funds=funds,
+        today=money[0] if money else None,
+        institution=None if there is None else there.name,
+        night_begins_h=find_night_begin(is_late=holder.night_begins_late, now=now),
+        wanted=wanted,
+        wanted_limits=limits,
+        wanted_night_begins_h=limits and find_night_begin(is_late=limits.night_begins_late, now=now),
+        keys=await holder_usecases.list_pix_keys(context, holder_id),
+        clients=await access.list_clients(context, holder_id),
+        endpoints=await browse.list_endpoint_lines(context, viewer),
+        blocks=await infraction_store.list_open_blocks(context.pool, [holder_id]),
+    )
+
+
+async def list_named_holders(context: Operator, part: str) -> list[Found]:
+    """Holders with this in their names, of the newest ten thousand."""
+    return await search_store.find_holders(context.pool, part, None, NAMED_MAX, LOOKED_AT_MAX)
+
+
+ADDING_S: Final = 0.3
+"""How long the totals of holders are added up."""
+HOLDERS_AT_ONCE: Final = 200
+ENDPOINTS_MAX: Final = 1_000
+
+
+async def read_figures(
+    context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
+) -> Figures:
+    """Figures of a holder or of all, as far as the viewer's scopes show them."""
+    if initial_at > final_at:
+        raise errors.BadRequest("instant: the time ends before it begins")
+    first_hour = initial_at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    pool, sees_webhooks = context.pool, viewer.may("webhook.read")
+    sums, holder_ids, is_partial = await _add_up(context, viewer, first_hour, final_at, step)
+    endpoint_ids: list[int] = []
+    if sees_webhooks:
+        async with pool.acquire() as connection:
+            found = await endpoint_store.find_some(connection, viewer.holder_id, None, ENDPOINTS_MAX)
+        endpoint_ids = [endpoint.id for endpoint in found]
+        sums += await figures_store.read_webhook_sums(pool, holder_ids, endpoint_ids, first_hour, final_at, step)
+    settling, reasons = [], []
+    if viewer.may("transfer.read"):
+        settling = await figures_store.read_settling(pool, viewer.holder_id, initial_at, final_at)
+        reasons = await figures_store.read_reasons(pool, viewer.holder_id, initial_at, final_at)
+    delivering = await figures_store.read_delivering(pool, endpoint_ids, initial_at, final_at) if endpoint_ids else []
+    return Figures(
+        series=_gather([row for row in sums if viewer.may_see(row["kind"])]),
+        reasons=tuple(reasons),
+        settling=spread(settling),
+        delivering=spread(delivering),
+        holders_count=len(holder_ids),
+        is_partial=is_partial,
+    )
+
+
+async def _add_up(
+    context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
+) -> tuple[list[Any], list[int], bool]:
+    """Rows of the totals, their holders, and whether there are more."""
+    pool = context.pool
+    if viewer.holder_id is not None:
+        own = [viewer.holder_id]
+        return await figures_store.read_sums(pool, own, initial_at, final_at, step), own, False
+    began_s, sums, holder_ids = context.clock.monotonic_s(), list[Any](), list[int]()
+    while some := await figures_store.next_holders(pool, holder_ids[-1] if holder_ids else 0, HOLDERS_AT_ONCE):
+        sums += await figures_store.read_sums(pool, some, initial_at, final_at, step)
+        holder_ids += some
+        # Totals begin with the holder: no index has all of an hour together.
+        if context.clock.monotonic_s() - began_s > ADDING_S:
+            return sums, holder_ids, bool(await figures_store.next_holders(pool, holder_ids[-1], 1))
+    return sums, holder_ids, False
+
+
+def _gather(sums: Sequence[Any]) -> tuple[Series, ...]:
+    counts: dict[tuple[SeriesKind, str], dict[datetime, int]] = {}
+    for row in sums:
+        points = counts.setdefault((row["kind"], row["status"]), {})
+        points[row["began_at"]] = points.get(row["began_at"], 0) + row["count"]
+    return tuple(
+        Series(kind=kind, status=status, points=tuple(sorted(points.items())))
+        for (kind, status), points in sorted(counts.items())
+    )

@@ -1,0 +1,150 @@
+"""Figures of one holder or of several, from the hourly totals; and from the newest rows, where there are no totals.
+
+Also holders' present balances, and money received and sent since an instant, from the newest lines of each statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import convert
+
+from pixconnect.features.monitoring.rules import HolderMoney, Reason, Step
+from pixconnect.platform.pool import Connection, Pool
+
+NEWEST_MAX: Final = 1_000
+"""Rows that are read for figures that no total has."""
+
+_NEXT_HOLDERS: Final[LiteralString] = "select id from holder where id > $1 order by id limit $2"
+
+
+async def next_holders(pool: Pool, after_id: int, count_max: int) -> list[int]:
+    return [row["id"] for row in await pool.fetch(_NEXT_HOLDERS, after_id, count_max)]
+
+
+# $1 holder, $2 and $3 oldest and newest hour, $4 hour or day; days are those of Sao Paulo.
+def _sums(table: LiteralString, where: LiteralString) -> LiteralString:
+    span: LiteralString = f"where {where} and hour between $2 and $3"
+    return f"""
+        select kind, status, date_trunc($4, hour, 'America/Sao_Paulo') as began_at, sum(count)::bigint as count from (
+            select kind, status, hour, count from {table} {span}
+            union all select kind, status, hour, change from {table}_change {span}
+        ) as noted group by 1, 2, 3 having sum(count) <> 0
+    """
+
+
+_SUMS: Final = _sums("tally", "holder_id = any($1::bigint[]) and kind in ('charge', 'transfer', 'refund', 'spent')")
+_SUMS_OF_EVENTS: Final = _sums("webhook_tally", "kind = 'event' and owner_id = any($1::bigint[])")
+_SUMS_OF_DELIVERIES: Final = _sums("webhook_tally", "kind = 'delivery' and owner_id = any($1::bigint[])")
+
+
+async def read_sums(
+    connection: Connection | Pool, holder_ids: Sequence[int], initial_at: datetime, final_at: datetime, step: Step
+) -> list[asyncpg.Record]:
+    """Rows of ``kind``, ``status``, ``began_at`` and ``count``."""
+    return await connection.fetch(_SUMS, list(holder_ids), initial_at, final_at, step)
+
+
+async def read_webhook_sums(
+    connection: Connection | Pool,
+    holder_ids: Sequence[int],
+    endpoint_ids: Sequence[int],
+    initial_at: datetime,
+    final_at: datetime,
+    step: Step,
+) -> list[asyncpg.Record]:
+    """The same of events, and of deliveries to these endpoints."""
+    return [
+        *await connection.fetch(_SUMS_OF_EVENTS, list(holder_ids), initial_at, final_at, step),
+        *await connection.fetch(_SUMS_OF_DELIVERIES, list(endpoint_ids), initial_at, final_at, step),
+    ]
+
+
+# One holder's by the index of its list, status by status; those of all holders by the highest ids.
+_NEWEST_OF_HOLDER: Final[LiteralString] = """
+    select newest.* from unnest($2::text[]) as wanted (status)
+    cross join lateral (
+        select * from transfer where holder_id = $1 and holder_id + 0 = $1 and status = wanted.status
+            and created_at between $3 and $4
+        order by created_at desc, id desc limit $5
+    ) as newest
+"""
+_NEWEST_OF_ALL: Final[LiteralString] = """
+    select * from (select * from transfer order by id desc limit 10 * $5::bigint) as newest
+    where status = any($2::text[]) and created_at between $3 and $4 and $1::bigint is null
+"""
+_DURATIONS: Final[LiteralString] = """
+    select (extract(epoch from settled_at - created_at) * 1000000)::bigint as duration_us
+    from ({}) as settled where direction = 'OUT' and not is_book
+"""
+_REASONS: Final[LiteralString] = """
+    select 'transfer' as kind, direction, outcome_code as code, count(*) as count
+    from ({}) as failed where outcome_code is not null group by 1, 2, 3
+"""
+
+
+async def read_settling(pool: Pool, holder_id: int | None, initial_at: datetime, final_at: datetime) -> list[int]:
+    """How long the newest transfers took over the rail, in microseconds."""
+    newest = _NEWEST_OF_ALL if holder_id is None else _NEWEST_OF_HOLDER
+    statement = _DURATIONS.format(newest)
+    rows = await pool.fetch(statement, holder_id, ["CONFIRMED", "RETURNED"], initial_at, final_at, NEWEST_MAX)
+    return [max(0, row["duration_us"]) for row in rows]
+
+
+async def read_reasons(pool: Pool, holder_id: int | None, initial_at: datetime, final_at: datetime) -> list[Reason]:
+    """Why the newest transfers that failed did, the most frequent reason first."""
+    newest = _NEWEST_OF_ALL if holder_id is None else _NEWEST_OF_HOLDER
+    statement = _REASONS.format(newest)
+    rows = await pool.fetch(statement, holder_id, ["ERROR", "CANCELLED"], initial_at, final_at, NEWEST_MAX)
+    return sorted((convert(dict(row), Reason) for row in rows), key=lambda reason: (-reason.count, reason.code))
+
+
+_DELIVERING: Final[LiteralString] = """
+    select (extract(epoch from attempt.started_at - newest.created_at) * 1000000)::bigint + attempt.duration_us as duration_us
+    from unnest($1::bigint[]) as endpoint (id)
+    cross join lateral (
+        select delivery.id, attempts_count, created_at, status from delivery
+        where endpoint_id = endpoint.id and created_at between $2 and $3 order by created_at desc, delivery.id desc limit $4
+    ) as newest
+    join delivery_attempt as attempt on attempt.delivery_id = newest.id and attempt.number = newest.attempts_count
+    where newest.status = 'delivered'
+"""
+
+
+async def read_delivering(
+    pool: Pool, endpoint_ids: Sequence[int], initial_at: datetime, final_at: datetime
+) -> list[int]:
+    """How long the newest webhooks took to arrive, in microseconds."""
+    each_max = max(1, NEWEST_MAX // max(1, len(endpoint_ids)))
+    rows = await pool.fetch(_DELIVERING, list(endpoint_ids), initial_at, final_at, each_max)
+    return [max(0, row["duration_us"]) for row in rows]
+
+
+# By the index of numbered lines, holder by holder: a statement without a bound would be read_money_of_day whole on a busy day.
+_READ: Final[LiteralString] = """
+    select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents, lines_count > $3 as is_cut
+    from unnest($1::bigint[]) as wanted (id) join whole_balance as balance on balance.holder_id = wanted.id
+    cross join lateral (
+        select count(*) as lines_count,
+            coalesce(sum(amount_cents) filter (where credit_account in ('available', 'reserved', 'blocked')), 0)::bigint
+                as in_cents,
+            coalesce(sum(amount_cents) filter (where debit_account in ('available', 'reserved', 'blocked')), 0)::bigint
+                as out_cents
+        from (
+            select amount_cents, debit_account, credit_account from ledger_entry
+            where ledger_entry.holder_id = balance.holder_id and number is not null and created_at >= $2
+            order by created_at desc limit $3 + 1
+        ) as newest
+    ) as moved order by balance.holder_id
+"""
+
+
+async def read_money_of_day(
+    pool: Pool, holder_ids: Sequence[int], since: datetime, lines_max: int
+) -> list[HolderMoney]:
+    """Balances and money received and sent by holder; at most this many lines of each are read."""
+    rows = await pool.fetch(_READ, holder_ids, since, lines_max)
+    return [convert(dict(row), HolderMoney) for row in rows]

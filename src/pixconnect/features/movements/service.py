@@ -1,0 +1,343 @@
+"""The institution's own movements on holders' accounts, by no Pix of this service, each item once, and its blocks.
+
+A report may come twice, and late. The first answer stands: refusals are recorded too, under the balance's lock.
+
+A report contains the whole state of each block at an instant, so the latest state counts, in any order of reports. Each is
+applied under the balance's lock. An incredible report is kept for an operator, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.contests.rules import block as block_rules
+from pixconnect.features.contests.service.held_blocks import HeldBlocks
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
+from pixconnect.features.movements import rules as movement_rules
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.rules import Movement, announce_movement
+from pixconnect.features.movements.tables import MOVEMENTS
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.available import lock_balances
+from pixconnect.kernel.flows.context import Context, Writer
+from pixconnect.kernel.flows.credit_source import find_source
+from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.kept_report import Misfit, find_change
+from pixconnect.kernel.rules.ledger import Cause
+from pixconnect.kernel.rules.rail import Acknowledgement, MovementReport
+from pixconnect.kernel.tables import kept_report as kept_store
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.base import errors
+
+_NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
+_AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
+
+
+class ReportedMovement(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    report: MovementReport
+    is_refusable: bool
+
+    @property
+    def name(self) -> tuple[int, str]:
+        return self.holder_id, self.report.item_id
+
+
+async def find_holder(context: Writer, party: Party) -> int | None:
+    account = await context.directory.find_account(party.branch, party.account_number)
+    return account and account.holder_id
+
+
+async def receive_movement(context: Writer, report: MovementReport) -> Acknowledgement:
+    """Post an item, or refuse it; the same answer however often it is reported."""
+    holder_id = await find_holder(context, report.party)
+    is_refusable = context.policy.abilities.refuses_credits
+    if holder_id is None:
+        answered = MovementAnswer(refusal_code=reject_code.ACCOUNT_UNKNOWN, misfit=_NOBODYS)
+    else:
+        reported = ReportedMovement(holder_id=holder_id, report=report, is_refusable=is_refusable)
+        answered = await context.writes.submit(RECEIVE_MOVEMENTS, reported)
+    code = answered.refusal_code if is_refusable else None
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit, code)
+    return Acknowledgement(report_id=report.report_id, refusal_code=code)
+
+
+async def post_statement_item(context: Writer, holder_id: int, report: MovementReport) -> bool:
+    """Post a line of an institution's own statement, which is a fact; return whether its movement exists."""
+    reported = ReportedMovement(holder_id=holder_id, report=report, is_refusable=False)
+    answered = await context.writes.submit(RECEIVE_MOVEMENTS, reported)
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit, None)
+    return answered.misfit is None and answered.refusal_code is None
+
+
+class MovementAnswer(Struct, frozen=True, kw_only=True):
+    refusal_code: str | None = None
+    misfit: Misfit | None = None
+
+
+async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAnswer]:
+    work = await lock_balances(batch)
+    await work.claim(HeldBlocks).read()
+    item_ids = [reported.report.item_id for reported in batch]
+    known = await movement_store.find_items(batch.connection, [reported.name for reported in batch])
+    ordered = await movement_store.find_names(batch.connection, item_ids)
+    refused = await kept_store.find_refused(batch.connection, item_ids)
+    outcomes: list[MovementAnswer] = []
+    for reported in batch:
+        item_id, movement = reported.report.item_id, known.get(reported.name)
+        if movement is not None:
+            # An item that comes again must be the same.
+            told = {
+                "kind": (movement.kind, reported.report.kind),
+                "direction": (movement.direction, reported.report.direction),
+                "amount_cents": (movement.amount_cents, reported.report.amount_cents),
+                "end_to_end_id": (movement.end_to_end_id, reported.report.end_to_end_id),
+            }
+            misfit = find_change(told)
+            outcomes.append(MovementAnswer(refusal_code=movement.outcome_code, misfit=misfit))
+        # Refused before, when no holder had the account: the rail has that answer, which stays, whoever has the account by now.
+        elif item_id in refused:
+            outcomes.append(MovementAnswer(refusal_code=refused[item_id]))
+        elif item_id in ordered:
+            outcomes.append(MovementAnswer(refusal_code=reject_code.RECEIVER_FAILED, misfit=_AN_ORDER))
+        else:
+            movement = known[reported.name] = _receive(work, reported)
+            outcomes.append(MovementAnswer(refusal_code=movement.outcome_code))
+    await work.write()
+    return outcomes
+
+
+RECEIVE_MOVEMENTS: Final = WriteOperation("receive_movements", _receive_movements)
+
+
+def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
+    """Post or refuse a new item. One that cannot be refused is a fact."""
+    report, holder_id = reported.report, reported.holder_id
+    if not reported.is_refusable:
+        _end_reserve(work, reported)
+    balance = work.balances[holder_id]
+    code = movement_rules.find_movement_refusal(report, balance) if reported.is_refusable else None
+    movement = movement_rules.open_movement(report, balance, code, work.now)
+    if code is None:
+        movement = _post(work, movement)
+    work.put(MOVEMENTS, movement)
+    return movement
+
+
+def _end_reserve(work: UnitOfWork, reported: ReportedMovement) -> None:
+    """The amount reserved for the waiting item goes with its movement."""
+    blocks = work.claim(HeldBlocks)
+    for block in blocks.open.list_of(reported.holder_id):
+        if block.line_id is None or block.state != "open":
+            continue
+        if make_movement_id(block.line_id) == reported.report.item_id:
+            blocks.end_line(block, goes_on=True)
+            return
+
+
+def _post(work: UnitOfWork, movement: Movement) -> Movement:
+    # First the available money: the rest is owed only when nothing is left.
+    if movement.covered_cents:
+        cause = Cause("movement", movement.status)
+        entry = work.post(movement.holder_id, *movement.accounts, movement.covered_cents, cause)
+        movement = structs.replace(movement, entry_id=entry.id)
+    if movement.deficit_cents:
+        cause = Cause("movement", movement.status, movement.entry_id)
+        entry = work.post(movement.holder_id, "deficit", "settlement", movement.deficit_cents, cause)
+        movement = structs.replace(movement, deficit_entry_id=entry.id)
+    # An opening balance of nothing has moved nothing.
+    if movement.amount_cents:
+        work.announce(announce_movement, movement)
+    return movement
+
+
+def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
+    """Post the opposite of a movement whose item has proved to be a transfer or refund, by the name that it has."""
+    work.put(MOVEMENTS, _post(work, movement_rules.open_opposite(movement, proved, work.now)))
+
+
+class StruckItem(Struct, frozen=True, kw_only=True):
+    """An item that the institution has taken out of its statement of a day, and its movement here."""
+
+    holder_id: int
+    item_id: str
+    day: date
+
+
+async def take_back_struck(batch: Batch[StruckItem]) -> None:
+    """Take back the movements of items in the caller's transaction; what does not stand any more raises ``BadRequest``."""
+    work = await lock_balances(batch)
+    standing = await movement_store.find_standing(batch.connection, [(one.holder_id, one.item_id) for one in batch])
+    for one in batch:
+        movement = standing.get((one.holder_id, one.item_id))
+        if movement is None:
+            raise errors.BadRequest(f"out: the movement {one.item_id} was taken back already")
+        opposite = movement_rules.open_struck(movement, one.day, work.balances[one.holder_id], work.now)
+        work.put(MOVEMENTS, _post(work, opposite))
+    await work.write()
+
+
+class OrderItem(Struct, frozen=True, kw_only=True):
+    """An item whose movement stands beside the settled transfer or refund that it is."""
+
+    mistaken: ReversedMovement
+    key: LineKey
+    name: str
+    """Of the transfer or refund on the network."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.mistaken.holder_id
+
+
+async def take_back_proved(context: Writer, institution_id: int, days: tuple[date, date]) -> None:
+    """Take back movements of items that became one while the transfer or refund that they are was settled beside.
+
+    Who settles it looks for such a movement before it writes, and who posts an item judges it before: at once, neither sees
+    what the other does. Call it where no item of the account becomes a movement meanwhile.
+
+    Args:
+        context: The account's.
+        institution_id: The account.
+        days: Of the transfers and refunds, the first and the last, in Sao Paulo.
+    """
+    proved: list[OrderItem] = []
+    async with context.pool.acquire() as connection:
+        apart = timedelta(days=DAYS_APART_MAX)
+        amounts = await mistaken_store.list_moved_amounts(
+            connection, institution_id, (days[0] - apart, days[1] + apart)
+        )
+        alone = await line_store.list_unmatched(connection, institution_id, days, amounts) if amounts else []
+        for line in alone:
+            if not line.is_order or line.state != "settled":
+                continue
+            mistaken = await mistaken_store.find_mistaken(
+                connection, institution_id, line.amount_cents, line.names, line.original, line.day
+            )
+            if mistaken is not None:
+                proved.append(OrderItem(mistaken=mistaken, key=line.key, name=line.names[-1]))
+    # The others are done all the same, and a retry finds only the rest.
+    for outcome in await context.writes.submit_all(TAKE_BACK, proved):
+        if isinstance(outcome, errors.PixConnectError):
+            raise outcome
+
+
+async def _take_back_proved(batch: Batch[OrderItem]) -> list[None]:
+    work = await lock_balances(batch)
+    standing = await movement_store.find_standing(batch.connection, [one.mistaken.key for one in batch])
+    taken: list[OrderItem] = []
+    for one in batch:
+        # Of two that look alike the first takes it, and the other one's item is still to come.
+        movement = standing.pop(one.mistaken.key, None)
+        if movement is not None:
+            take_back(work, movement, one.name)
+            taken.append(one)
+    await work.write()
+    for one in taken:
+        await item_store.rejoin(batch.connection, one.mistaken, one.key)
+    return [None] * len(batch)
+
+
+TAKE_BACK: Final = WriteOperation("take_back_movements", _take_back_proved)
+
+
+_NOBODYS_BLOCK: Final = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
+
+
+_UNDECIDED: Final = Misfit(
+    reason="contradiction", explanation="it ends the block of a contest that nothing is decided of"
+)
+
+
+class ReportedBlocks(Struct, frozen=True, kw_only=True):
+    """One report's blocks on one holder's account."""
+
+    holder_id: int
+    institution_id: int | None
+    report_id: str
+    blocks: tuple[BlockTerms, ...]
+    told_at: datetime
+
+
+async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgement:
+    """Take over what a report says; nothing that the institution blocks can be refused."""
+    source = find_source(context)
+    # What an institution blocks of a whole account is the house's.
+    holder_id = source.house_id or await find_holder(context, report.party)
+    misfits = [_NOBODYS_BLOCK]
+    if holder_id is not None:
+        told = ReportedBlocks(
+            holder_id=holder_id,
+            institution_id=source.account_id,
+            report_id=report.report_id,
+            blocks=report.blocks,
+            told_at=report.told_at,
+        )
+        misfits = await context.writes.submit(RECEIVE_BLOCKS, told)
+    for misfit in misfits:
+        await kept_usecases.keep(context.pool, report, misfit)
+    return Acknowledgement(report_id=report.report_id)
+
+
+async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
+    work = await lock_balances(batch)
+    await work.claim(HeldBlocks).read()
+    known = await _read_known(work, batch)
+    contested = await infraction_store.find_open_names(work.connection, [name for _, name in known])
+    outcomes: list[list[Misfit]] = []
+    for told in batch:
+        misfits: list[Misfit] = []
+        for terms in told.blocks:
+            name = (told.institution_id, terms.reference)
+            block = work.claim(HeldBlocks).open.find(told.holder_id, terms.reference) or known.get(name)
+            misfit = block_rules.find_block_misfit(block, terms, told.holder_id, told.told_at)
+            if misfit is None and terms.wanted_cents == 0 and name in contested:
+                misfit = _UNDECIDED
+            if misfit is not None:
+                misfits.append(misfit)
+            elif block is None or (told.told_at > block.told_at and block.state == "open"):
+                known[name] = _report_block(work, told, block, terms)
+        outcomes.append(misfits)
+    await work.write()
+    return outcomes
+
+
+RECEIVE_BLOCKS: Final = WriteOperation("receive_blocks", _receive_blocks)
+
+
+async def _read_known(
+    work: UnitOfWork, batch: Sequence[ReportedBlocks]
+) -> dict[tuple[int | None, str], block_rules.Block]:
+    """Existing blocks that are reported again, by account and reference; open ones are locked with their balances."""
+    known: dict[tuple[int | None, str], block_rules.Block] = {}
+    for account_id in {told.institution_id for told in batch}:
+        names = [terms.reference for told in batch if told.institution_id == account_id for terms in told.blocks]
+        found = await infraction_store.find_blocks(work.connection, names, account_id)
+        known.update(((account_id, reference), block) for reference, block in found.items())
+    return known
+
+
+def _report_block(
+    work: UnitOfWork, told: ReportedBlocks, block: block_rules.Block | None, terms: BlockTerms
+) -> block_rules.Block:
+    """Open or change a block as reported, and cover or release the difference."""
+    blocks = work.claim(HeldBlocks)
+    if block is not None:
+        return blocks.hold(block, block_rules.change_block(block, terms, told.report_id, told.told_at, work.now))
+    opened = block_rules.open_block(
+        terms, work.take_id(), told.holder_id, told.institution_id, told.report_id, told.told_at, work.now
+    )
+    return blocks.hold(None, opened)

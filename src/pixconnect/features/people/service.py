@@ -1,0 +1,345 @@
+"""The data about a person, for answering that person's request, and its erasure on request.
+
+The register of personal data lists the kept data and their times (``kernel/register/retention.csv``). Erasure empties texts and
+deletes no row: the books, their chain and every recorded head stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.features.people import tables as person_store
+from pixconnect.features.people.tables import PersonEndpoint, PersonRow
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Operator, write_alone
+from pixconnect.kernel.register.register import RETENTIONS, Retention
+from pixconnect.kernel.rules.tax_id import check_tax_id, mask_tax_id, unmask_tax_id
+from pixconnect.kernel.tables import audit as audit_store
+from pixconnect.kernel.tables import partition as partition_store
+from pixconnect.kernel.tables.partition import Erased, RetentionPeriods
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+ERASED_AT_ONCE: Final = 500
+"""Rows that are emptied in one transaction."""
+
+
+ErasedKind = Literal["transfer", "refund", "charge", "infraction"]
+
+
+class PersonLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that is held about the person, as it is written out."""
+
+    kind: str
+    id: int
+    holder_id: int | None
+    role: str
+    kept_as: Sequence[str]
+    """Its names in the register of people's data."""
+    kept_until: datetime | None
+    """``None`` while it has not ended, and for data that the program never removes."""
+    texts: Any
+
+
+class KeptPart(Struct, frozen=True, kw_only=True):
+    """What a request does not end yet."""
+
+    kind: str
+    kept_as: str
+    count: int
+    why: str
+    until: datetime | None
+    """When the last of it may go; ``None`` while it has not ended, or where nothing ends it."""
+
+
+class ErasedRow(Struct, frozen=True, kw_only=True):
+    """A row that was erased on request, kept outside of the database so that it can be erased again after a restore.
+
+    It names no person: ids lead to nothing once their texts are gone.
+    """
+
+    kind: ErasedKind
+    id: Annotated[int, Meta(ge=1)]
+    holder_id: Annotated[int, Meta(ge=1)]
+
+
+class Erasure(Struct, frozen=True, kw_only=True):
+    """What a request came to."""
+
+    erased: dict[str, int]
+    """Rows with an emptied text, by kind."""
+    stays: list[KeptPart]
+    told: list[PersonEndpoint]
+    exported_at: list[datetime]
+    """Earlier exports of this person's data."""
+
+
+Note = Callable[[Sequence[ErasedRow]], None]
+"""Durably records the rows about to be erased."""
+
+
+def read_tax_id(text: str) -> str:
+    """A CPF or CNPJ as people write it; raises ``InvalidTaxId``, also of one that hides digits behind stars."""
+    tax_id = unmask_tax_id(text.strip())
+    check_tax_id(tax_id, "tax_id", "with its mask or without")
+    return tax_id
+
+
+async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLine]:
+    """Everything that is held about a person, row by row; that it was asked for is recorded first.
+
+    Raises:
+        InvalidTaxId: It is no CPF or CNPJ.
+    """
+    tax_id, ages = read_tax_id(text), requested_periods(context)
+    # In a separate transaction, before the first row is read: an aborted export has shown a part of it.
+    async with write_alone(context.pool) as connection:
+        await audit.record(context, connection, "person export", _subject(tax_id))
+    async with context.pool.acquire() as connection, aclosing(_read_all(connection, tax_id)) as slices:
+        async for rows in slices:
+            for row in rows:
+                yield _line(context, row, ages)
+            # Right after their rows, so that no more than a slice of either is in memory.
+            for event in await person_store.list_events_of(connection, rows):
+                yield _event_line(event)
+
+
+async def erase_person(context: Operator, text: str, note: Note, batch_max: int = ERASED_AT_ONCE) -> Erasure:
+    """Empty a person's texts that no rule keeps, report the rest and earlier receivers. Repeating it does the rest.
+
+    Args:
+        context: The operator's.
+        text: The person's CPF or CNPJ.
+        note: Called before each transaction, so that every erased row is recorded first.
+        batch_max: Rows that are emptied in one transaction.
+
+    Raises:
+        InvalidTaxId: It is no CPF or CNPJ.
+        BadRequest: A case of the person's is open, a report of the rail that names them, or a contest or block of their Pix.
+    """
+    tax_id, ages = read_tax_id(text), requested_periods(context)
+    async with context.pool.acquire() as connection:
+        held = await _read_erasable(connection, tax_id)
+        told = await person_store.list_receivers(connection, held)
+        acts = await audit_store.list_before(connection, None, [_subject(tax_id)], _ACTS_MAX)
+    # New texts follow the same rules as soon as they are old enough.
+    notes = [
+        ErasedRow(kind=kind, id=row.id, holder_id=row.holder_id)
+        for row in held
+        if (kind := _erasable(row.kind)) is not None and not row.is_open
+    ]
+    erased = await _erase(context, notes, ages, _subject(tax_id), "person erase", note, batch_max)
+    return Erasure(
+        erased=erased,
+        stays=await _list_stays(context, tax_id, ages),
+        told=told,
+        exported_at=[act.at for act in acts if act.verb == "person export"],
+    )
+
+
+async def check_erasable(context: Operator, text: str) -> None:
+    """Raise what ``erase_person`` would, before anything is erased."""
+    async with context.pool.acquire() as connection:
+        await _read_erasable(connection, read_tax_id(text))
+
+
+async def _read_erasable(connection: Connection, tax_id: str) -> list[PersonRow]:
+    # All of it is found before anything is emptied: afterwards nothing leads from the tax id to these rows.
+    held = list[PersonRow]()
+    async with aclosing(_read_all(connection, tax_id)) as slices:
+        async for rows in slices:
+            held += [_named(row) for row in rows]
+    # Refused as a whole, before anything is recorded: an open case still needs the rows' texts.
+    await _refuse_open(connection, tax_id, held)
+    return held
+
+
+async def erase_again(context: Operator, notes: Sequence[ErasedRow]) -> dict[str, int]:
+    """Empty texts erased before, in a database restored to an earlier state; returns the number of rows, by kind."""
+    # The given file is the note, so nothing is recorded again; rows that the restored database lacks are skipped.
+    return await _erase(
+        context, notes, requested_periods(context), "what was noted", "person erase again", lambda _: None
+    )
+
+
+def requested_periods(context: Operator) -> RetentionPeriods:
+    """How old texts must be to be erased on request."""
+    now = context.clock.real_now()
+    return RetentionPeriods(
+        unpaid=RETENTIONS.find("debtor", now).at_least,
+        message=RETENTIONS.find("message", now).at_least,
+        party=RETENTIONS.find("counterparty", now).at_least,
+    )
+
+
+async def _read_all(connection: Connection, tax_id: str) -> AsyncGenerator[list[PersonRow]]:
+    yield await person_store.read_others(connection, tax_id)
+    async with aclosing(person_store.read_charges_of_person(connection, tax_id)) as charges:
+        async for rows in charges:
+            yield rows
+    async with aclosing(person_store.read_transfers_of_person(connection, tax_id)) as transfers:
+        async for rows in transfers:
+            yield rows
+
+
+async def _refuse_open(connection: Connection, tax_id: str, held: Sequence[PersonRow]) -> None:
+    reports = [row.id for row in held if row.kind == "report"]
+    names = [name for row in held for name in row.texts.values()]
+    cases = await person_store.list_open_cases(connection, names, tax_id, reports)
+    if cases:
+        raise errors.BadRequest(
+            f"tax_id: nothing is erased while a case of this person is open: {_enumerate(cases)}, see `pixconnect case show`"
+        )
+    waiting = [row.id for row in held if row.kind == "report" and row.is_open]
+    if waiting:
+        raise errors.BadRequest(
+            "tax_id: nothing is erased while a report that names this person waits: "
+            f"{_enumerate(waiting)}, see `pixconnect report show`"
+        )
+    blocked = await person_store.list_open_blocks(connection, held)
+    if blocked:
+        raise errors.BadRequest(
+            "tax_id: nothing is erased while money of this person's Pix is contested or blocked: "
+            f"{_enumerate(blocked)}, see `pixconnect block list`"
+        )
+
+
+async def _erase(
+    context: Operator,
+    notes: Sequence[ErasedRow],
+    ages: RetentionPeriods,
+    subject: str,
+    verb: str,
+    note: Note,
+    batch_max: int = ERASED_AT_ONCE,
+) -> dict[str, int]:
+    counts: dict[str, int] = dict.fromkeys(partition_store.SWEPT, 0)
+    for kind, erase in _ERASERS.items():
+        of_kind = [one for one in notes if one.kind == kind]
+        for start in range(0, len(of_kind), batch_max):
+            batch = of_kind[start : start + batch_max]
+            # Durable before the transaction: if the process dies in between, the note names rows that still have their texts,
+            # and to erase them by it later does no harm. The other way round a restored backup would bring them back unnoticed.
+            note(batch)
+            async with write_alone(context.pool) as connection:
+                gone = await erase(connection, [(one.id, one.holder_id) for one in batch], ages)
+                # A batch without effect is no act, and leaves no row.
+                if gone:
+                    await audit.record(context, connection, verb, subject, after={kind: len(gone)})
+            counts[kind] += len(gone)
+    if not any(counts.values()):
+        # The request is recorded too, with any result.
+        async with write_alone(context.pool) as connection:
+            await audit.record(context, connection, verb, subject, after=counts)
+    return counts
+
+
+async def _list_stays(context: Operator, tax_id: str, ages: RetentionPeriods) -> list[KeptPart]:
+    # Read again, after the erasure: the rows still found by the tax id are the ones that stay.
+    found: dict[tuple[str, str, bool], KeptPart] = {}
+    async with context.pool.acquire() as connection, aclosing(_read_all(connection, tax_id)) as slices:
+        async for rows in slices:
+            for row in rows:
+                for kept, until in _kept(context, row, ages):
+                    # Rows without an end yet are counted apart: one pending payment must not hide when all the others may go.
+                    key = (row.kind, kept.name, until is None)
+                    before = found.get(key)
+                    found[key] = KeptPart(
+                        kind=row.kind,
+                        kept_as=kept.name,
+                        count=1 + (before.count if before else 0),
+                        why=_UNDER_WAY if row.is_open and row.kind != "holder" else f"{kept.why} ({kept.source})",
+                        until=until
+                        if before is None or before.until is None or until is None
+                        else max(until, before.until),
+                    )
+    return list(found.values())
+
+
+def _kept(context: Operator, row: PersonRow, ages: RetentionPeriods) -> list[tuple[Retention, datetime | None]]:
+    """As what each text of a row is kept, and until when; ``None`` where it has not ended, or nothing ends it."""
+    now = context.clock.real_now()
+
+    def as_(name: str, age: timedelta | None) -> tuple[Retention, datetime | None]:
+        # A pending row has no instant yet from which its time would run.
+        until = None if age is None or row.is_open else row.began_at + age
+        return RETENTIONS.find(name, now), until
+
+    match row.kind:
+        case "transfer":
+            message = [as_("message", ages.message)] if "message" in row.texts else []
+            return [as_("counterparty", ages.party), *message]
+        case "refund":
+            return [as_("message", ages.message)] if "message" in row.texts else []
+        case "charge" if row.is_paid:
+            return [as_("counterparty", ages.party)]
+        case "charge":
+            return [as_("debtor", ages.unpaid)]
+        case "infraction":
+            return [as_("contest", ages.party)]
+        case "holder":
+            return [as_("account", None)]
+        case kind:
+            return [as_(kind, None)]
+
+
+def _line(context: Operator, row: PersonRow, ages: RetentionPeriods) -> PersonLine:
+    kept = _kept(context, row, ages)
+    return PersonLine(
+        kind=row.kind,
+        id=row.id,
+        # The tables' reading has 0 where a report or a line of a statement is no holder's.
+        holder_id=row.holder_id or None,
+        role=row.role,
+        kept_as=[data.name for data, _ in kept],
+        kept_until=max((until for _, until in kept if until is not None), default=None),
+        texts=row.texts,
+    )
+
+
+def _event_line(body: str) -> PersonLine:
+    told = msgspec.json.decode(body)
+    # It goes with its partition: no request ends it earlier.
+    return PersonLine(
+        kind="event", id=told["id"], holder_id=None, role="told", kept_as=["event"], kept_until=None, texts=told
+    )
+
+
+def _named(row: PersonRow) -> PersonRow:
+    """The row by its names alone: of a firm there may be many."""
+    names = {name: text for name, text in row.texts.items() if name in _NAMES}
+    return msgspec.structs.replace(row, texts=names)
+
+
+def _erasable(kind: str) -> ErasedKind | None:
+    return kind if kind in ("transfer", "refund", "charge", "infraction") else None
+
+
+def _subject(tax_id: str) -> str:
+    # The audit is for ever: it says whose request was answered to who knows the person.
+    return f"person {mask_tax_id(tax_id)}"
+
+
+def _enumerate(ids: Sequence[int | str]) -> str:
+    return ", ".join(map(str, ids[:_NAMED_MAX])) + (" and more" if len(ids) > _NAMED_MAX else "")
+
+
+# Cases are about names of the network: of a firm with many Pix these texts alone are kept in memory until the end.
+_NAMES: Final = frozenset({"end_to_end_id", "return_id"})
+_ACTS_MAX: Final = 1_000
+_NAMED_MAX: Final = 5
+_UNDER_WAY: Final = "it has not ended"
+_ERASERS: Final[
+    dict[str, Callable[[Connection, Sequence[tuple[int, int]], RetentionPeriods], Awaitable[list[Erased]]]]
+] = {
+    "transfer": partition_store.erase_transfers,
+    "refund": partition_store.erase_refunds,
+    "charge": partition_store.erase_charges,
+    "infraction": partition_store.erase_infractions,
+}

@@ -1,0 +1,1 @@
+"""What reaches other servers of pix api."""

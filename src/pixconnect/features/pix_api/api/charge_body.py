@@ -1,0 +1,282 @@
+"""Bodies of charges, immediate ones and those with a due date: read member by member.
+
+So one answer names all faults. ``features/due_charges/rules`` judges terms of a due date once their form is right, merged with a revision's
+unchanged terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
+from pixconnect.features.due_charges.rules.terms import (
+    DEDUCTION_KINDS,
+    DISCOUNT_KINDS,
+    INTEREST_KINDS,
+    UNTIL_A_DATE,
+    VALID_DAYS,
+    DatedDiscount,
+    Discount,
+    DiscountKind,
+    DueTerms,
+    Fine,
+    Interest,
+    Rebate,
+)
+from pixconnect.features.pix_api.api.charge_records import CobRevisada, CobSolicitada
+from pixconnect.features.pix_api.api.violations import Members, Violations
+from pixconnect.kernel.rules import holder
+from pixconnect.kernel.rules.charge_contents import (
+    LIFETIME_S,
+    ChargeContents,
+    ContentsChange,
+    DueChange,
+    Line,
+    Payer,
+    PayerAddress,
+)
+from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
+
+PartT = TypeVar("PartT", Fine, Interest, Rebate)
+
+
+class ChargePut(Struct, frozen=True):
+    contents: ChargeContents
+    location_id: int | None
+
+
+class ChargePatch(Struct, frozen=True):
+    change: ContentsChange
+    location_id: int | None
+    removes: bool
+
+
+def read_put(members: Mapping[str, object]) -> ChargePut:
+    """All that a charge is to say; raises ``Violated``."""
+    body = Members(Violations(AT_ONCE), CobSolicitada, members)
+    change, location_id = _read_change(body, is_whole=True)
+    body.raise_if_any()
+    contents = ChargeContents(
+        lifetime_s=change.lifetime_s or LIFETIME_S,
+        amount_cents=change.amount_cents or 0,
+        may_change_amount=change.may_change_amount,
+        key=change.key or "",
+        payer=change.payer,
+        question=change.question,
+        lines=change.lines or (),
+    )
+    return ChargePut(contents, location_id)
+
+
+def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePatch:
+    """What a charge of this kind is to say instead; raises ``Violated``."""
+    record, read = (CobRevisada, _read_change) if entity == AT_ONCE else (CobVRevisada, _read_due_change)
+    body = Members(Violations(entity), record, members, refuses_null=True)
+    change, location_id = read(body)
+    removes = _read_removing(body, record)
+    body.raise_if_any()
+    return ChargePatch(change, location_id, removes)
+
+
+def _read_change(body: Members, *, is_whole: bool = False) -> tuple[ContentsChange, int | None]:
+    # In the order in which the standard lists what breaks its rules.
+    calendar = body.object("calendario")
+    lifetime_s = None if calendar is None else calendar.integer("expiracao")
+    amount_cents, may_change_amount = _read_value(body, is_whole=is_whole)
+    debtor = body.object("devedor")
+    payer = None if debtor is None else _read_person(body, debtor)
+    key = _read_own_key(body)
+    question = body.text("solicitacaoPagador")
+    lines = _read_added_lines(body)
+    change = ContentsChange(
+        lifetime_s=lifetime_s,
+        amount_cents=amount_cents,
+        may_change_amount=may_change_amount,
+        key=key,
+        payer=payer,
+        # An empty one says nothing, and a patch removes nothing.
+        question=question or None,
+        lines=lines or None,
+    )
+    return change, _read_wanted_location(body)
+
+
+def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | None]:
+    value = body.object("valor")
+    if value is None:
+        return None, None
+    amount_cents = value.amount("original")
+    modality = value.integer("modalidadeAlteracao")
+    if value.has("retirada"):
+        value.refuse("retirada", "Pix Saque e Pix Troco não são oferecidos")
+    # Whether a patch may set zero depends on the charge's present state.
+    elif amount_cents == 0 and modality != 1 and is_whole:
+        value.refuse("original", "só pode ser 0.00 com modalidadeAlteracao 1")
+    return amount_cents, None if modality is None else bool(modality)
+
+
+def _read_removing(body: Members, record: type[Struct]) -> bool:
+    removes = body.choice("status") is not None
+    others = (each.encode_name for each in structs.fields(record) if each.name != "status")
+    # A removed charge has nothing left to change, so a caller who changes it in the same request has made a mistake.
+    if removes and any(map(body.has, others)):
+        body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
+    return removes
+
+
+def _read_person(body: Members, debtor: Members) -> Payer | None:
+    cpf, cnpj = debtor.tax_id("cpf"), debtor.tax_id("cnpj")
+    if debtor.has("cpf") and debtor.has("cnpj"):
+        debtor.refuse("cnpj", "não pode ser usado junto com cpf")
+    elif not debtor.has("cpf") and not debtor.has("cnpj"):
+        body.refuse("devedor", "deve ter cpf ou cnpj")
+    name = debtor.text("nome")
+    found = cpf or cnpj
+    return None if name is None or found is None else Payer(name=name, tax_id=found)
+
+
+def _read_own_key(body: Members) -> str | None:
+    # With the marks that people write, which its normal form has not.
+    found = body.pix_key("chave", length_max=holder.SENT_LENGTH_MAX)
+    return None if found is None else found.key
+
+
+def _read_added_lines(body: Members) -> tuple[Line, ...] | None:
+    sent = body.objects("infoAdicionais")
+    if sent is None:
+        return None
+    lines: list[Line] = []
+    for line in sent:
+        name, value = line.text("nome"), line.text("valor")
+        if name is not None and value is not None:
+            lines.append(Line(name=name, value=value))
+    return tuple(lines)
+
+
+def _read_wanted_location(body: Members) -> int | None:
+    location = body.object("loc")
+    return None if location is None else location.integer("id")
+
+
+def read_due_put(members: Mapping[str, object]) -> ChargePut:
+    """All that a charge is to say; raises ``Violated``."""
+    body = Members(Violations(WITH_DUE_DATE), CobVSolicitada, members)
+    change, location_id = _read_due_change(body)
+    body.raise_if_any()
+    due = change.due or DueChange()
+    contents = ChargeContents(
+        lifetime_s=0,
+        amount_cents=change.amount_cents or 0,
+        key=change.key or "",
+        payer=change.payer,
+        address=change.address,
+        question=change.question,
+        lines=change.lines or (),
+        due=DueTerms(
+            due_on=due.due_on or date.min,
+            valid_days=VALID_DAYS if due.valid_days is None else due.valid_days,
+            fine=due.fine,
+            interest=due.interest,
+            rebate=due.rebate,
+            discount=due.discount,
+        ),
+    )
+    return ChargePut(contents, location_id)
+
+
+def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
+    # In the order in which the standard lists what breaks its rules.
+    calendar = body.object("calendario")
+    due_on = None if calendar is None else calendar.day("dataDeVencimento")
+    valid_days = None if calendar is None else calendar.integer("validadeAposVencimento")
+    payer, address = _read_debtor(body)
+    key = _read_own_key(body)
+    question = body.text("solicitacaoPagador")
+    lines = _read_added_lines(body)
+    location_id = _read_wanted_location(body)
+    value = body.object("valor")
+    amount_cents = None if value is None else _read_original(value)
+    due = DueChange(
+        due_on=due_on,
+        valid_days=valid_days,
+        fine=_read_part(value, "multa", DEDUCTION_KINDS, Fine),
+        interest=_read_part(value, "juros", INTEREST_KINDS, Interest),
+        rebate=_read_part(value, "abatimento", DEDUCTION_KINDS, Rebate),
+        discount=None if value is None else _read_discount(value),
+    )
+    change = ContentsChange(
+        amount_cents=amount_cents,
+        key=key,
+        payer=payer,
+        address=address,
+        # An empty one says nothing, and a patch removes nothing.
+        question=question or None,
+        lines=lines or None,
+        due=due,
+    )
+    return change, location_id
+
+
+def _read_debtor(body: Members) -> tuple[Payer | None, PayerAddress | None]:
+    debtor = body.object("devedor")
+    if debtor is None:
+        return None, None
+    payer = _read_person(body, debtor)
+    address = PayerAddress(
+        email=debtor.text("email") or None,
+        street=debtor.text("logradouro") or None,
+        city=debtor.text("cidade") or None,
+        state=debtor.text("uf") or None,
+        postal_code=debtor.text("cep") or None,
+    )
+    return payer, None if address == PayerAddress() else address
+
+
+def _read_original(value: Members) -> int | None:
+    amount_cents = value.amount("original")
+    if amount_cents == 0:
+        value.refuse("original", "deve ser maior que 0.00")
+    return amount_cents
+
+
+def _read_part(value: Members | None, member: str, kinds: Sequence[str], record: Callable[..., PartT]) -> PartT | None:
+    part = None if value is None else value.object(member)
+    if part is None:
+        return None
+    modality, rate = part.integer("modalidade"), part.amount("valorPerc")
+    return None if modality is None or rate is None else record(kind=kinds[modality - 1], value=rate)
+
+
+def _read_discount(value: Members) -> Discount | None:
+    discount = value.object("desconto")
+    if discount is None:
+        return None
+    modality, rate = discount.integer("modalidade"), discount.amount("valorPerc")
+    dated = _read_dated(discount)
+    if modality is None:
+        return None
+    kind: DiscountKind = DISCOUNT_KINDS[modality - 1]
+    if kind in UNTIL_A_DATE:
+        if discount.has("valorPerc"):
+            discount.refuse("valorPerc", "não pode ser usado com as modalidades 1 e 2")
+        if discount.is_empty("descontoDataFixa"):
+            discount.refuse("descontoDataFixa", "deve ter ao menos uma data com as modalidades 1 e 2")
+    else:
+        if not discount.has("valorPerc"):
+            discount.refuse("valorPerc", "é obrigatório com as modalidades 3 a 6")
+        if discount.has("descontoDataFixa"):
+            discount.refuse("descontoDataFixa", "não pode ser usado com as modalidades 3 a 6")
+    return Discount(kind=kind, value=rate, dated=dated)
+
+
+def _read_dated(discount: Members) -> tuple[DatedDiscount, ...]:
+    dated: list[DatedDiscount] = []
+    for each in discount.objects("descontoDataFixa") or ():
+        until, rate = each.day("data"), each.amount("valorPerc")
+        if until is not None and rate is not None:
+            dated.append(DatedDiscount(until=until, value=rate))
+    return tuple(dated)

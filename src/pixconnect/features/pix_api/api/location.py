@@ -1,0 +1,147 @@
+"""Locations (``loc``) at the standard's door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from pixconnect.doors.api.operation import Reply, Services
+from pixconnect.features.pix_api.api import frame
+from pixconnect.features.pix_api.api.frame import PREFIXES, Asked, Parametros, PeriodQuery
+from pixconnect.features.pix_api.service import location as location_usecases
+from pixconnect.features.pix_api.service.pix import Instante
+from pixconnect.kernel.rules.br_code import LOCATION_LENGTH_MAX
+from pixconnect.kernel.rules.location import Location
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import format_milliseconds
+
+ENTITY: Final = "loc"
+TipoCob = Literal["cob", "cobv"]
+KINDS: Final[Sequence[TipoCob]] = ("cob", "cobv")
+LocationId = Annotated[int, Meta(ge=1, le=2**53 - 1)]
+_ID: Final = re.compile(r"[1-9][0-9]{0,15}")
+_ID_MAX: Final = 2**53 - 1
+
+
+class PayloadLocationSolicitada(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Uma location a criar."""
+
+    tipo_cob: TipoCob
+    """Cobrança imediata ou com vencimento."""
+
+
+class PayloadLocation(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O endereço a que um QR Code leva."""
+
+    id: LocationId
+    """O identificador da location."""
+    location: Annotated[str, Meta(max_length=LOCATION_LENGTH_MAX)]
+    """O endereço, sem `https://`."""
+    tipo_cob: TipoCob
+    """Cobrança imediata ou com vencimento; nunca muda."""
+    criacao: Instante
+    """Quando foi criada."""
+    txid: str | None = None
+    """A cobrança a que leva; ausente se está livre."""
+
+
+class LocListQuery(PeriodQuery, frozen=True, kw_only=True, rename="camel"):
+    """De quando, quais e qual página."""
+
+    tx_id_presente: bool | None = None
+    """Só as que levam a uma cobrança, ou só as livres."""
+    tipo_cob: TipoCob | None = None
+    """Só as deste tipo."""
+
+
+class ParametrosLoc(Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O que foi pedido, e a página."""
+
+    tx_id_presente: bool | None = None
+    """Como foi pedido."""
+    tipo_cob: TipoCob | None = None
+    """Como foi pedido."""
+
+
+class PayloadLocationConsultadas(Struct, frozen=True, kw_only=True):
+    """Uma página de locations."""
+
+    parametros: ParametrosLoc
+    """O que foi pedido."""
+    loc: Sequence[PayloadLocation]
+    """As locations, da mais nova à mais antiga."""
+
+
+async def create_location(services: Services, request: Asked) -> Reply:
+    """Cria uma location.
+
+    Ela fica livre até que uma cobrança a nomeie em `loc.id`.
+    """
+    # The standard names this member alone, without its entity.
+    body = request.body.under(PayloadLocationSolicitada, ENTITY, "")
+    kind = body.choice("tipoCob")
+    body.raise_if_any()
+    location = await location_usecases.create_location(
+        services.context, request.caller, "cobv" if kind == "cobv" else "cob"
+    )
+    address = f"{services.base_url}{PREFIXES[0]}/loc/{location.id}"
+    return Reply(status=201, record=show(services, location, None), headers=[(b"location", address.encode())])
+
+
+async def get_location(services: Services, request: Asked) -> Reply:
+    """Consulta uma location."""
+    shown = await location_usecases.read_location(services.context, request.caller, read_id(request))
+    return Reply(status=200, record=show(services, shown.location, shown.txid))
+
+
+async def list_locations(services: Services, request: Asked) -> Reply:
+    """Lista locations.
+
+    As de cobranças feitas pela API própria deste serviço aparecem depois que esta API as mostrou uma vez.
+    """
+    parameters = request.query.under(LocListQuery, ENTITY)
+    interval = frame.read_interval(parameters)
+    is_bound = parameters.boolean("txIdPresente")
+    kind = parameters.choice("tipoCob", KINDS)
+    asked = frame.read_page(parameters)
+    parameters.raise_if_any()
+    page = await location_usecases.list_locations(
+        services.context, request.caller, kind, frame.make_span(interval, asked), is_bound=is_bound
+    )
+    shown = PayloadLocationConsultadas(
+        parametros=frame.describe(
+            interval, asked, page.total_count, ParametrosLoc, tx_id_presente=is_bound, tipo_cob=kind
+        ),
+        loc=[show(services, item.location, item.txid) for item in page.items],
+    )
+    return Reply(status=200, record=shown)
+
+
+async def unbind_location(services: Services, request: Asked) -> Reply:
+    """Tira a cobrança de uma location.
+
+    A cobrança fica sem código e não pode ser paga até que tenha outra location. Uma location livre fica como está.
+    """
+    location = await location_usecases.unbind_location(services.context, request.caller, read_id(request))
+    return Reply(status=200, record=show(services, location, None))
+
+
+def show(services: Services, location: Location, txid: str | None) -> PayloadLocation:
+    return PayloadLocation(
+        id=location.id,
+        location=services.context.policy.location_prefix + location.path,
+        tipo_cob=location.kind,
+        criacao=format_milliseconds(location.created_at),
+        txid=txid,
+    )
+
+
+def read_id(request: Asked) -> int:
+    # Any other form names nothing.
+    text = request.parameter[0]
+    if not _ID.fullmatch(text) or int(text) > _ID_MAX:
+        raise errors.NotFound("id: there is no such location")
+    return int(text)

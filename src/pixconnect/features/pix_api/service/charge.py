@@ -1,0 +1,380 @@
+"""Charges of the standard API (``cob``, and ``cobv`` with a due date): put, patch, read, list; and their removal.
+
+They are the charges of our own API too. That also makes charges with a due date, with its own names and errors for the standard
+API's ``put``; the external id of such a charge is its txid, since the standard API names it by that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from pixconnect.features.due_charges.rules.day_amount import LAST_DAY_MAX, RefusedTerm, TermReason, list_refused_terms
+from pixconnect.features.due_charges.rules.terms import DueTerms
+from pixconnect.features.institutions.rules.charge_change import ChargeChange
+from pixconnect.features.institutions.service.charge_change import begin_change, remove_locked, want_change
+from pixconnect.features.institutions.service.charge_opening import explain_refusal
+from pixconnect.features.institutions.service.institution_charge import (
+    InstitutionViolated,
+    NewContents,
+    judge_key,
+    patch_at_institution,
+    put_at_institution,
+)
+from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
+from pixconnect.features.institutions.tables.charge_change import CHANGES
+from pixconnect.features.pix_api.service import pix as standard_pix
+from pixconnect.features.pix_api.service.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
+from pixconnect.features.pix_api.service.location import locate_charges
+from pixconnect.features.pix_api.service.pix import Pix
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.rules import ability, br_code, holder, identifiers, money, tax_id
+from pixconnect.kernel.rules import charge as charge_rules
+from pixconnect.kernel.rules import location as location_rules
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import Charge, ChargeSearch, may_be_changed, read_contents
+from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Payer, are_equivalent
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.location import LocationKind
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.rules.violation import Violated, Violation
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import charge_revision as revision_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.writing.batch import Batch
+from pixconnect.kernel.writing.unit_of_work import begin_work
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.pool import Connection
+
+NO_ADDRESS: Final = Violation(
+    property=f"{location_rules.WITH_DUE_DATE}.recebedor",
+    reason="o recebedor não tem endereço, que toda cobrança com vencimento mostra: o operador do serviço o define com "
+    "`pixconnect holder set --street --city --state --postal-code`",
+)
+
+
+async def put_charge(
+    context: Context,
+    caller: Caller,
+    txid: str | None,
+    contents: ChargeContents,
+    location_id: int | None = None,
+    *,
+    is_new: bool = False,
+) -> StandardCharge:
+    """Make a charge, or replace the contents of the one with this txid.
+
+    Args:
+        txid: If ``None``, the service makes one.
+        is_new: Refuse an existing one, with any contents (``ExternalIdConflict``).
+
+    Returns:
+        The charge in its present state; it stays unchanged if it has these contents already, in any state.
+
+    Raises:
+        Violated: All conflicts with the present state.
+        OutcomeUnknown: The commit was not answered; ``txid`` is the one under which to repeat it.
+    """
+    kind = location_rules.AT_ONCE if contents.due is None else location_rules.WITH_DUE_DATE
+    account = await context.directory.read_account(caller.holder_id)
+    # Every charge with a due date shows its receiver whole.
+    no_address = [NO_ADDRESS] if contents.due is not None and account.address is None else []
+    if account.institution_id is not None:
+        put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new, violations=no_address)
+        there = await put_at_institution(context, caller, account.institution_id, put)
+        if there is not None:
+            return there
+    ability.check_issues_codes(context.policy.abilities)
+    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
+    write = await make_write(context, caller, txid, kind, contents.key, location_id)
+    write.contents, write.is_new = contents, is_new
+    write.violations = [*write.violations, *no_address]
+    try:
+        return await context.writes.submit(WRITE_CHARGES, write)
+    except errors.OutcomeUnknown as unknown:
+        # The caller can learn a txid that we made from us alone.
+        raise errors.OutcomeUnknown(unknown.message, txid) from unknown
+
+
+async def patch_charge(
+    context: Context,
+    caller: Caller,
+    txid: str,
+    change: ContentsChange,
+    *,
+    kind: LocationKind = location_rules.AT_ONCE,
+    location_id: int | None = None,
+    removes: bool = False,
+) -> StandardCharge:
+    """Change what a charge says or where it is served, or remove it.
+
+    Raises:
+        NotFound: There is no such charge.
+        Violated: All that the state of things forbids.
+    """
+    account = await context.directory.read_account(caller.holder_id)
+    if account.institution_id is not None:
+        there = await patch_at_institution(
+            context, caller, txid, change, kind=kind, location_id=location_id, removes=removes
+        )
+        if there is not None:
+            return there
+    write = await make_write(context, caller, txid, kind, change.key, location_id)
+    write.change, write.removes = change, removes
+    return await context.writes.submit(WRITE_CHARGES, write)
+
+
+async def read_charge(
+    context: Context,
+    caller: Caller,
+    txid: str,
+    revision: int | None = None,
+    kind: LocationKind = location_rules.AT_ONCE,
+) -> StandardCharge:
+    """A charge as it is now, or what it said in an earlier revision."""
+    charge = await _find(context, caller, txid, kind)
+    contents, latest = charge_rules.read_contents(charge), charge.revision or 0
+    if revision is not None and revision != latest:
+        earlier = await revision_store.find(context.pool, charge.holder_id, charge.id, revision)
+        if earlier is None:
+            reason = f"a cobrança não tem essa revisão; a mais recente é a {latest}"
+            raise Violated(kind, [Violation(property="revisao", reason=reason, value=str(revision))])
+        contents = earlier
+    locations = await locate_charges(context, [charge])
+    return StandardCharge(
+        charge=charge,
+        contents=contents,
+        revision=latest if revision is None else revision,
+        location=locations.get(charge.id),
+    )
+
+
+async def check_charge(
+    context: Context, caller: Caller, txid: str, kind: LocationKind = location_rules.AT_ONCE
+) -> None:
+    """Raise ``NotFound`` if there is no such charge, before we check anything else in a request about it."""
+    await _find(context, caller, txid, kind)
+
+
+async def _find(context: Context, caller: Caller, txid: str, kind: LocationKind) -> Charge:
+    charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
+    if charge is None or location_rules.location_kind_of(charge) != kind:
+        raise errors.NotFound("txid: there is no such charge")
+    return charge
+
+
+async def make_write(
+    context: Context, caller: Caller, txid: str, kind: LocationKind, key: str | None, location_id: int | None
+) -> ChargeWrite:
+    """A write of a charge with every id that it may need; what it is to say its caller adds."""
+    account = await context.directory.read_account(caller.holder_id)
+    violations = await judge_key(context, caller, key, kind)
+    prefix = context.policy.location_prefix
+    return ChargeWrite(
+        holder_id=caller.holder_id,
+        caller=caller,
+        txid=txid,
+        kind=kind,
+        location_id=location_id,
+        violations=violations,
+        # Taken before the first try, needed or not: after a lost COMMIT the batch runs again with the same ids.
+        charge_id=await context.ids.charge_id(),
+        own_location_id=await context.ids.location_id(),
+        new_location_id=await context.ids.location_id(),
+        new_token=context.entropy.token(location_rules.TOKEN_LENGTH),
+        write_code=partial(
+            _write_code, prefix, account.party.name, account.city, is_paid_once=kind == location_rules.AT_ONCE
+        ),
+    )
+
+
+def _write_code(prefix: str, name: str, city: str, path: str, *, is_paid_once: bool) -> str:
+    return br_code.format_dynamic_br_code(prefix + path, name, city, is_paid_once=is_paid_once)
+
+
+async def search_charges(context: Context, caller: Caller, search: ChargeSearch, span: Span) -> Page[StandardCharge]:
+    """One page of the holder's charges, of both APIs, newest first."""
+    page = await charge_store.search(context.pool, caller.holder_id, search, span)
+    locations = await locate_charges(context, page.items)
+    return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
+
+
+async def find_pix(context: Context, charges: Sequence[StandardCharge]) -> dict[int, Pix]:
+    """What paid those that are paid, by the charge's id."""
+    # Those of a holder that the caller's has succeeded were paid to that one.
+    paid = [each.charge for each in charges if each.is_latest and each.charge.status in charge_rules.PAID]
+    transfers: dict[int, Transfer] = {}
+    for holder_id in {charge.holder_id for charge in paid}:
+        of_holder = [charge.id for charge in paid if charge.holder_id == holder_id]
+        transfers |= await transfer_store.find_all_paying(context.pool, holder_id, of_holder)
+    shown = await standard_pix.show_all(context.pool, transfers.values())
+    return {charge_id: shown[transfer.id] for charge_id, transfer in transfers.items()}
+
+
+WAIT_MAX_S: Final = 20.0
+"""So long an operator waits for a worker and the institution."""
+_LOOK_EVERY_S: Final = 0.2
+
+
+async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: float = WAIT_MAX_S) -> Charge:
+    """Remove a charge, so that it can no longer be paid; its holder gets an event that it has expired.
+
+    One opened at an institution is removed there, by a worker, and only then here.
+
+    Raises:
+        NotFound: There is no such charge.
+        BadRequest: It cannot be removed.
+        OutcomeUnknown: The institution has not confirmed it yet: workers go on, and until then it can be paid.
+    """
+    async with write_alone(context.pool) as connection:
+        # Locked before we take the ids, as for expiry. We wake no other process: workers poll by themselves.
+        charges, _ = await charge_store.lock_by_txid(connection, [(txid, holder_id)])
+        charge = errors.found(charges.get((txid, holder_id)), f"txid: holder {holder_id} has no such charge")
+        if not may_be_changed(charge):
+            held = " and a payment of it was accepted" if charge.held_by is not None else ""
+            raise errors.BadRequest(f"txid: the charge is {charge.status}{held}: it cannot be removed")
+        if charge.institution_id is None:
+            removed, change = await _remove_here(context, connection, charge), None
+            before, after = {"status": charge.status}, {"status": removed.status}
+        else:
+            removed, change = charge, await _want_at_institution(context, connection, charge)
+            before, after = {"status": charge.status}, {"asked": change.removal}
+        await audit.record(
+            context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after
+        )
+    return removed if change is None else await _await_removal(context, change, wait_s)
+
+
+async def _remove_here(context: Operator, connection: Connection, charge: Charge) -> Charge:
+    work = await begin_work(Batch[Any]((), connection, context.clock))
+    removed = remove_locked(work, charge, "REMOVED_BY_PSP")
+    await work.write()
+    return removed
+
+
+async def _want_at_institution(context: Operator, connection: Connection, charge: Charge) -> ChargeChange:
+    now = context.clock.real_now()
+    wanted = structs.replace(want_change(charge, removal="REMOVED_BY_PSP"), due_at=now, created_at=now)
+    try:
+        change, _ = await begin_change(connection, charge, wanted)
+    except RefusedByInstitution as refused:
+        raise errors.BadRequest(f"txid: the charge cannot be removed: {refused.refusal.reason}") from None
+    return errors.require(change, "a removal is always a change")
+
+
+async def _await_removal(context: Operator, change: ChargeChange, wait_s: float) -> Charge:
+    until_s = context.clock.monotonic_s() + wait_s
+    while context.clock.monotonic_s() < until_s:
+        async with context.pool.acquire() as connection:
+            found = errors.require(await CHANGES.find_again(connection, change), "no change is ever forgotten")
+            if found.state == "done":
+                charges, _ = await charge_store.lock(connection, [(change.charge_id, change.holder_id)])
+                return charges[change.charge_id, change.holder_id]
+        if found.state != "asked":
+            reason = "it was paid at the institution" if found.state == "overtaken" else found.reason
+            raise errors.BadRequest(f"txid: the charge was not removed: {reason}")
+        await asyncio.sleep(_LOOK_EVERY_S)
+    raise errors.OutcomeUnknown(
+        "the institution has not confirmed yet that the charge is removed there: workers go on, and until then it can be paid"
+    )
+
+
+_REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
+    (
+        ("before_today", "is before today in Sao Paulo"),
+        ("too_late", f"is later than {LAST_DAY_MAX}"),
+        ("negative", "is negative"),
+        ("not_below_original", "must be less than the amount"),
+        ("not_below_all", "must be less than 100 %"),
+        ("missing", "is missing for this kind"),
+        ("not_with_dates", "has no place in a kind that names dates"),
+        ("not_with_days", "has no place in a kind by the day"),
+        ("after_due_date", "is later than due_on"),
+        ("date_again", "names a date twice"),
+    )
+)
+
+
+class DueChargeRequest(Struct, frozen=True, kw_only=True):
+    amount_cents: int
+    key: str
+    payer: Payer
+    terms: DueTerms
+    external_id: str | None = None
+    """The charge's txid too."""
+
+
+async def create_due_charge(context: Context, caller: Caller, request: DueChargeRequest) -> Charge:
+    """Make a charge with a due date.
+
+    Returns:
+        The new charge; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: The amount, key or tax id may not be, or the external id was used with other contents.
+        BadRequest: All that is wrong with the terms; or the payer has no name, or the holder no address, which the payer
+            has to be shown.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    money.check_amount(request.amount_cents)
+    tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    # The standard's door, which shows the charge too, knows no debtor without one.
+    if not request.payer.name:
+        raise errors.BadRequest("payer.name: must not be empty")
+    contents = ChargeContents(
+        # It ends with its last day, which its terms contain, and not after a span.
+        lifetime_s=0,
+        amount_cents=request.amount_cents,
+        key=holder.parse_pix_key(request.key).key,
+        payer=request.payer,
+        due=request.terms,
+    )
+    try:
+        return (await put_charge(context, caller, request.external_id, contents, is_new=True)).charge
+    except errors.ExternalIdConflict:
+        return await _find_replayed(context, caller, request.external_id or "", contents)
+    except Violated as violated:
+        raise _explain(context, contents, violated) from None
+
+
+async def _find_replayed(context: Context, caller: Caller, external_id: str, contents: ChargeContents) -> Charge:
+    charge = await charge_store.find_by_txid(context.pool, caller.holder_id, external_id)
+    if charge is not None:
+        made = read_contents(charge)
+        # What the other door has made of it since then does not make the request another.
+        if charge.revision:
+            made = await revision_store.find(context.pool, charge.holder_id, charge.id, 0)
+        if made is not None and are_equivalent(made, contents):
+            return charge
+    raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
+
+
+def _explain(context: Context, contents: ChargeContents, violated: Violated) -> errors.PixConnectError:
+    """The refusal in the contract's words."""
+    if isinstance(violated, InstitutionViolated):
+        refusal = violated.refusal
+        return errors.BadRequest(f"due_on: {refusal.reason}") if refusal.code == "due" else explain_refusal(refusal)
+    places = {row.property.partition(".")[2] or row.property for row in violated.rows}
+    if "txid" in places:
+        return errors.ExternalIdConflict("external_id: was used for another charge")
+    if "chave" in places:
+        return errors.PixKeyNotOwned("key: is not a Pix key of this holder")
+    if contents.due is not None:
+        # Judged again, because the raised error has members and rules in the standard's words alone.
+        refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
+        if refused:
+            return errors.BadRequest("; ".join(map(_say, refused)))
+    return errors.BadRequest(
+        "the holder has no address, which a payer has to be shown: the operator sets it by `holder set`"
+    )
+
+
+def _say(refused: RefusedTerm) -> str:
+    place = refused.member if refused.place is None else f"{refused.member}[{refused.place}]"
+    return f"{place}: {_REASONS[refused.reason]}"

@@ -1,0 +1,363 @@
+"""Events in an institution's words, where each of its webhooks has one event: the body, and the headers that sign it.
+
+The body is written for each attempt from its subject; that has ended, or only its date of change moves.
+
+Webhooks for all of an account's sends, as some institutions have them: an endpoint with their format.
+
+Webhooks of institutions with one event each: an endpoint with a name, and a text agreed with its receiver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from pixconnect.features.institutions.profiles.profile import InstitutionProfile
+from pixconnect.features.pix_api.service.cents_records import (
+    show_cents_charge,
+    show_cents_pix,
+    show_cents_refund,
+    show_failure,
+    show_movement,
+    show_order,
+)
+from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
+from pixconnect.features.prepared_transfers import tables as prepared_store
+from pixconnect.features.prepared_transfers.rules import PreparedTransfer, is_approved_by
+from pixconnect.features.webhooks.rules.delivery import DueDelivery
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
+from pixconnect.features.webhooks.rules.signature import (
+    SECRET_LENGTH,
+    USER_AGENT,
+    CallbackKey,
+    callback_key_seal,
+    make_standard_secret,
+)
+from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
+from pixconnect.features.webhooks.service.endpoint import CallbackTerms, EndpointConflict, HostIsAnothers
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.flows.context import Context, write_alone
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.event import EventName
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.rules.violation import Violated, Violation
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import refund as refund_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.jose import RsaSigner, make_rsa_key
+
+_KEPT_MAX: Final = 8
+
+
+async def list_callback_keys(context: Context, profile: str) -> list[CallbackKey]:
+    """All that callbacks may be signed with; the first signs now."""
+    found = await endpoint_store.list_callback_keys(context.pool, profile)
+    if found and _open_key(context, found[0]) is not None:
+        return found
+    await open_callback_signer(context, profile)
+    return await endpoint_store.list_callback_keys(context.pool, profile)
+
+
+async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
+    """Sign with the newest key, or with a new one where that was sealed with a secret key that is gone.
+
+    Two processes may each make one at first: both are published, so either is believed.
+    """
+    for key in (await endpoint_store.list_callback_keys(context.pool, profile))[:1]:
+        private_der = _open_key(context, key)
+        if private_der is not None:
+            return load_signer(private_der)
+    made = await asyncio.to_thread(make_rsa_key)
+    sealed = context.secret_box.seal(made.private_der, callback_key_seal(made.identifier))
+    async with write_alone(context.pool) as connection:
+        key = CallbackKey(
+            key_identifier=made.identifier,
+            profile=profile,
+            public_pem=made.public_pem,
+            private_sealed=sealed,
+            created_at=context.clock.real_now(),
+        )
+        await endpoint_store.insert_callback_key(connection, key)
+    return load_signer(made.private_der)
+
+
+def _open_key(context: Context, key: CallbackKey) -> bytes | None:
+    """The private key; ``None`` where it was sealed with a secret key that is gone."""
+    try:
+        return context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier))
+    except SealBroken:
+        return None
+
+
+# To load one takes a millisecond, and each callback is signed.
+load_signer = lru_cache(_KEPT_MAX)(RsaSigner)
+
+
+class _Named(Struct):
+    name: EventName
+
+
+_read_name = msgspec.json.Decoder(_Named).decode
+
+
+async def translate_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+    """The delivery with a body in the institution's words; an event without a name there keeps ours."""
+    name = _read_name(delivery.body).name
+    theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
+    if theirs is None:
+        return delivery
+    tell = {"charge": _show_charge_event, "transfer": _show_transfer_event, "refund": _show_refund_event}[
+        delivery.resource
+    ]
+    said = {"event": theirs, **await tell(context, profile, delivery)}
+    return structs.replace(delivery, body=msgspec.json.encode(said).decode())
+
+
+async def _show_charge_event(
+    context: Context, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
+    charge = await charge_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
+    if charge is None:
+        raise errors.InvariantBroken("charges are never deleted")
+    paying = await transfer_store.find_paying(context.pool, charge.holder_id, charge.id)
+    base_url = context.policy.faces_url + profile.name
+    shown = show_cents_charge(charge, base_url)
+    if paying is None:
+        return {"charge": shown}
+    own = await _read_own(context, paying)
+    return {"charge": shown, "pix": show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
+
+
+async def _show_transfer_event(
+    context: Context, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
+    transfer = await _find_transfer(context, delivery.holder_id, delivery.resource_id)
+    own = await _read_own(context, transfer)
+    if transfer.direction == "IN":
+        charge = None
+        if transfer.charge_id is not None:
+            charge = await charge_store.find_by_id(context.pool, transfer.holder_id, transfer.charge_id)
+        shown = show_cents_pix(transfer, own, charge, context.policy.faces_url + profile.name)
+        return {"charge": shown.charge, "pix": shown, "pixQrCode": None}
+    external_id = transfer.external_id or ""
+    found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
+    prepared = found.get(external_id)
+    # A transfer that only has the same name was sent through another API: it is reported as such.
+    if prepared is not None and not is_approved_by(prepared, transfer):
+        prepared = None
+    status = profile.sent.say(transfer.status, transfer.outcome_code)
+    said: dict[str, object] = {
+        "payment": show_order(prepared or _as_prepared(transfer), status),
+        "transaction": show_movement(transfer),
+    }
+    if transfer.status in ("ERROR", "CANCELLED"):
+        said["error"] = show_failure(transfer, prepared, profile.sent)
+    return said
+
+
+async def _show_refund_event(
+    context: Context, profile: InstitutionProfile, delivery: DueDelivery
+) -> Mapping[str, object]:
+    refund = await refund_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
+    if refund is None:
+        raise errors.InvariantBroken("refunds are never deleted")
+    original = await _find_transfer(context, refund.holder_id, refund.transfer_id)
+    own = await _read_own(context, original)
+    # Their notices name the return here, where their answers name the payment.
+    shown = structs.replace(show_cents_refund(refund), end_to_end_id=refund.shown_id)
+    is_partial = refund.amount_cents < original.amount_cents
+    return {
+        "refundTransaction": {**msgspec.to_builtins(shown), "partial": is_partial},
+        "originalTransaction": show_cents_pix(original, own, None, ""),
+    }
+
+
+async def _find_transfer(context: Context, holder_id: int, transfer_id: int) -> Transfer:
+    return errors.require(
+        await transfer_store.find_by_id(context.pool, holder_id, transfer_id), "transfers are never deleted"
+    )
+
+
+async def _read_own(context: Context, transfer: Transfer) -> Party:
+    return (await context.directory.read_account(transfer.holder_id)).party
+
+
+def _as_prepared(transfer: Transfer) -> PreparedTransfer:
+    """A transfer sent through another API, as if it had been prepared."""
+    payee = transfer.counterparty
+    return PreparedTransfer(
+        holder_id=transfer.holder_id,
+        external_id=transfer.external_id or "",
+        initiation_type=transfer.initiation_type,
+        amount_cents=transfer.amount_cents,
+        key=payee.key,
+        key_type=payee.key_type,
+        payer_message=transfer.payer_message,
+        created_at=transfer.created_at,
+    )
+
+
+async def sign_for(
+    context: Context, profile: InstitutionProfile, endpoint: Endpoint, secret: str, body: bytes
+) -> list[tuple[str, str]]:
+    """The headers of an attempt, as the institution has them."""
+    sealed, word = endpoint.authorization_sealed, None
+    if sealed is not None:
+        word = context.secret_box.open(sealed, endpoint_seal(endpoint.id)).decode()
+    return await sign_as(context, profile, word, secret, body)
+
+
+async def sign_as(
+    context: Context, profile: InstitutionProfile, authorization: str | None, secret: str, body: bytes
+) -> list[tuple[str, str]]:
+    headers = [("Content-Type", "application/json"), ("User-Agent", USER_AGENT)]
+    if authorization is not None:
+        headers.append(("Authorization", authorization))
+    for kind, name in profile.webhook.signatures.items():
+        if kind == "hmac_sha1":
+            # Their choice, which receivers that are written for them compare: as an HMAC it still proves who has signed.
+            digest = hmac.digest(secret.encode(), body, hashlib.sha1)
+            headers.append((name, base64.b64encode(digest).decode()))
+        else:
+            headers.append((name, (await open_callback_signer(context, profile.name)).sign(body)))
+    return headers
+
+
+class NewEventWebhook(Struct, frozen=True, kw_only=True):
+    name: str | None
+    event: str
+    """In the institution's words."""
+    url: str
+    authorization: str | None
+    is_active: bool
+    secret: str
+
+
+class EventWebhook(Struct, frozen=True, kw_only=True):
+    endpoint: Endpoint
+    event: str
+    authorization: str | None
+    """``None`` also where it cannot be read here any more."""
+
+
+async def add_event_webhook(
+    context: Context, caller: Caller, profile: InstitutionProfile, new: NewEventWebhook
+) -> EventWebhook:
+    try:
+        endpoint = await endpoint_usecases.create_endpoint(
+            context,
+            caller,
+            EndpointRequest(url=new.url, secret=new.secret, event_types=[profile.webhook.events[new.event]]),
+            terms=CallbackTerms(profile=profile.name, name=new.name, authorization=new.authorization),
+        )
+    except errors.InvalidWebhookUrl as refusal:
+        raise Violated("webhook", [Violation(property="url", reason=refusal.message, value=new.url[:200])]) from None
+    if not new.is_active:
+        change = EndpointChange(status="inactive")
+        endpoint = await endpoint_usecases.change_endpoint(context, caller, endpoint.id, change)
+    return _show(context, profile, endpoint)
+
+
+async def list_event_webhooks(context: Context, caller: Caller, profile: InstitutionProfile) -> list[EventWebhook]:
+    found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
+    return [_show(context, profile, endpoint) for endpoint in found]
+
+
+async def remove_event_webhook(context: Context, caller: Caller, profile: InstitutionProfile, endpoint_id: int) -> None:
+    found = await endpoint_usecases.read_endpoint(context, caller, endpoint_id)
+    if found.profile != profile.name:
+        raise errors.NotFound("id: there is no such webhook")
+    await endpoint_usecases.delete_endpoint(context, caller, endpoint_id)
+
+
+def _show(context: Context, profile: InstitutionProfile, endpoint: Endpoint) -> EventWebhook:
+    about = endpoint_seal(endpoint.id)
+    events = profile.webhook.events
+    # Its owner may have changed it through our own API since: then it has no event there.
+    event = next((word for word, ours in events.items() if ours in endpoint.event_types), "")
+    sealed = endpoint.authorization_sealed
+    return EventWebhook(
+        endpoint=endpoint, event=event, authorization=None if sealed is None else _open(context, sealed, about)
+    )
+
+
+def _open(context: Context, sealed: bytes, about: str) -> str | None:
+    try:
+        return context.secret_box.open(sealed, about).decode()
+    except SealBroken:
+        return None
+
+
+_TRIES_MAX: Final = 8
+_EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
+
+
+async def set_account_webhook(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
+    """Register a URL for the caller's sends; an existing one is changed from now on."""
+    try:
+        for _ in range(_TRIES_MAX - 1):
+            # A concurrent request changes what the other has made, or makes again what the other has removed.
+            with suppress(EndpointConflict, errors.NotFound):
+                return await _set(context, caller, url, profile)
+        return await _set(context, caller, url, profile)
+    except (errors.InvalidWebhookUrl, HostIsAnothers):
+        reason = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
+        raise Violated("webhook", [Violation(property="webhookUrl", reason=reason, value=url[:200])]) from None
+
+
+async def _set(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
+    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
+    if found is not None:
+        change = EndpointChange(url=url, status="active")
+        await endpoint_usecases.change_endpoint(context, caller, found.id, change)
+        return
+    # Its owner names no secret, so one is made for the signatures by HMAC.
+    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
+    request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
+    terms = CallbackTerms(profile=profile.name, is_only=True)
+    await endpoint_usecases.create_endpoint(context, caller, request, terms=terms)
+
+
+async def read_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> Endpoint:
+    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
+    if found is None:
+        raise errors.NotFound("tipoWebhook: there is no such webhook")
+    return found
+
+
+async def delete_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> None:
+    await read_account_webhook(context, caller, profile)
+    for found in await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name):
+        await endpoint_usecases.delete_endpoint(context, caller, found.id)
+
+
+async def translate_delivery(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+    """The delivery with a body in the institution's words: the same each time, as the send has ended."""
+    if profile.webhook.events:
+        return await translate_event(context, profile, delivery)
+    # Its owner may have chosen other events through our own API: those keep its format.
+    if delivery.resource != "transfer":
+        return delivery
+    async with context.pool.acquire() as connection:
+        transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, [delivery.resource_id])
+    ended = [each for each in transfers.values() if each.direction == "OUT" and each.status != "PROCESSING"]
+    if not ended:
+        return delivery
+    if profile.webhook.sent_body == "payment":
+        form = profile.choose(context.policy.face_answers, "notice")
+        body: object = show_outcome(ended[0], profile.sent, form)
+    else:
+        body = [show_ended(transfer, profile.sent) for transfer in ended]
+    return structs.replace(delivery, body=msgspec.json.encode(body).decode())

@@ -1,0 +1,372 @@
+"""The payload that a payer's institution reads at the location in our QR code, before it pays.
+
+For a charge with a due date it has the amount of the day on which the payer means to pay. An undecided payer gets the contents
+of a dynamic QR code, and its payee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from pixconnect.features.due_charges.rules.day_amount import DayAmount, compute_amount, find_last_day
+from pixconnect.features.due_charges.rules.terms import DueTerms
+from pixconnect.features.prepared_transfers import service as prepared_usecases
+from pixconnect.kernel.flows import payee as payee_usecases
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.directory import OwnAccount
+from pixconnect.kernel.rules import br_code, holder, money, tax_id
+from pixconnect.kernel.rules import charge as charge_rules
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import Charge, ChargeStatus
+from pixconnect.kernel.rules.charge_contents import LIFETIME_S, ChargeContents, Line, Payer
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.location import WITH_DUE_DATE, LocationUnreachable
+from pixconnect.kernel.rules.money import format_reais
+from pixconnect.kernel.rules.violation import Violated, Violation
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import format_milliseconds
+
+_NAME_LENGTH_MAX = 200
+_NOBODY = "-"
+"""The name of a debtor that strangers no longer get."""
+
+
+class RecebedorEndereco(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Quem cobra."""
+
+    cpf: Annotated[str, Meta(pattern=r"^\d{11}$")] | None = None
+    """De uma pessoa."""
+    cnpj: Annotated[str, Meta(pattern=r"^[0-9A-Z]{12}\d{2}$")] | None = None
+    """De uma empresa."""
+    nome: Annotated[str, Meta(min_length=1, max_length=_NAME_LENGTH_MAX)]
+    """O nome."""
+    logradouro: Annotated[str, Meta(max_length=_NAME_LENGTH_MAX)]
+    """A rua e o número."""
+    cidade: Annotated[str, Meta(max_length=_NAME_LENGTH_MAX)]
+    """A cidade."""
+    uf: Annotated[str, Meta(max_length=2)]
+    """O estado."""
+    cep: Annotated[str, Meta(max_length=8)]
+    """O CEP, sem máscara."""
+
+
+class _DueCalendar(Struct, frozen=True, kw_only=True, rename="camel"):
+    criacao: str
+    apresentacao: str
+    vencimento: str = field(name="dataDeVencimento")
+    validade_apos_vencimento: int
+
+
+class _DueValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    original: str
+    multa: str | None = None
+    juros: str | None = None
+    abatimento: str | None = None
+    desconto: str | None = None
+    final: str
+
+
+class DuePayload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Source: Pix API 2.9.0, CobVPayload."""
+
+    calendario: _DueCalendar
+    devedor: PayloadPayer
+    recebedor: RecebedorEndereco
+    valor: _DueValue
+    chave: str
+    solicitacao_pagador: str | None = None
+    lines: Sequence[PayloadLine] = field(default=(), name="infoAdicionais")
+    txid: str
+    revisao: int
+    status: CobStatus
+
+
+def show_due_payload(
+    own: OwnAccount,
+    charge: Charge,
+    contents: ChargeContents,
+    status: CobStatus,
+    asked: date | None,
+    now: datetime,
+    *,
+    shows_payer: bool,
+) -> DuePayload:
+    """The payload for a day, by default today; raises ``Violated`` for one on which the charge cannot be paid."""
+    terms = errors.require(contents.due, "a charge of this kind has a due date")
+    day = _choose_day(terms, charge, status, asked, now)
+    payer = contents.payer if shows_payer else None
+    return DuePayload(
+        calendario=_DueCalendar(
+            criacao=format_milliseconds(charge.created_at),
+            # This process's clock may be a moment behind the one that dated the charge.
+            apresentacao=format_milliseconds(max(now, charge.created_at)),
+            vencimento=terms.due_on.isoformat(),
+            validade_apos_vencimento=terms.valid_days,
+        ),
+        # The standard requires one. For an ended charge it has no name, and the payee's public number.
+        devedor=show_debtor(payer or Payer(name=_NOBODY, tax_id=own.party.tax_id)),
+        recebedor=show_receiver(own),
+        valor=_show_value(compute_amount(terms, contents.amount_cents, day)),
+        chave=contents.key,
+        solicitacao_pagador=contents.question if shows_payer else None,
+        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if shows_payer] or (),
+        txid=charge.txid,
+        revisao=charge.revision or 0,
+        status=status,
+    )
+
+
+def show_receiver(own: OwnAccount) -> RecebedorEndereco:
+    """Whose account it is, with its address, as every charge with a due date shows."""
+    address = errors.require(own.address, "a holder without an address makes no charge with a due date")
+    is_person = tax_id.is_cpf(own.party.tax_id)
+    return RecebedorEndereco(
+        cpf=own.party.tax_id if is_person else None,
+        cnpj=None if is_person else own.party.tax_id,
+        # A holder's name may be longer than the standard's, and a cut one is better than no payload.
+        nome=own.party.name[:_NAME_LENGTH_MAX],
+        logradouro=address.street,
+        cidade=address.city[:_NAME_LENGTH_MAX],
+        uf=address.state,
+        cep=address.postal_code,
+    )
+
+
+def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date | None, now: datetime) -> date:
+    last_day = find_last_day(terms)
+    if status != "ATIVA":
+        # Its later cost concerns no reader.
+        return min(to_day(charge.modified_at), last_day)
+    today = to_day(now)
+    if asked is None:
+        # Behind its last day it shows that day's amount: payers see by the calendar that it has ended.
+        return min(today, last_day)
+    # Paying on a past day is impossible, and its amount may be lower than today's.
+    if asked < today:
+        reason = "não pode ser anterior a hoje, em São Paulo"
+    elif asked > last_day:
+        reason = f"a cobrança só pode ser paga até {last_day.isoformat()}"
+    else:
+        return asked
+    raise Violated(WITH_DUE_DATE, [Violation(property="DPP", reason=reason, value=asked.isoformat())])
+
+
+def _show_value(amount: DayAmount) -> _DueValue:
+    return _DueValue(
+        original=format_reais(amount.original_cents),
+        multa=_show_part(amount.fine_cents),
+        juros=_show_part(amount.interest_cents),
+        abatimento=_show_part(amount.rebate_cents),
+        desconto=_show_part(amount.discount_cents),
+        final=format_reais(amount.total_cents),
+    )
+
+
+def _show_part(cents: int) -> str | None:
+    return format_reais(cents) if cents else None
+
+
+CobStatus = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
+
+# Expiry is no status there: payers compute it from the calendar.
+COB_STATUSES: Final[Mapping[ChargeStatus, CobStatus]] = dict[ChargeStatus, CobStatus](
+    (
+        ("PENDING", "ATIVA"),
+        ("EXPIRED", "ATIVA"),
+        ("APPROVED", "CONCLUIDA"),
+        ("RETURNED", "CONCLUIDA"),
+        ("REMOVED_BY_RECEIVER", "REMOVIDA_PELO_USUARIO_RECEBEDOR"),
+        ("REMOVED_BY_PSP", "REMOVIDA_PELO_PSP"),
+    )
+)
+
+
+class PayloadPayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    nome: str
+    cpf: str | None = None
+    cnpj: str | None = None
+
+
+class PayloadLine(Struct, frozen=True, kw_only=True):
+    nome: str
+    valor: str
+
+
+def show_debtor(payer: Payer) -> PayloadPayer:
+    if tax_id.is_cpf(payer.tax_id):
+        return PayloadPayer(nome=payer.name, cpf=payer.tax_id)
+    return PayloadPayer(nome=payer.name, cnpj=payer.tax_id)
+
+
+class _Calendar(Struct, frozen=True, kw_only=True, rename="camel"):
+    criacao: str
+    apresentacao: str
+    expiracao: int
+
+
+class _Value(Struct, frozen=True, kw_only=True, rename="camel"):
+    original: str
+    modalidade_alteracao: int = 0
+
+
+class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Source: Pix API 2.9.0, CobPayload."""
+
+    calendario: _Calendar
+    devedor: PayloadPayer | None = None
+    valor: _Value
+    chave: str
+    solicitacao_pagador: str | None = None
+    lines: Sequence[PayloadLine] = field(default=(), name="infoAdicionais")
+    txid: str
+    revisao: int
+    status: CobStatus
+
+
+async def check_served(context: Context, path: str) -> Charge:
+    """The charge at a path behind the locations' common prefix; raises ``NotFound`` where none is served."""
+    return errors.found(await context.directory.find_served(path), "no charge is served here")
+
+
+async def read_payload(context: Context, path: str, day: date | None = None) -> str:
+    """A compact JWS over the official payload of a path behind the locations' common prefix.
+
+    Args:
+        day: The payer's intended day for one with a due date; ``None`` is today.
+
+    Raises:
+        NotFound: No charge is served there.
+        Violated: A charge with a due date cannot be paid on the requested day.
+    """
+    charge = await check_served(context, path)
+    contents, status = charge_rules.read_contents(charge), COB_STATUSES[charge.status]
+    balance = await ledger_store.find_balance(context.pool, charge.holder_id)
+    # While its holder may not be paid no payment is accepted: so payers need not try.
+    if status == "ATIVA" and balance is not None and not balance.may_deposit:
+        status = "REMOVIDA_PELO_PSP"
+    now = context.clock.now()
+    # Locations are public and served for ever, and codes get printed, posted and forwarded.
+    shows_payer = status == "ATIVA" and charge_rules.shows_payer(charge, now)
+    if charge.due_on is not None:
+        own = await context.directory.read_account(charge.holder_id)
+        due = show_due_payload(own, charge, contents, status, day, now, shows_payer=shows_payer)
+        return await _sign(context, due)
+    payload = _Payload(
+        calendario=_Calendar(
+            criacao=format_milliseconds(charge.created_at),
+            # This process's clock may be a moment behind the one that dated the charge.
+            apresentacao=format_milliseconds(max(now, charge.created_at)),
+            expiracao=contents.lifetime_s,
+        ),
+        devedor=show_debtor(contents.payer) if contents.payer and shows_payer else None,
+        valor=_Value(
+            original=money.format_reais(contents.amount_cents),
+            modalidade_alteracao=int(contents.may_change_amount or 0),
+        ),
+        chave=contents.key,
+        solicitacao_pagador=contents.question if shows_payer else None,
+        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if shows_payer] or (),
+        txid=charge.txid,
+        revisao=charge.revision or 0,
+        status=status,
+    )
+    return await _sign(context, payload)
+
+
+async def _sign(context: Context, payload: Struct) -> str:
+    await context.signer.look_after_rest()
+    return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
+
+
+class DynamicCode(Struct, frozen=True, kw_only=True):
+    txid: str
+    revision: int
+    created_at: datetime
+    lifetime_s: int
+    status: CobStatus
+    amount_cents: int
+    """0 only if the payer chooses it."""
+    key: str
+    payee: Party
+    payer: Payer | None = None
+    question: str | None = None
+    lines: Sequence[Line] = ()
+
+
+class CodeIsStatic(errors.InvalidQrCode):
+    """The code leads to no charge: it says itself all that there is to say."""
+
+
+class CodeHasDueDate(errors.InvalidQrCode):
+    """The code leads to a charge with a due date, about which this service has too few facts."""
+
+
+async def read_dynamic_code(context: Context, caller: Caller, text: str) -> DynamicCode:
+    """Read the charge behind a code, and whose its key is; that costs the caller's tokens as a look-up does.
+
+    Raises:
+        InvalidQrCode: It is no code, or leads to nothing that can be read.
+        PixKeyNotFound: The directory does not know the charge's key.
+        RateLimited: The caller looked up too much and paid too little of it.
+        ServiceUnavailable: The location or the directory cannot be reached.
+    """
+    code = br_code.parse_br_code(text)
+    if code.location is None:
+        raise CodeIsStatic("emv: is a static code")
+    prefix = context.policy.location_prefix
+    if code.location.startswith(prefix):
+        return await _read_own(context, code.location.removeprefix(prefix))
+    try:
+        asked = await payee_usecases.read_outside(context, caller, code.location)
+    except LocationUnreachable:
+        raise errors.ServiceUnavailable("the code's location cannot be reached; nothing was done") from None
+    if asked.has_due_date:
+        raise CodeHasDueDate("emv: leads to a charge with a due date")
+    payee = await prepared_usecases.find_key(context, caller, payee_usecases.key_of_code(asked.key))
+    created_at = asked.created_at or context.clock.now()
+    lifetime_s = LIFETIME_S if asked.expires_at is None else int((asked.expires_at - created_at).total_seconds())
+    return DynamicCode(
+        txid=asked.txid,
+        revision=asked.revision,
+        created_at=created_at,
+        lifetime_s=lifetime_s,
+        status=asked.status,
+        amount_cents=asked.amount_cents or 0,
+        key=asked.key,
+        payee=payee,
+        question=asked.question,
+    )
+
+
+async def _read_own(context: Context, path: str) -> DynamicCode:
+    charge = await context.directory.find_served(path)
+    if charge is None:
+        raise errors.InvalidQrCode("emv: its location serves no charge")
+    if await context.directory.find_owner(charge.key) != charge.holder_id:
+        raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
+    if charge.due_on is not None:
+        raise CodeHasDueDate("emv: leads to a charge with a due date")
+    contents = charge_rules.read_contents(charge)
+    # As the payload at the location, which does not reveal the debtor to strangers for ever.
+    shows_payer = COB_STATUSES[charge.status] == "ATIVA" and charge_rules.shows_payer(charge, context.clock.now())
+    own = await context.directory.read_account(charge.holder_id)
+    return DynamicCode(
+        txid=charge.txid,
+        revision=charge.revision or 0,
+        created_at=charge.created_at,
+        lifetime_s=contents.lifetime_s,
+        status=COB_STATUSES[charge.status],
+        amount_cents=contents.amount_cents,
+        key=holder.parse_pix_key(contents.key).key,
+        payee=own.party,
+        payer=contents.payer if shows_payer else None,
+        question=contents.question if shows_payer else None,
+        lines=contents.lines if shows_payer else (),
+    )

@@ -1,0 +1,185 @@
+"""Received Pix by the instant at which they settled, newest first, with exact totals at any length.
+
+The hours of ``listing`` are those of ``received_hour``, as far as they are counted; from there on the index is counted. So
+payments write nothing for this list, and holders who do not use it cost nothing.
+
+A Pix settled at the network's instant, if that is minutes from ours. All hours are counted by ours, which never change once
+they are over; the few that the network dates otherwise are moved to their hours.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from pixconnect.features.pix_api.rules.received import ReceivedSearch
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.transfer import TRANSFER
+from pixconnect.platform.pool import Connection, Pool
+
+_RECEIVED: Final[LiteralString] = """
+    from transfer where holder_id = $1 and holder_id + 0 = $1 and direction = 'IN' and settled_at is not null
+"""
+# As ``date_settled`` of ``kernel/rules/rail.py`` and the indexes have it.
+_IS_REDATED: Final[LiteralString] = """
+    (settled_at - network_settled_at >= interval '1 minute' or settled_at - network_settled_at <= interval '-1 minute')
+"""
+# "holder_id - 0" is what their own indexes begin with: PostgreSQL takes them for many, and would read all that came in.
+_REDATED: Final[LiteralString] = f"""
+    from transfer where holder_id = $1 and holder_id - 0 = $1 and direction = 'IN' and settled_at is not null and {_IS_REDATED}
+"""
+_NEWEST_FIRST: Final[LiteralString] = "order by listed_at desc, id desc"
+_KNOWN_UNTIL: Final[LiteralString] = """
+    coalesce((select until from received_known where holder_id = $1), timestamptz '-infinity')
+"""
+
+
+def _redated_in(oldest: LiteralString, newest: LiteralString) -> LiteralString:
+    """By how many more there are in a span than our instants say."""
+    return f"""
+        (select count(*) {_REDATED} and network_settled_at between {oldest} and {newest})
+        - (select count(*) {_REDATED} and settled_at between {oldest} and {newest})
+    """
+
+
+def _part(where: LiteralString, listed_at: LiteralString) -> LiteralString:
+    # Each part is read from its own place in its index, and no further than the page goes.
+    return f"""(
+        select {TRANSFER.select}, {listed_at} as listed_at {where} and {listed_at} between $2 and $3
+        order by {listed_at} desc, id desc limit $4::bigint + $5::bigint
+    )"""
+
+
+_LIST: Final = listing_store.Source(
+    hours=f"""
+        select hour, sum(count)::bigint as count from (
+            select hour, count from received_hour where holder_id = $1 and hour between $2 and $3 and hour < {_KNOWN_UNTIL}
+            union all
+            select date_trunc('hour', settled_at, 'UTC'), count(*) {_RECEIVED}
+                and settled_at >= greatest({_KNOWN_UNTIL}, $2) and settled_at < $3 + interval '1 hour' group by 1
+            union all
+            select date_trunc('hour', settled_at, 'UTC'), -count(*) {_REDATED}
+                and settled_at >= $2 and settled_at < $3 + interval '1 hour' group by 1
+            union all
+            select date_trunc('hour', network_settled_at, 'UTC'), count(*) {_REDATED}
+                and network_settled_at >= $2 and network_settled_at < $3 + interval '1 hour' group by 1
+        ) as counted
+        group by hour having sum(count) > 0 order by hour desc
+    """,
+    page=f"""
+        {_part(f"{_RECEIVED} and {_IS_REDATED} is not true", "settled_at")}
+        union all
+        {_part(_REDATED, "network_settled_at")}
+        {_NEWEST_FIRST} offset $4 limit $5
+    """,
+    page_after="",
+    count=f"select (select count(*) {_RECEIVED} and settled_at between $2 and $3) + {_redated_in('$2', '$3')}",
+    total=listing_store.total_statement(
+        f"""
+            select coalesce(sum(count), 0) + {_redated_in("$2", "$3")} from received_hour
+            where holder_id = $1 and hour between $4 and $5 and hour < {_KNOWN_UNTIL}
+        """,
+        f"select count(*) {_RECEIVED} and settled_at between edge.oldest and edge.newest",
+        counted_from=f"least({_KNOWN_UNTIL}, $5 + interval '1 hour')",
+    ),
+)
+
+_COUNTED_UNTIL: Final[LiteralString] = f"""
+    select coalesce(
+        (select until from received_known where holder_id = $1),
+        (select date_trunc('hour', min(settled_at), 'UTC') {_RECEIVED})
+    )
+"""
+_COUNT_HOURS: Final[LiteralString] = f"""
+    with counted as (
+        insert into received_hour (holder_id, hour, count)
+        select $1, date_trunc('hour', settled_at, 'UTC'), count(*) {_RECEIVED}
+            and settled_at >= {_KNOWN_UNTIL} and settled_at < $2
+        group by 2 order by 2
+        on conflict (holder_id, hour) do nothing
+    )
+    insert into received_known (holder_id, until) values ($1, $2)
+    on conflict (holder_id) do update set until = excluded.until where received_known.until < excluded.until
+"""
+# Millions may have come in since; each step keeps what it has counted, and ends long before a statement must.
+_STEP: Final = timedelta(days=7)
+
+
+async def count_hours(pool: Pool, holder_id: int, until: datetime) -> None:
+    """Count the hours up to ``until``, which are all final."""
+    counted_until: datetime | None = await pool.fetchval(_COUNTED_UNTIL, holder_id)
+    while counted_until is not None and counted_until < until:
+        counted_until = min(counted_until + _STEP, until)
+        await pool.execute(_COUNT_HOURS, holder_id, counted_until)
+
+
+async def forget_hours(connection: Connection, _now: datetime, _by: timedelta) -> None:
+    """Delete the counts of hours: the clock was moved back, and some hours are in the future again."""
+    await connection.execute("with forgotten as (delete from received_known) delete from received_hour")
+
+
+DEADLINES: Final = (Deadline(move_back=forget_hours),)
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transfer]:
+    """One page of all that a holder received."""
+    page = await listing_store.read_page(pool, _LIST, holder_id, None, span)
+    return page.with_items([TRANSFER.read(row) for row in page.items])
+
+
+_FILTERS: Final[LiteralString] = """
+    ($4::boolean is null or coalesce(txid ~ '^[a-zA-Z0-9]{1,35}$', false) = $4)
+    and ($5::boolean is null or $5 = exists (
+        select from refund where refund.transfer_id = transfer.id and refund.holder_id = transfer.holder_id
+    ))
+    and ($6::text is null or counterparty ->> 'tax_id' = $6)
+"""
+_FILTERED: Final[LiteralString] = f"""
+    from (
+        select *, settled_at as listed_at {_RECEIVED} and {_IS_REDATED} is not true
+        union all
+        select *, network_settled_at as listed_at {_REDATED}
+    ) as transfer
+    where listed_at between $2 and $3 and {_FILTERS}
+"""
+_COUNT_FILTERED: Final[LiteralString] = f"select count(*) {_FILTERED}"
+_READ_FILTERED: Final[LiteralString] = f"select {TRANSFER.select} {_FILTERED} {_NEWEST_FIRST} offset $7 limit $8"
+
+# Those of a charge are found by the charge, and so cost no index of their own.
+_OF_TXID: Final[LiteralString] = f"""
+    from (
+        select *, case when {_IS_REDATED} then network_settled_at else settled_at end as listed_at from (
+            select * from transfer where holder_id = $1 and settled_at is not null
+                and charge_id = (select id from charge where holder_id = $1 and txid = $7)
+            union all
+            select * {_RECEIVED} and charge_id is null and txid = $7
+        ) as transfer
+    ) as transfer
+    where listed_at between $2 and $3 and {_FILTERS}
+"""
+_COUNT_OF_TXID: Final[LiteralString] = f"select count(*) {_OF_TXID}"
+_READ_OF_TXID: Final[LiteralString] = f"select {TRANSFER.select} {_OF_TXID} {_NEWEST_FIRST} offset $8 limit $9"
+
+
+async def count_all(pool: Pool, holder_id: int, span: Span) -> int:
+    """How many a holder received, by whole hours' totals."""
+    whole = Span(page=1, page_size=1, initial_at=span.initial_at, final_at=span.final_at)
+    return (await listing_store.read_page(pool, _LIST, holder_id, None, whole)).total_count
+
+
+async def read_searched_page(pool: Pool, holder_id: int, search: ReceivedSearch, span: Span) -> Page[Transfer]:
+    """One page of those that are looked at one by one, or of one txid."""
+    oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
+    asked = (holder_id, oldest, newest, search.has_txid, search.has_refunds, search.payer_tax_id)
+    count, read = _COUNT_FILTERED, _READ_FILTERED
+    if search.txid is not None:
+        asked, count, read = (*asked, search.txid), _COUNT_OF_TXID, _READ_OF_TXID
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        total_count: int = await connection.fetchval(count, *asked)
+        rows = []
+        if span.position < total_count:
+            rows = await connection.fetch(read, *asked, span.position, span.page_size)
+    return Page(items=[TRANSFER.read(row) for row in rows], total_count=total_count)

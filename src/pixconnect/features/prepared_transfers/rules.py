@@ -1,0 +1,73 @@
+"""A prepared transfer: requested and not yet approved; no money is moved or reserved for it.
+
+It is never changed. A transfer with its name shows that it was approved, so approving it twice makes one transfer.
+
+It is never changed. A transfer with its name shows that it was confirmed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.fingerprint import was_made_by
+from pixconnect.kernel.rules.holder import KeyType, Party
+from pixconnect.kernel.rules.rail import InitiationType
+from pixconnect.kernel.rules.transfer import (
+    AccountTransferRequest,
+    KeyTransferRequest,
+    QrCodeTransferRequest,
+    Transfer,
+    TransferRequest,
+)
+from pixconnect.platform.base import errors
+
+
+class PreparedTransfer(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    external_id: str
+    """The transfer's too, once it is approved."""
+    initiation_type: InitiationType
+    amount_cents: int
+    key: str | None = None
+    """The payee's key; beside a counterparty, the key that a test environment pays in its place."""
+    key_type: KeyType | None = None
+    br_code: str | None = None
+    counterparty: Party | None = None
+    payer_message: str | None = None
+    rejected_as: str | None = None
+    """The rejection code of a test environment."""
+    created_at: datetime
+
+
+def read_request(prepared: PreparedTransfer) -> TransferRequest:
+    """The request made on approval: the same each time."""
+    amount_cents, external_id = prepared.amount_cents, prepared.external_id
+    if prepared.key is not None and prepared.key_type is not None:
+        return KeyTransferRequest(
+            amount_cents=amount_cents, key=prepared.key, key_type=prepared.key_type, external_id=external_id
+        )
+    if prepared.br_code is not None:
+        return QrCodeTransferRequest(amount_cents=amount_cents, br_code=prepared.br_code, external_id=external_id)
+    if prepared.counterparty is None:
+        raise errors.InvariantBroken("a prepared transfer names its payee")
+    return AccountTransferRequest(
+        amount_cents=amount_cents, credit_party=prepared.counterparty, external_id=external_id
+    )
+
+
+def is_approved_by(prepared: PreparedTransfer, transfer: Transfer) -> bool:
+    """Whether the transfer of its name was made by approving it, and not by another request at another door."""
+    return transfer.fingerprint is not None and was_made_by(transfer.fingerprint, read_request(prepared))
+
+
+class InitiatedTransfer(Struct, frozen=True, kw_only=True):
+    end_to_end_id: str
+    """The transfer's too, once it is confirmed."""
+    holder_id: int
+    key: str
+    key_type: KeyType
+    counterparty: Party
+    """The key's owner at that time."""
+    created_at: datetime

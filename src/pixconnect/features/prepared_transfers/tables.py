@@ -1,0 +1,100 @@
+"""The tables of prepared and of initiated transfers, whose rows are only added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import msgspec
+
+from pixconnect.features.prepared_transfers.rules import InitiatedTransfer, PreparedTransfer
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables.table import Table, fetch_row
+from pixconnect.platform.pool import Connection, Pool
+
+_encode_party = msgspec.json.Encoder().encode
+_decode_party = msgspec.json.Decoder(Party | None).decode
+
+
+def _encode_counterparty(prepared: PreparedTransfer) -> str | None:
+    return None if prepared.counterparty is None else _encode_party(prepared.counterparty).decode()
+
+
+def _decode_counterparty(text: str | None) -> Party | None:
+    return None if text is None else _decode_party(text)
+
+
+PREPARED_TRANSFER: Final = Table(
+    "prepared_transfer",
+    PreparedTransfer,
+    """
+    holder_id bigint, external_id text, initiation_type text, amount_cents bigint, key text, key_type text,
+    br_code text, counterparty jsonb, payer_message text, rejected_as text, created_at timestamptz
+    """,
+    key=("external_id", "holder_id"),
+    read={"counterparty": (_decode_counterparty, "counterparty")},
+    write={"counterparty": _encode_counterparty},
+)
+
+_INSERT: Final[LiteralString] = f"""
+    insert into prepared_transfer ({PREPARED_TRANSFER.names}) values ({PREPARED_TRANSFER.parameters})
+    on conflict do nothing returning external_id
+"""
+
+
+async def insert(connection: Connection, prepared: PreparedTransfer) -> bool:
+    """Add it, unless the holder has used its name for another."""
+    return await connection.fetchval(_INSERT, *PREPARED_TRANSFER.values(prepared)) is not None
+
+
+_FIND: Final[LiteralString] = f"""
+    select {PREPARED_TRANSFER.select} from prepared_transfer where external_id = any($1) and holder_id = $2
+"""
+
+
+async def find_by_external_ids(
+    pool: Connection | Pool, holder_id: int, external_ids: Sequence[str]
+) -> dict[str, PreparedTransfer]:
+    """By their names."""
+    rows = await pool.fetch(_FIND, external_ids, holder_id)
+    return {row["external_id"]: PREPARED_TRANSFER.read(row) for row in rows}
+
+
+_PAGE: Final[LiteralString] = f"""
+    select {PREPARED_TRANSFER.select} from prepared_transfer
+    where holder_id = $1 and created_at between $2 and $3
+    order by created_at desc, external_id desc offset $4 limit $5
+"""
+_COUNT: Final[LiteralString] = """
+    select count(*) from prepared_transfer where holder_id = $1 and created_at between $2 and $3
+"""
+# Inside the range of dates, so that no time zone leads out of it.
+_EARLIEST: Final = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
+_LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[PreparedTransfer]:
+    """One page of a holder's, newest first; they exist in sandboxes only, so they are counted one by one."""
+    between = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST)
+    rows = await pool.fetch(_PAGE, *between, span.position, span.page_size)
+    total = await fetch_row(pool, _COUNT, *between)
+    return Page(items=[PREPARED_TRANSFER.read(row) for row in rows], total_count=total["count"])
+
+
+_encode_initiated = msgspec.json.Encoder().encode
+_decode_initiated = msgspec.json.Decoder(Party).decode
+
+INITIATED_TRANSFER: Final = Table(
+    "initiated_transfer",
+    InitiatedTransfer,
+    "end_to_end_id text, holder_id bigint, key text, key_type text, counterparty jsonb, created_at timestamptz",
+    key=("end_to_end_id",),
+    read={"counterparty": (_decode_initiated, "counterparty")},
+    write={"counterparty": lambda initiated: _encode_initiated(initiated.counterparty).decode()},
+)
+
+
+async def find_initiated(pool: Pool, holder_id: int, end_to_end_id: str) -> InitiatedTransfer | None:
+    return await INITIATED_TRANSFER.find(pool, "where end_to_end_id = $1 and holder_id = $2", end_to_end_id, holder_id)

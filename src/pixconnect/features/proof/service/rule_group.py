@@ -1,0 +1,258 @@
+"""Groups of rules, each with its own way to look at the books, to look again, and to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
+
+from msgspec import Struct
+
+from pixconnect.features.proof.rules.chain import ChainHead
+from pixconnect.features.proof.rules.rule import Finding, Judgement, Rule, Subject
+from pixconnect.features.proof.service.account import judge_accounts
+from pixconnect.features.proof.service.rail import APART, compare_with_rail
+from pixconnect.features.proof.service.reading import BookReading
+from pixconnect.features.proof.tables import chain as chain_store
+from pixconnect.features.proof.tables import look as look_store
+from pixconnect.features.proof.tables import run as run_store
+from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
+from pixconnect.features.proof.tables.run import Run
+from pixconnect.kernel.rules.rail import Rail, RailUnavailable
+from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.pool import Connection
+
+ENTRIES_IN_SLICE: Final = 200_000
+OVERLAP: Final = timedelta(hours=1)
+"""A run over changes begins so long before the reading of the last one: transactions may have been open then."""
+
+Progress = Callable[[int, int], None]
+"""Called after each slice with the number of holders that were looked at, and of findings so far."""
+
+
+class BookReader(Struct, frozen=True, kw_only=True):
+    """What looks at the books, by a role that may only read them."""
+
+    connection: Connection
+    """To the primary, where a run keeps how far it is and what it has found."""
+    standby: Connection | None = None
+    """Where holders' books are read; ``None`` reads all of them at the primary."""
+    standby_age_max_s: float = 0
+    clock: Clock
+    operator: str
+    rail: Rail | None = None
+    """``None`` where there is none that can be asked for all that has settled."""
+    why_no_rail: str = "there is no rail whose statement can be asked for here"
+
+
+class Look(Struct, kw_only=True):
+    """One run over the books."""
+
+    reader: BookReader
+    run: Run
+    tell: Progress
+    heads: Sequence[ChainHead]
+    """Of chains, as they were kept elsewhere."""
+    has_all: bool
+    """Whether every rule is asked: only then slices get checkpoints."""
+    unreadable: dict[str, str]
+    """Rules that the reader cannot ask, and why: no role may read a column that was added by hand, and a table may be gone."""
+
+    @property
+    def connection(self) -> Connection:
+        return self.reader.connection
+
+    async def judge_seen(self, seen: Sequence[Finding], found_again: Sequence[Finding]) -> None:
+        there = {each.name for each in found_again}
+        for each in seen:
+            await run_store.judge(self.connection, self.run, each, "there" if each.name in there else "gone")
+
+
+class RuleGroup:
+    """Rules about the installation and its server: each is asked once, at the primary."""
+
+    subjects: ClassVar[Sequence[Subject]] = ("installation", "server")
+
+    def __init__(self, look: Look, rules: Sequence[Rule]) -> None:
+        self._look = look
+        self.rules = rules
+        self._why_not: str | None = None
+        """Why none of the group could be looked at."""
+
+    async def look(self) -> None:
+        await self._ask(BookReading(self._look.connection, None), None, None)
+
+    async def look_again(self, seen: Sequence[Finding]) -> None:
+        """Check findings once more: those gone by now were work in progress. Unreadable ones stay unjudged."""
+        by_name = {rule.name: rule for rule in self.rules}
+        for name, part in sorted({(each.rule, self._part_of(each)) for each in seen}, key=str):
+            try:
+                found = await look_store.ask(self._look.connection, by_name[name], part, None)
+            except NotReadableError as error:
+                self._note(by_name[name], error)
+                continue
+            of_part = [each for each in seen if each.rule == name and part in (None, self._part_of(each))]
+            await self._look.judge_seen(of_part, found)
+
+    async def judge(self) -> list[Judgement]:
+        judgements: list[Judgement] = []
+        for rule in self.rules:
+            reason = self._look.unreadable.get(rule.name) or self._why_not
+            reason = reason or await look_store.find_why_not(self._look.connection, rule)
+            verdict = "checked" if reason is None else "not_checkable"
+            judgements.append(Judgement(rule=rule.name, verdict=verdict, reason=reason))
+        return judgements
+
+    async def _ask(self, reading: BookReading, part: HolderRange | None, since: datetime | None) -> int:
+        found = list[Finding]()
+        for rule in self.rules:
+            try:
+                found += await reading.ask(rule, part, since)
+            except NotReadableError as error:
+                self._note(rule, error)
+        await run_store.add_seen(self._look.connection, self._look.run, found)
+        return len(found)
+
+    def _part_of(self, finding: Finding) -> HolderRange | None:
+        del finding
+        return None
+
+    def _note(self, rule: Rule, error: NotReadableError) -> None:
+        self._look.unreadable[rule.name] = explain(error)
+
+
+class OfHolders(RuleGroup):
+    """Asked slice by slice of holders, at the standby where it keeps up."""
+
+    subjects = ("holders",)
+
+    async def look(self) -> None:
+        look, run, connection = self._look, self._look.run, self._look.connection
+        reading = BookReading(connection, look.reader.standby)
+        await reading.follow(run, look.reader.standby_age_max_s)
+        holders_count, found_count = run.holders_count, 0
+        # A run that goes on behind the last holder asks once more all the same: which rules it may not ask is not kept.
+        rest = HolderRange(first_id=run.last_holder_id + 1, last_id=HOLDER_ID_MAX, holders_count=0)
+        for part in await find(look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE)) or [rest]:
+            since = await find(run_store.find_read_until(connection, part)) if run.extent == "changes" else None
+            # A future instant was never read: a clock was set back, or the checkpoint was written by hand.
+            since = None if since is None or since > run.read_until else since
+            found_count += await self._ask(reading, part, since and since - OVERLAP)
+            # Unchecked slices have no checkpoint.
+            await run_store.note_slice(connection, run, part, has_all_rules=look.has_all and not look.unreadable)
+            holders_count += part.holders_count
+            look.tell(holders_count, found_count)
+
+    def _part_of(self, finding: Finding) -> HolderRange | None:
+        """The holder whose books break the rule."""
+        holder_id = finding.holder_id
+        return None if holder_id is None else HolderRange(first_id=holder_id, last_id=holder_id, holders_count=1)
+
+
+class ComparedGroup(RuleGroup):
+    """Rules that Python compares, all at once."""
+
+    async def look(self) -> None:
+        found = await self._compare(None)
+        await run_store.add_seen(self._look.connection, self._look.run, found or [])
+
+    async def look_again(self, seen: Sequence[Finding]) -> None:
+        found = await self._compare(seen)
+        if found is not None:
+            await self._look.judge_seen(seen, found)
+
+    async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
+        """Violations of the rules, or of those ``seen`` the persisting ones; ``None`` if they could not be checked."""
+        raise NotImplementedError
+
+
+class OfRail(ComparedGroup):
+    subjects = ("rail",)
+
+    async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
+        reader, run = self._look.reader, self._look.run
+        if reader.rail is None:
+            self._why_not = reader.why_no_rail
+            return None
+        if seen is not None:
+            since = min((each.since for each in seen if each.since is not None), default=None)
+            since, names = since and since - APART, {each.rule for each in seen}
+        else:
+            names = {rule.name for rule in self.rules}
+            is_whole = run.extent != "changes"
+            last = None if is_whole else await run_store.find_last_checked(reader.connection, self.rules[0].name)
+            since = last and last - OVERLAP
+        try:
+            return await look_store.read(compare_with_rail(reader.connection, reader.rail, since, names))
+        except NotReadableError as error:
+            self._why_not = explain(error)
+        except RailUnavailable as error:
+            self._why_not = f"the rail does not answer: {error}"
+        return None
+
+
+class OfAccounts(ComparedGroup):
+    subjects = ("accounts",)
+
+    def __init__(self, look: Look, rules: Sequence[Rule]) -> None:
+        super().__init__(look, rules)
+        self._judgements: list[Judgement] | None = None
+        """One for each account, as it was looked at first."""
+
+    async def judge(self) -> list[Judgement]:
+        return await super().judge() if self._judgements is None else self._judgements
+
+    async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
+        try:
+            now = await read_now(self._look.reader)
+            judgements, found = await look_store.read(judge_accounts(self._look.connection, now))
+        except NotReadableError as error:
+            for rule in self.rules:
+                self._note(rule, error)
+            return None
+        if seen is None:
+            self._judgements = judgements
+        return found
+
+
+class OfHeads(ComparedGroup):
+    subjects = ("heads",)
+
+    async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
+        # Without a file there is nothing to compare, and the rule is reported as not checkable.
+        self._why_not = None if self._look.heads else "no file of heads was given: --heads FILE"
+        try:
+            return await look_store.read(chain_store.compare_heads(self._look.connection, self._look.heads))
+        except NotReadableError as error:
+            self._note(chain_store.KEPT_HEADS, error)
+            return None
+
+
+_GROUPS: Final = (OfHolders, RuleGroup, OfRail, OfAccounts, OfHeads)
+
+
+def group_rules(look: Look, rules: Sequence[Rule]) -> list[RuleGroup]:
+    """The groups that have something to look at, in order. Holders always have: their slices get checkpoints."""
+    groups = [kind(look, [rule for rule in rules if rule.of in kind.subjects]) for kind in _GROUPS]
+    return [
+        each
+        for each in groups
+        if each.rules or isinstance(each, OfHolders) or (isinstance(each, OfHeads) and look.heads)
+    ]
+
+
+async def find(asked: Awaitable[Answer]) -> Answer | None:
+    """Await an auxiliary query; ``None`` if a table that it reads is missing, which a rule reports."""
+    try:
+        return await look_store.read(asked)
+    except NotReadableError:
+        return None
+
+
+async def read_now(reader: BookReader) -> datetime:
+    return await find(service_now(reader.clock, reader.connection)) or reader.clock.real_now()
+
+
+def explain(error: NotReadableError) -> str:
+    return f"who verifies cannot read what it compares: {error}"

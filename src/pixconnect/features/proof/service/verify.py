@@ -1,0 +1,150 @@
+"""Proves the books: runs every rule against the tables, by slices of holders, and reports violations.
+
+Work in progress may look wrong: a statement reads as of one moment, but a rail or the feed reports later. So a finding is
+checked again after a while, and counts only if it persists. A stopped whole run continues after its last slice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.features.proof.rules.chain import ChainHead
+from pixconnect.features.proof.rules.rule import Extent, Finding, Judgement, Rule
+from pixconnect.features.proof.service.rule_group import (
+    BookReader,
+    Look,
+    Progress,
+    RuleGroup,
+    find,
+    group_rules,
+    read_now,
+)
+from pixconnect.features.proof.tables import chain as chain_store
+from pixconnect.features.proof.tables import look as look_store
+from pixconnect.features.proof.tables import run as run_store
+from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.features.proof.tables.run import Run
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.tables import installation as installation_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.database_failure import DATABASE_FAILED
+
+FINDINGS_MAX: Final = 100_000
+
+
+class ProofRequest(Struct, frozen=True, kw_only=True):
+    """The scope of a proof."""
+
+    extent: Extent = "changes"
+    rules: Sequence[str] = ()
+    """The names of those that are asked; empty is all."""
+    again_after_s: float = 60
+    """How long after something was found it is looked at again."""
+    heads: Sequence[ChainHead] = ()
+    """Of chains, as they were kept elsewhere."""
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """What a run has proved, and what it has not."""
+
+    judgements: Sequence[Judgement]
+    findings: Sequence[Finding]
+    unreadable_count: int
+    """Rules that the reader could not ask, though there is what they compare."""
+    holders_count: int
+    unchained_count: int | None
+    """Entries that wait to be chained; ``None`` where they cannot be read."""
+    unchained_audit_count: int | None
+    """Rows of the audit that do."""
+    waiting_cluster: str | None
+    """The cluster whose commits wait for a standby; ``None`` where they wait for none."""
+
+
+class ShownRun(Struct, frozen=True, kw_only=True):
+    """A run as people are shown it: what it found, each with its rule where there still is that."""
+
+    run: Run
+    findings: Sequence[tuple[Finding, Rule | None]]
+
+
+async def list_runs(context: Context, runs_max: int, findings_max: int) -> Sequence[ShownRun]:
+    """The last runs, the newest first, each with so many of its findings at most."""
+    by_name = {rule.name: rule for rule in RULES}
+    shown = list[ShownRun]()
+    for run in await run_store.list_newest(context.pool, runs_max):
+        found = await run_store.list_findings(context.pool, run.id, "there", findings_max)
+        shown.append(ShownRun(run=run, findings=[(each, by_name.get(each.rule)) for each in found]))
+    return shown
+
+
+async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> Verification:
+    """Look at the books once.
+
+    Raises:
+        BadRequest: There is no such rule.
+    """
+    # Refused before anything is asked of the database.
+    rules = choose_rules(request)
+    connection = reader.connection
+    # Rules by name are asked of everything, and leave no checkpoint: others were not looked at.
+    has_all = not request.rules
+    now = await read_now(reader)
+    run = await run_store.find_stopped(connection, request.extent, now) if has_all else None
+    if run is None:
+        run = await run_store.begin(connection, request.extent, reader.operator, now)
+    unreadable = dict(await look_store.find_partial(connection, rules))
+    look = Look(reader=reader, run=run, tell=tell, heads=request.heads, has_all=has_all, unreadable=unreadable)
+    groups = group_rules(look, rules)
+    try:
+        for group in groups:
+            await group.look()
+        await _look_again(look, groups, request.again_after_s)
+    except BaseException:
+        # After any stop, the findings are kept, and it continues there.
+        with suppress(*DATABASE_FAILED):
+            await run_store.stop(connection, run)
+        raise
+    judgements = [judgement for group in groups for judgement in await group.judge()]
+    # In the order of the rules; those of accounts have one for each account.
+    place = {rule.name: (rule.of == "accounts", index) for index, rule in enumerate(rules)}
+    judgements.sort(key=lambda judgement: place[judgement.rule])
+    await run_store.end(connection, run, judgements)
+    ended = await run_store.read(connection, run.id)
+    findings = await run_store.list_findings(connection, run.id, "there", FINDINGS_MAX)
+    return Verification(
+        judgements=judgements,
+        findings=findings,
+        unreadable_count=len(unreadable),
+        holders_count=ended.holders_count,
+        unchained_count=await find(chain_store.count_unchained(connection)),
+        unchained_audit_count=await find(chain_store.count_unchained_audit(connection)),
+        waiting_cluster=await find(installation_store.find_waiting_cluster(connection)),
+    )
+
+
+def choose_rules(request: ProofRequest) -> Sequence[Rule]:
+    by_name = {rule.name: rule for rule in RULES}
+    unknown = [name for name in request.rules if name not in by_name]
+    if unknown:
+        raise errors.BadRequest(f"rule: there is no rule {unknown[0]}")
+    if request.rules:
+        return [by_name[name] for name in request.rules]
+    return [rule for rule in RULES if request.extent == "whole" or not rule.is_of_whole_runs]
+
+
+async def _look_again(look: Look, groups: Sequence[RuleGroup], again_after_s: float) -> None:
+    """Check the findings once more, a while later."""
+    seen_since = await run_store.find_seen_since(look.connection, look.run)
+    if seen_since is None:
+        return
+    await asyncio.sleep(max(0.0, again_after_s - seen_since.total_seconds()))
+    subject_of = {rule.name: rule.of for rule in RULES}
+    seen = await run_store.list_findings(look.connection, look.run.id, "seen")
+    for group in groups:
+        if of_group := [each for each in seen if subject_of[each.rule] in group.subjects]:
+            await group.look_again(of_group)

@@ -1,0 +1,20 @@
+"""All rules, in the order in which a run looks at them."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from pixconnect.features.proof.rules.rule import Rule, Subject
+from pixconnect.features.proof.tables.charges import CHARGES, TOTALS
+from pixconnect.features.proof.tables.events import EVENTS
+from pixconnect.features.proof.tables.ledger import LEDGER, POSTINGS
+from pixconnect.features.proof.tables.orders import ORDERS, RETURNED
+from pixconnect.features.proof.tables.rail import RAIL
+from pixconnect.features.proof.tables.reports import REPORTS
+from pixconnect.kernel.feature import gather
+
+_KERNEL: Final = (*LEDGER, *POSTINGS, *ORDERS, *RETURNED, *CHARGES, *TOTALS, *EVENTS, *REPORTS, *RAIL)
+# The tables first, and then others' servers, which take longer.
+RULES: Final = tuple(
+    sorted((*_KERNEL, *gather("rules", Rule)), key=lambda rule: get_args(Subject).index(rule.of)),
+)

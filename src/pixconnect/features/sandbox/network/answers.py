@@ -1,0 +1,396 @@
+"""What the network answers to an order, and what it reports of it.
+
+An order is decided as it comes in, and what comes of it is written together with it. Merchants' codes are paid, and fees taken.
+
+What the institution moves by itself is made by hand, or a fee of a Pix, which is written with the Pix. A fee of a payment waits
+for the payment, because the service may refuse that. One of a transfer falls due with it: how that ends is decided when it is
+taken.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import asyncpg
+import msgspec
+from msgspec import Struct, structs
+
+from pixconnect.features.sandbox.network import behaviour, directory, tables
+from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
+from pixconnect.features.sandbox.network.outbox import Pending
+from pixconnect.features.sandbox.network.tables import (
+    Acknowledged,
+    KnownOrder,
+    MerchantClaim,
+    NewArrival,
+    NewOrder,
+    Original,
+)
+from pixconnect.features.sandbox.rules.sandbox_control import OutsideMovement
+from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.rail import (
+    Acknowledgement,
+    CreditAccepted,
+    CreditCancelled,
+    CreditHeld,
+    CreditReport,
+    MovementReport,
+    NotTaken,
+    Order,
+    QueryAnswer,
+    RefundOrder,
+    Rejected,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    Settled,
+    SettledReport,
+    Taken,
+)
+
+FEE_TEXT: Final = "Tarifa Pix"
+
+
+class NewFee(Struct, frozen=True):
+    """A fee that a rule has taken of a Pix."""
+
+    party: Party
+    amount_cents: int
+
+
+def find_fees(orders: Sequence[Order], behaviours: Sequence[Behaviour]) -> dict[str, NewFee]:
+    return {
+        order.end_to_end_id: NewFee(order.debit_party, how.fee_cents)
+        for order, how in zip(orders, behaviours, strict=True)
+        if how.fee_cents is not None
+    }
+
+
+def fee_id(name: str) -> str:
+    """The item of a Pix's fee: it has one at most."""
+    return f"M{name[1:]}"
+
+
+def make_fee(fee: NewFee, name: str, number: int, at: datetime, *, waits: bool) -> tuple[NewArrival, Pending]:
+    report = MovementReport(
+        report_id=fee_id(name),
+        item_id=fee_id(name),
+        party=fee.party,
+        kind="fee",
+        direction="OUT",
+        amount_cents=fee.amount_cents,
+        end_to_end_id=name,
+        description=FEE_TEXT,
+        settled_at=at,
+    )
+    return make_arrival(report, number, at, waits_for=name if waits else None), Pending(report)
+
+
+def make_report(asked: OutsideMovement, item_id: str, at: datetime) -> MovementReport:
+    return MovementReport(
+        report_id=item_id,
+        item_id=item_id,
+        party=asked.party,
+        kind=asked.kind,
+        direction=asked.direction,
+        amount_cents=asked.amount_cents,
+        end_to_end_id=None,
+        description=asked.description,
+        settled_at=at,
+    )
+
+
+def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: str | None = None) -> NewArrival:
+    return NewArrival(
+        number=number,
+        id=report.item_id,
+        kind="movement_in" if report.direction == "IN" else "movement_out",
+        original_id=None,
+        amount_cents=report.amount_cents,
+        key=None,
+        report=msgspec.json.encode(report).decode(),
+        taken_at=at,
+        due_at=at,
+        code=None,
+        is_due=False,
+        is_open=True,
+        waits_for=waits_for,
+    )
+
+
+def make_fees_of_orders(
+    fees: Mapping[str, NewFee], orders: Mapping[str, NewOrder], now: datetime, numbers: Iterator[int]
+) -> list[tuple[NewArrival, Pending]]:
+    """The fees of those orders that will settle, due as they are."""
+    return [
+        make_fee(fee, name, next(numbers), now + timedelta(milliseconds=orders[name].delay_ms), waits=False)
+        for name, fee in fees.items()
+        if name in orders and orders[name].code is None
+    ]
+
+
+_DYNAMIC_TXID_MIN: Final = 26
+
+
+class OrderGroup(Struct, frozen=True, kw_only=True):
+    """Orders that came together, none of them written yet, and the rows written with them, by their ids."""
+
+    orders: list[NewOrder]
+    behaviours: list[Behaviour]
+    """How each is treated: by the fault rules, or else as the network usually does."""
+    claims: dict[str, str] = {}
+    """The merchants' codes that they pay."""
+    fees: dict[str, NewFee] = {}
+
+
+def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> OrderGroup:
+    """Orders as they would be written.
+
+    Args:
+        faults: Counted down by those that follow a rule.
+        orders: As they came.
+        latency_ms: How long an ordinary one takes to settle.
+    """
+    behaviours = [_treat_order(faults, order) for order in orders]
+    new = [
+        _make_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how, latency_ms)
+        for order, how in zip(orders, behaviours, strict=True)
+    ]
+    # A code that is paid once is a dynamic one, and only those have a txid of this length. Merchants are outside.
+    claims = {
+        order.end_to_end_id: order.txid
+        for order in orders
+        if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
+    }
+    fees = find_fees(orders, behaviours)
+    return OrderGroup(orders=new, behaviours=behaviours, claims=claims, fees=fees)
+
+
+def read_refunds(
+    faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original], latency_ms: int
+) -> OrderGroup:
+    """As ``read_orders``; ``originals`` are the payments that are given back, by their ids."""
+    behaviours = _treat_refunds(faults, orders, originals)
+    new = [
+        _make_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how, latency_ms)
+        for order, how in zip(orders, behaviours, strict=True)
+    ]
+    return OrderGroup(orders=new, behaviours=behaviours)
+
+
+def _treat_order(faults: Faults, order: Order) -> Behaviour:
+    # Before all rules: the network rejects this itself.
+    if order.amount_cents < 1:
+        return behaviour.reject(behaviour.USUAL, "AM01")
+    if faults.rules:
+        key, amount_cents = order.credit_party.key, order.amount_cents
+        how = faults.behaviour_of(
+            Message(operation="submit", id=order.end_to_end_id, key=key, amount_cents=amount_cents)
+        )
+        if how is not None:
+            return how
+    return directory.behaviour_to(order.credit_party)
+
+
+def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original]) -> list[Behaviour]:
+    left = {original.id: original.amount_cents - original.refunded_cents for original in originals.values()}
+    behaviours: list[Behaviour] = []
+    for order in orders:
+        original = originals.get(order.original_end_to_end_id)
+        key = None if original is None else original.key
+        message = Message(operation="refund", id=order.return_id, key=key, amount_cents=order.amount_cents)
+        how = faults.behaviour_of(message) or directory.behaviour_of_refund(order.description)
+        if original is not None and how.code is None:
+            if left[original.id] < order.amount_cents:
+                how = behaviour.reject(how, "AM09")
+            elif how.arrives and not how.is_refused:
+                # Orders of the same group share the remaining sum.
+                left[original.id] -= order.amount_cents
+        behaviours.append(how)
+    return behaviours
+
+
+def _make_order(
+    order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Behaviour, latency_ms: int
+) -> NewOrder:
+    delay_ms = latency_ms if how.delay_ms is None else how.delay_ms
+    # The network's own rejection does not wait, and an early outcome must overtake its answer.
+    if how.is_early or how.is_rejected_at_once:
+        delay_ms = 0
+    is_told = how.reports_count > 0
+    return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, is_told)
+
+
+async def write(
+    pool: asyncpg.Pool,
+    kind: Literal["order", "refund"],
+    now: datetime,
+    arriving: dict[str, NewOrder],
+    group: OrderGroup,
+    numbers: Iterator[int],
+) -> tuple[set[str], dict[str, NewOrder], list[tuple[NewArrival, Pending]]]:
+    """Write orders, payers of merchants' codes, and fees.
+
+    Returns:
+        The new ids, the orders as written, and the fees.
+    """
+    if not arriving:
+        return set(), arriving, []
+    # Without all that one statement is enough, and no transaction.
+    if not group.claims and not group.fees:
+        return await tables.insert_orders(pool, kind, now, list(arriving.values())), arriving, []
+    async with pool.acquire() as connection, connection.transaction():
+        codes = await tables.find_codes(connection, list(group.claims.values()))
+        arriving, paid = judge_claims(arriving, group.claims, codes)
+        taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
+        # An order that was known already does not pay again.
+        paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
+        if paid:
+            await connection.execute(tables.CLAIM_CODES, list(paid), list(paid.values()))
+        settling = {order_id: arriving[order_id] for order_id in taken}
+        made = make_fees_of_orders(group.fees, settling, now, numbers)
+        if made:
+            await tables.insert_arrivals(connection, [arrival for arrival, _ in made])
+    return taken, arriving, made
+
+
+ArrivalReport = CreditReport | ReturnReport | MovementReport
+OrderAnswer = Taken | Rejected | NotTaken | None
+"""``None`` is an answer that was lost on its way."""
+
+_decode_report = msgspec.json.Decoder(Report).decode
+_TAKEN: Final = Taken()
+_NOT_TAKEN: Final = NotTaken()
+
+
+def answer_order(
+    order_id: str, how: Behaviour, arriving: dict[str, NewOrder], taken: set[str], *, is_late: bool
+) -> OrderAnswer:
+    """Answer one order, and remove it from ``taken``."""
+    if how.is_refused:
+        return _NOT_TAKEN
+    # Lost on its way in: the network has nothing to answer.
+    if not how.arrives:
+        return None
+    if order_id in taken:
+        # Removed, so that a second order with this id in the same group is answered as a duplicate.
+        taken.remove(order_id)
+        if not how.is_answered:
+            return None
+        code = arriving[order_id].code
+        if how.is_rejected_at_once and code is not None:
+            return Rejected(code=code, reason=reject_code.explain(code))
+        return _TAKEN
+    # Not taken now, although it arrived: it is too old, or known already.
+    code = "FF08" if is_late else "ED05"
+    return Rejected(code=code, reason=reject_code.explain(code))
+
+
+def judge_claims(
+    arriving: dict[str, NewOrder], claims: dict[str, str], codes: dict[str, MerchantClaim]
+) -> tuple[dict[str, NewOrder], dict[str, str]]:
+    """Reject orders for codes that are paid (BE17) or ask for another amount (AM09); return the orders and payers."""
+    judged: dict[str, NewOrder] = {}
+    paid: dict[str, str] = {}
+    for order_id, order in arriving.items():
+        claim = codes.get(claims.get(order_id, ""))
+        # An order that is rejected anyway leaves the code to others.
+        if claim is None or order.code is not None:
+            judged[order_id] = order
+        elif claim.txid in paid or claim.paid_by not in (None, order_id):
+            judged[order_id] = structs.replace(order, code="BE17")
+        elif claim.amount_cents != order.amount_cents:
+            judged[order_id] = structs.replace(order, code="AM09")
+        else:
+            judged[order_id] = order
+            paid[claim.txid] = order_id
+    return judged, paid
+
+
+def final_answer(order: KnownOrder) -> QueryAnswer:
+    if order.code is None:
+        return Settled(settled_at=order.due_at)
+    return Rejected(code=order.code, reason=reject_code.explain(order.code))
+
+
+def outcome_report(order_id: str, due_at: datetime, code: str | None) -> SettledReport | RejectedReport:
+    if code is None:
+        return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
+    return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
+
+
+def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
+    """Make the two reports of a payment that the network accepts or holds first and settles later, in this order."""
+    fields = structs.asdict(credit)
+    held_for = timedelta(milliseconds=how.ends_after_ms or 0)
+    accepted = CreditHeld(**fields, until=credit.reported_at + held_for) if how.is_suspect else CreditAccepted(**fields)
+    end = credit if how.cancel_code is None else CreditCancelled(**fields, code=how.cancel_code)
+    first, last = (end, accepted) if how.is_early else (accepted, end)
+    return [structs.replace(first, report_id=f"{credit.end_to_end_id}/1"), last]
+
+
+def arrival_id_of(report: ArrivalReport) -> str:
+    """The name that an arrival has."""
+    match report:
+        case CreditReport():
+            return report.end_to_end_id
+        case ReturnReport():
+            return report.return_id
+        case MovementReport():
+            return report.item_id
+
+
+def read_acknowledgement(report: ArrivalReport, refusal_code: str | None) -> Acknowledged:
+    arrival_id = arrival_id_of(report)
+    is_first = report.report_id != arrival_id
+    # A cancelled payment has failed, whatever the service answers.
+    code = report.code if isinstance(report, CreditCancelled) else refusal_code
+    goes_on = is_first and refusal_code is None
+    # If reported after its end, it was credited or refused at once, and never held.
+    is_held = goes_on and isinstance(report, CreditHeld)
+    return Acknowledged(arrival_id, code, is_first=is_first, goes_on=goes_on, is_held=is_held)
+
+
+def redate(report: Report, due_at: datetime) -> Report:
+    """Date a report from outside by its deadline, which may have come nearer when the clock was moved back."""
+    # An order's outcome is made from its deadline, and needs no new date.
+    if isinstance(report, SettledReport | RejectedReport):
+        return report
+    if isinstance(report, MovementReport):
+        return structs.replace(report, settled_at=due_at)
+    if isinstance(report, BlockReport | InfractionReport):
+        return structs.replace(report, told_at=due_at)
+    if isinstance(report, CreditHeld):
+        report = structs.replace(report, until=report.until + (due_at - report.reported_at))
+    return structs.replace(report, reported_at=due_at)
+
+
+def sort_acknowledged(
+    acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
+) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
+    """The first acknowledgements of orders, by their reports, of contests and of arrivals.
+
+    Args:
+        acknowledgements: Those of the service.
+        find: Finds a report.
+    """
+    orders: dict[str, str] = {}
+    contested: list[str] = []
+    arrivals: dict[str, Acknowledged] = {}
+    for acknowledgement in acknowledgements:
+        report_id = acknowledgement.report_id
+        report = find(report_id)
+        if isinstance(report, SettledReport | RejectedReport):
+            orders[report_id] = report.id
+        elif isinstance(report, InfractionReport):
+            contested.append(report_id)
+        elif isinstance(report, ArrivalReport):
+            arrivals.setdefault(report_id, read_acknowledgement(report, acknowledgement.refusal_code))
+    return orders, contested, arrivals
+
+
+def make_pending(report: str, due_at: datetime) -> Pending:
+    """The pending report of an arrival, by its deadline; the report is JSON."""
+    return Pending(redate(_decode_report(report), due_at))

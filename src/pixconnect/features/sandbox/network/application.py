@@ -1,0 +1,365 @@
+"""The sandbox over HTTP: the rail, the control of outside payers and receivers, and merchants' locations.
+
+Every path needs the shared secret, except those for payers' institutions: a merchant's location and its keys. 503 always means
+that nothing was done, and 500 that the outcome is unknown: the service decides about money by that.
+
+Also the settlements, item by item in the order of time, and their sum.
+
+An order settles when it is due, without a write; an arrival from outside settles when the service acknowledges it. Items of
+both tables are one list, with suspect payments while they are held. It is read page by page: there may be a million of them.
+
+Also payments that the sandbox, as the holder's institution, holds as suspect, and their end: by hand, by rule or by time.
+
+A held payment is one in two steps, and its row has the report due at the end of its time. A decision by hand replaces it.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Final
+
+import asyncpg
+import msgspec
+import structlog
+from asyncpg.pool import PoolConnectionProxy
+from msgspec import Meta, Struct, structs
+
+from pixconnect.features.sandbox.network import behaviour, contesting, http_messages, outside
+from pixconnect.features.sandbox.network.http_messages import SandboxAnswer
+from pixconnect.features.sandbox.network.outside import Answering, Outside, find_end
+from pixconnect.features.sandbox.rules import sandbox_control
+from pixconnect.features.sandbox.rules.sandbox_control import (
+    Answered,
+    Arrival,
+    Asked,
+    ControlCall,
+    OutsideVerdict,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
+from pixconnect.kernel.rules.block_report import Defence
+from pixconnect.kernel.rules.rail import (
+    Acknowledgement,
+    CreditCancelled,
+    CreditReport,
+    DirectoryEntry,
+    Order,
+    Position,
+    RefundOrder,
+    SettledItem,
+)
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.exception_text import name_database_error
+from pixconnect.platform.http.asgi import Receive, Scope, Send
+
+_decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+FIND = """
+select report, due_at, is_due from arrival
+where id = $1 and kind = 'credit' and is_open and held_at is not null for update
+"""
+# Reported at once; it stays due when the clock is moved back.
+DECIDE = "update arrival set report = $2, taken_at = $3, due_at = $3, is_due = true where id = $1"
+
+
+async def decide_suspect_credit(outside: Outside, asked: OutsideVerdict) -> Arrival:
+    """Release a payment that is held, or return it to its payer."""
+
+    async def write(connection: PoolConnectionProxy, now: datetime) -> CreditReport:
+        found = await connection.fetchrow(FIND, asked.end_to_end_id)
+        # What its time has decided may have left already.
+        if found is None or found["is_due"] or found["due_at"] <= now:
+            raise SandboxRefusal("unknown", "end_to_end_id: no payment of this name is held as suspect")
+        report = _judge(found, asked)
+        await connection.execute(DECIDE, asked.end_to_end_id, msgspec.json.encode(report).decode(), now)
+        return report
+
+    with outside.network.expecting_acknowledgement(asked.end_to_end_id) as acknowledgement:
+        report = await outside.network.change(write)
+        status, code = await find_end(acknowledgement)
+    return Arrival(id=report.end_to_end_id, amount_cents=report.amount_cents, status=status, code=code)
+
+
+def _judge(found: asyncpg.Record, asked: OutsideVerdict) -> CreditReport:
+    planned = _decode(found["report"])
+    fields = structs.asdict(planned)
+    fields.pop("code", None)
+    if asked.verdict == "return":
+        return CreditCancelled(**fields, code=behaviour.SUSPECT_CODE)
+    return CreditReport(**fields)
+
+
+def _decoding(decode: Callable[[bytes], Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Answering:
+    """Decode a request, execute it, and encode the answer."""
+
+    async def answer(world: Outside, body: bytes) -> SandboxAnswer:
+        return SandboxAnswer(200, _encode(await do(world, decode(body))))
+
+    return answer
+
+
+def _answering(
+    call: ControlCall[Asked, Answered], do: Callable[[Outside, Asked], Awaitable[Answered]]
+) -> tuple[str, Answering]:
+    return call.name, _decoding(msgspec.json.Decoder(call.asked).decode, do)
+
+
+CALLS: Final[Mapping[str, Answering]] = dict(
+    (
+        _answering(sandbox_control.PAY, outside.pay),
+        _answering(sandbox_control.JUDGE_CREDIT, decide_suspect_credit),
+        _answering(sandbox_control.GIVE_BACK, outside.give_back),
+        _answering(sandbox_control.MOVE, outside.move),
+        _answering(sandbox_control.OPEN_INFRACTION, contesting.contest_credit),
+        _answering(sandbox_control.DECIDE_INFRACTION, contesting.judge_contest),
+        _answering(sandbox_control.LIST_KEYS, outside.list_keys),
+        _answering(sandbox_control.ADD_KEY, outside.add_key),
+        _answering(sandbox_control.MAKE_QR_CODE, outside.make_qr_code),
+        _answering(sandbox_control.READ_FAULTS, outside.read_faults),
+        _answering(sandbox_control.REPLACE_FAULTS, outside.replace_faults),
+        _answering(sandbox_control.DRAW_FAULT, outside.find_effect),
+        _answering(sandbox_control.READ_AUTHORITY, outside.read_authority),
+        _answering(sandbox_control.SET_OFFSET, outside.set_offset),
+        _answering(sandbox_control.READ_DUE, outside.read_due),
+    )
+)
+
+
+PAGE_SIZE: Final = 1000
+
+# The conditions stand as in the indexes `settlement_by_time` and `arrival_by_time`, so that a page costs the same anywhere.
+# Arrivals from before there was `settled_at` count from when they were reported.
+READ_PAGE = """
+(
+    select id, kind, amount_cents, due_at as settled_at from settlement
+    where code is null and (is_due or due_at < $1::timestamptz)
+        and (due_at, id) > ($2::timestamptz, $3::text) and due_at < $4::timestamptz
+    order by due_at, id limit $5
+)
+union all
+(
+    select id, kind, amount_cents, coalesce(settled_at, due_at) from arrival
+    where code is null and not is_open
+        and (coalesce(settled_at, due_at), id) > ($2, $3) and coalesce(settled_at, due_at) < $4
+    order by coalesce(settled_at, due_at), id limit $5
+)
+union all
+(
+    select id || '/held', 'held', amount_cents, held_at from arrival
+    where held_at is not null and (held_at, id || '/held') > ($2, $3) and held_at >= $2 and held_at < $4
+    order by held_at, id limit $5
+)
+union all
+(
+    select id || '/let_go', 'let_go', amount_cents, let_go_at from arrival
+    where let_go_at is not null and (let_go_at, id || '/let_go') > ($2, $3) and let_go_at >= $2 and let_go_at < $4
+    order by let_go_at, id limit $5
+)
+order by settled_at, id limit $5
+"""
+
+READ_POSITION = """
+select (
+    (
+        select coalesce(sum(case kind when 'movement_out' then -amount_cents else amount_cents end), 0)
+        from arrival where code is null and not is_open
+    )
+    + (select coalesce(sum(amount_cents), 0) from arrival where held_at is not null and let_go_at is null)
+    - (select coalesce(sum(amount_cents), 0) from settlement where code is null and (is_due or due_at < $1::timestamptz))
+)::bigint
+"""
+
+
+async def read_page(
+    connection: PoolConnectionProxy, now: datetime, since: datetime, after_id: str, until: datetime
+) -> Sequence[SettledItem]:
+    """Return the next items before ``until``; of those that settled at ``since`` the ones after ``after_id``."""
+    rows = await connection.fetch(READ_PAGE, now, since, after_id, until, PAGE_SIZE)
+    return [SettledItem(**row) for row in rows]
+
+
+async def read_position(connection: PoolConnectionProxy, now: datetime) -> Position:
+    return Position(amount_cents=await connection.fetchval(READ_POSITION, now), as_of=now)
+
+
+GROUP_MAX: Final = 256
+WAIT_MAX_S: Final = 30.0
+
+_Group = Meta(max_length=GROUP_MAX)
+_log = structlog.get_logger()
+
+
+class LookupQuestion(Struct, frozen=True, kw_only=True):
+    key: str
+    payer_tax_id: str
+    end_to_end_id: str
+
+
+class LookupAnswers(Struct, frozen=True, kw_only=True):
+    """The directory's answers to questions that came together; a key that is in neither list has no entry."""
+
+    entries: Sequence[DirectoryEntry]
+    alone: Sequence[str]
+    """Keys that must be asked for one by one: a fault rule applies to them, and their delay must not hold up the
+    others."""
+
+
+class ReportQuestion(Struct, frozen=True, kw_only=True):
+    wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
+
+
+class StatementQuestion(Struct, frozen=True, kw_only=True):
+    since: datetime
+    until: datetime
+    after_id: str = ""
+    """Among transfers that settled at ``since``, only those with a higher id than this."""
+
+
+_orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
+_refund_orders = msgspec.json.Decoder(Annotated[list[RefundOrder], _Group]).decode
+_defences = msgspec.json.Decoder(Annotated[list[Defence], _Group]).decode
+_ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
+_acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
+_lookup_question = msgspec.json.Decoder(LookupQuestion).decode
+_lookup_questions = msgspec.json.Decoder(Annotated[list[LookupQuestion], _Group]).decode
+_statement_question = msgspec.json.Decoder(StatementQuestion).decode
+
+
+class SandboxApplication:
+    def __init__(self, world: Outside, secrets: Sequence[str]) -> None:
+        self._world = world
+        self._bearers = [f"Bearer {secret}".encode() for secret in secrets]
+        self._working: set[asyncio.Future[SandboxAnswer]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        await http_messages.send_answer(send, await self._answer(scope, receive))
+
+    def release(self) -> None:
+        """Answer all waiting calls: the process is about to end."""
+        self._world.network.release()
+
+    async def _answer(self, scope: Scope, receive: Receive) -> SandboxAnswer:
+        method, path = scope["method"], scope["raw_path"].decode("latin-1")
+        if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):
+            return await self._guard(path, self._serve_public(path))
+        if not self._is_allowed(scope):
+            return http_messages.failure(401, "unauthorized", "the sandbox's secret is missing or wrong")
+        try:
+            body = await http_messages.read_body(receive)
+        except http_messages.BodyTooLargeError:
+            return http_messages.failure(413, "invalid", "the body is too large")
+        if path == "/rail/reports":
+            # Unlike the others, not finished after its caller has gone: reports handed to a lost caller would come 5 s late.
+            return await self._guard(path, _reports(self._world, body))
+        handler = _ROUTES.get((method, path)) or CALLS.get(path.removeprefix("/control/"))
+        if handler is None:
+            return http_messages.failure(404, "invalid", "there is no such path")
+        # Done to its end even if the client disconnects: an order must not be taken by half.
+        working = asyncio.ensure_future(self._guard(path, handler(self._world, body)))
+        self._working.add(working)
+        working.add_done_callback(self._working.discard)
+        return await asyncio.shield(working)
+
+    async def _guard(self, path: str, answering: Awaitable[SandboxAnswer]) -> SandboxAnswer:
+        try:
+            return await answering
+        except msgspec.MsgspecError as error:
+            return http_messages.failure(400, "invalid", str(error))
+        except SandboxRefusal as refusal:
+            return http_messages.failure(422, refusal.reason, refusal.message)
+        except SandboxUnavailable as error:
+            return http_messages.failure(503, "unavailable", str(error))
+        except DATABASE_FAILED as error:
+            _log.warning("sandbox_database_failed", path=path, reason=name_database_error(error))
+            return http_messages.failure(
+                500, "internal", "the database did not answer: the request may have taken effect"
+            )
+
+    async def _serve_public(self, path: str) -> SandboxAnswer:
+        if path == "/jwks":
+            return SandboxAnswer(200, self._world.signer.jwk_set, b"application/jwk-set+json")
+        jws = await outside.serve_location(self._world, path.removeprefix("/qr/"))
+        if jws is None:
+            return http_messages.failure(404, "unknown", "there is no charge at this location")
+        return SandboxAnswer(200, jws.encode(), b"application/jose")
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        # Compared in constant time, so that the secret cannot be guessed byte by byte.
+        return any(
+            name == b"authorization" and hmac.compare_digest(value, bearer)
+            for name, value in scope["headers"]
+            for bearer in self._bearers
+        )
+
+
+async def _look_up(world: Outside, body: bytes) -> SandboxAnswer:
+    question = _lookup_question(body)
+    entry = await outside.look_up(world, question.key, question.end_to_end_id)
+    return http_messages.failure(404, "unknown", "no such key") if entry is None else SandboxAnswer(200, _encode(entry))
+
+
+async def _look_up_together(world: Outside, body: bytes) -> SandboxAnswer:
+    keys = {question.key for question in _lookup_questions(body)}
+    alone = {key for key in keys if outside.is_lookup_changed(world, key)}
+    entries = await outside.find_entries(world, keys - alone)
+    return SandboxAnswer(200, _encode(LookupAnswers(entries=entries, alone=sorted(alone))))
+
+
+_reports: Final = _decoding(
+    msgspec.json.Decoder(ReportQuestion).decode, lambda world, question: world.network.outbox.take(question.wait_s)
+)
+
+
+async def _acknowledge(world: Outside, body: bytes) -> SandboxAnswer:
+    await world.network.acknowledge(_acknowledgements(body))
+    return SandboxAnswer()
+
+
+async def _read_statement(world: Outside, body: bytes) -> SandboxAnswer:
+    _check_reachable(world)
+    question = _statement_question(body)
+    async with world.network.settled() as (connection, now):
+        items = await read_page(connection, now, question.since, question.after_id, question.until)
+    return SandboxAnswer(200, _encode(items))
+
+
+async def _read_position(world: Outside, _body: bytes) -> SandboxAnswer:
+    _check_reachable(world)
+    async with world.network.settled() as (connection, now):
+        return SandboxAnswer(200, _encode(await read_position(connection, now)))
+
+
+def _check_reachable(world: Outside) -> None:
+    if world.faults.hides_everything:
+        raise SandboxUnavailable("a fault rule says that the network cannot be reached")
+
+
+async def _check(world: Outside, _body: bytes) -> SandboxAnswer:
+    _check_reachable(world)
+    await world.pool.execute("select 1")
+    return SandboxAnswer()
+
+
+async def _waiting_since(world: Outside, _body: bytes) -> SandboxAnswer:
+    return SandboxAnswer(200, _encode(world.network.outbox.waiting_since()))
+
+
+_ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
+    ("POST", "/rail/lookup"): _look_up,
+    ("POST", "/rail/lookups"): _look_up_together,
+    ("POST", "/rail/orders"): _decoding(_orders, lambda world, orders: world.network.submit(orders)),
+    ("POST", "/rail/refund-orders"): _decoding(
+        _refund_orders, lambda world, orders: world.network.submit_refunds(orders)
+    ),
+    ("POST", "/rail/defences"): _decoding(_defences, contesting.receive_defences),
+    ("POST", "/rail/query"): _decoding(_ids, lambda world, ids: world.network.query(ids)),
+    ("POST", "/rail/acknowledgements"): _acknowledge,
+    ("GET", "/rail/waiting"): _waiting_since,
+    ("POST", "/rail/statement"): _read_statement,
+    ("GET", "/rail/position"): _read_position,
+    ("GET", "/rail/check"): _check,
+}

@@ -1,0 +1,97 @@
+"""How payers contest, how the institution decides by hand, and how it receives holders' answers, one at a time."""
+
+from collections.abc import Awaitable, Sequence
+from contextlib import AsyncExitStack
+
+from pixconnect.features.sandbox.network import directory, infraction
+from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
+from pixconnect.features.sandbox.rules.sandbox_control import OutsideDecision, OutsideInfraction, SandboxRefusal
+from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReport
+
+
+async def contest_credit(outside: Outside, asked: OutsideInfraction) -> InfractionReport:
+    """Contest a settled payment, in its payer's name."""
+    now = outside.clock.now()
+    number = next(outside.network.arrival_numbers)
+    name, return_id = make_network_id(outside, "I", number), _name_return(outside, number, 1)
+    async with AsyncExitStack() as told:
+        async with outside.network.giving_back:
+            paid = await infraction.find_paid(outside.pool, asked.end_to_end_id, now)
+            if paid is None:
+                raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such payment")
+            left_cents = await infraction.find_left(outside.pool, asked.end_to_end_id, None)
+            others = await infraction.list_unfinished(outside.pool)
+            free_cents = min(
+                infraction.find_free_funds(asked, others),
+                infraction.find_free_of(asked.end_to_end_id, paid, others, now),
+            )
+            contest = infraction.open_contest(asked, paid, left_cents, free_cents, number, name, return_id, now)
+            acknowledgement = await _store_and_report(outside, told, contest, None)
+        await find_end(acknowledgement)
+    return contest.report
+
+
+async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionReport:
+    """Decide by hand what the institution would decide by rule or by time."""
+    async with outside.infractions, AsyncExitStack() as told:
+        async with outside.network.giving_back:
+            before = await _find(outside, asked.name)
+            if before is None:
+                raise SandboxRefusal("unknown", "id: there is no such infraction")
+            return_id, next_id = (_name_return(outside, before.number, before.sequence + ahead) for ahead in (1, 2))
+            left_cents = await infraction.find_left(outside.pool, before.report.end_to_end_id, before)
+            free_cents = await _find_free(outside, before)
+            contest = infraction.decide(before, asked, left_cents, free_cents, return_id, next_id, outside.clock.now())
+            acknowledgement = await _store_and_report(outside, told, contest, before)
+        await find_end(acknowledgement)
+    return contest.report
+
+
+async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+    """Take what holders answer; each once."""
+    said: list[DefenceAnswer] = []
+    for defence in defences:
+        async with outside.infractions, outside.network.giving_back:
+            before = await _find(outside, defence.name)
+            next_id, left_cents = "", 0
+            if before is not None:
+                next_id = _name_return(outside, before.number, before.sequence + 2)
+                left_cents = await infraction.find_left(outside.pool, before.report.end_to_end_id, before)
+            contest, answer = infraction.hear(before, defence, left_cents, next_id, outside.clock.now())
+            if contest is not None:
+                await _put(outside, contest, before)
+            said.append(answer)
+    return said
+
+
+async def _find_free(outside: Outside, contest: infraction.Contest) -> int:
+    """How much more of its payment may be blocked."""
+    now, name = outside.clock.now(), contest.report.end_to_end_id
+    paid = await infraction.find_paid(outside.pool, name, now)
+    contests = await infraction.list_unfinished(outside.pool)
+    return 0 if paid is None else infraction.find_free_of(name, paid, contests, now)
+
+
+async def _store_and_report(
+    outside: Outside, told: AsyncExitStack, contest: infraction.Contest, before: infraction.Contest | None
+) -> Awaitable[str | None]:
+    """Store it; returns the awaitable of the report's acknowledgement."""
+    named = f"{contest.name}/{contest.sequence}"
+    acknowledgement = told.enter_context(outside.network.expecting_acknowledgement(named))
+    await _put(outside, contest, before)
+    return acknowledgement
+
+
+async def _put(outside: Outside, contest: infraction.Contest, before: infraction.Contest | None) -> None:
+    await outside.network.change(lambda connection, now: infraction.save(connection, contest, before, now))
+
+
+async def _find(outside: Outside, name: str) -> infraction.Contest | None:
+    """A contest in its present state, decisions by time included."""
+    row = await outside.pool.fetchrow(infraction.FIND, [name])
+    return None if row is None else infraction.catch_up(infraction.read(row), outside.clock.now())
+
+
+def _name_return(outside: Outside, number: int, sequence: int) -> str:
+    """A contest's returns have names of their own, independent of other numbers after a restart."""
+    return f"D{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, 'taken', number, sequence)}"

@@ -1,0 +1,118 @@
+"""Due reports: handed out oldest first, and again until they are acknowledged."""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.rail import CreditReport, Report
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.shared_timeout import wait_for
+
+REDELIVERED_AFTER_S: Final = 5.0
+BATCH_MAX: Final = 256
+
+
+class Pending(Struct, frozen=True):
+    report: Report
+    count: int = 1
+    """How many times it must be acknowledged."""
+
+
+class Outbox:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ready: dict[str, Pending] = {}
+        self._handed_out: dict[str, tuple[Pending, float]] = {}
+        self._wake = asyncio.Event()
+        self._is_released = False
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._handed_out)
+
+    def clear(self) -> None:
+        """Forget all reports; the tables still have them."""
+        self._ready.clear()
+        self._handed_out.clear()
+
+    def put(self, pendings: Iterable[Pending]) -> None:
+        for pending in pendings:
+            self._ready[pending.report.report_id] = pending
+        if self._ready:
+            self._wake.set()
+
+    async def take(self, wait_s: float) -> list[Report]:
+        """Hand out up to 256 reports, as soon as there is one; none when ``wait_s`` has passed."""
+        # Real time, regardless of the sandbox clock: this is about the connection, not about the scheme.
+        deadline_s = self._clock.monotonic_s() + wait_s
+        while True:
+            now_s = self._clock.monotonic_s()
+            self._return_overdue(now_s)
+            if self._ready:
+                return self._hand_out(now_s)
+            if now_s >= deadline_s or self._is_released:
+                return []
+            self._wake.clear()
+            await wait_for(self._wake, min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
+
+    def release(self) -> None:
+        """Answer all waiting calls, now and from now on."""
+        self._is_released = True
+        self._wake.set()
+
+    def find(self, report_id: str) -> Report | None:
+        pending = self._ready.get(report_id)
+        if pending is not None:
+            return pending.report
+        handed_out = self._handed_out.get(report_id)
+        return None if handed_out is None else handed_out[0].report
+
+    def waiting_since(self) -> datetime | None:
+        """Return when the oldest payment was reported that is not acknowledged yet."""
+        # We look at all of them: there are few at a time.
+        pendings = (*self._ready.values(), *(pending for pending, _ in self._handed_out.values()))
+        instants = [pending.report.reported_at for pending in pendings if isinstance(pending.report, CreditReport)]
+        return min(instants, default=None)
+
+    def close(self, report_ids: Iterable[str]) -> None:
+        """Remove reports that were acknowledged; one that must be reported again is queued behind the others."""
+        again: list[Pending] = []
+        for report_id in report_ids:
+            handed_out = self._handed_out.pop(report_id, None)
+            pending = self._ready.pop(report_id, None) or (None if handed_out is None else handed_out[0])
+            if pending is not None and pending.count > 1:
+                again.append(Pending(pending.report, pending.count - 1))
+        if again:
+            self.put(again)
+
+    def _hand_out(self, now_s: float) -> list[Report]:
+        # Usually all of them fit, and nothing is copied.
+        if len(self._ready) <= BATCH_MAX:
+            batch, self._ready = self._ready, {}
+        else:
+            batch = dict(islice(self._ready.items(), BATCH_MAX))
+            for report_id in batch:
+                del self._ready[report_id]
+        for report_id, pending in batch.items():
+            self._handed_out[report_id] = (pending, now_s)
+        return [pending.report for pending in batch.values()]
+
+    def _return_overdue(self, now_s: float) -> None:
+        overdue: dict[str, Pending] = {}
+        # In the order in which they were handed out, so the first that is not overdue ends the search.
+        for report_id, (pending, handed_out_s) in self._handed_out.items():
+            if now_s - handed_out_s < REDELIVERED_AFTER_S:
+                break
+            overdue[report_id] = pending
+        if overdue:
+            for report_id in overdue:
+                del self._handed_out[report_id]
+            self._ready = {**overdue, **self._ready}
+
+    def _next_overdue_s(self, otherwise_s: float) -> float:
+        for _, handed_out_s in self._handed_out.values():
+            return handed_out_s + REDELIVERED_AFTER_S
+        return otherwise_s

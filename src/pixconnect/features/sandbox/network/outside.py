@@ -1,0 +1,374 @@
+"""What people outside do: pay our holders, return what they received, show QR codes, register keys.
+
+Everything that comes from outside has a number, which seeds its randomness. Numbers continue where the last process
+stopped.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
+from datetime import timedelta
+from itertools import count
+from typing import Final, Literal
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from pixconnect.features.sandbox.network import answers, behaviour, directory, registry, tables
+from pixconnect.features.sandbox.network import registry as location
+from pixconnect.features.sandbox.network.answers import NewFee
+from pixconnect.features.sandbox.network.batch_writer import BatchWriter
+from pixconnect.features.sandbox.network.behaviour import Behaviour, Chance, Faults
+from pixconnect.features.sandbox.network.http_messages import SandboxAnswer
+from pixconnect.features.sandbox.network.network import Network
+from pixconnect.features.sandbox.network.outbox import Pending
+from pixconnect.features.sandbox.network.registry import MerchantCode, MerchantSigner
+from pixconnect.features.sandbox.network.tables import NewArrival
+from pixconnect.features.sandbox.rules.sandbox_control import (
+    Arrival,
+    ArrivalStatus,
+    Due,
+    FaultAnswer,
+    FaultRule,
+    Message,
+    NewKey,
+    NewQrCode,
+    OutsideMovement,
+    OutsideReturn,
+    OutsideTransfer,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
+from pixconnect.kernel.rules import br_code, identifiers
+from pixconnect.kernel.rules.rail import CreditHeld, CreditReport, DirectoryEntry, MovementReport, ReturnReport
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
+
+# How long who pays, contests or judges waits for the service to acknowledge it.
+ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
+# How late a report is that comes out of order.
+OVERTAKEN_BY_MS: Final = 1_000
+
+MERCHANT_CITY: Final = "Sao Paulo"
+
+
+class Outside(Struct):
+    pool: asyncpg.Pool
+    clock: Clock
+    chance: Chance
+    faults: Faults
+    network: Network
+    signer: MerchantSigner
+    address: str
+    """The ``host:port`` of the locations."""
+    entry_numbers: Iterator[int]
+    code_numbers: Iterator[int]
+    arrivals: BatchWriter[Sequence[tuple[NewArrival, Pending | None]]]
+    """What belongs together is written together."""
+    infractions: asyncio.Lock
+    """Held while deciding one of them: a decision reads the last report, and makes the next."""
+    two_steps_ms: int
+    """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
+
+
+Answering = Callable[[Outside, bytes], Awaitable[SandboxAnswer]]
+
+
+async def open_outside(
+    pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str, two_steps_ms: int
+) -> Outside:
+    network.arrival_numbers = count(await tables.last_number(pool) + 1)
+    return Outside(
+        pool=pool,
+        clock=clock,
+        chance=chance,
+        faults=faults,
+        network=network,
+        signer=await location.open_signer(pool, address, clock.real_now()),
+        address=address,
+        entry_numbers=count(await registry.last_entry_number(pool) + 1),
+        code_numbers=count(await registry.last_code_number(pool) + 1),
+        arrivals=BatchWriter(network.insert_arrivals),
+        infractions=asyncio.Lock(),
+        two_steps_ms=two_steps_ms,
+    )
+
+
+async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
+    """Store how often rules still apply; to be called before the message is answered."""
+    if faults.changed:
+        changed, faults.changed = faults.changed, {}
+        await registry.save_times(pool, changed)
+
+
+async def read_faults(outside: Outside, _: None) -> list[FaultRule]:
+    return outside.faults.rules
+
+
+async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[FaultRule]:
+    behaviour.check_rules(rules)
+    await registry.replace_rules(outside.pool, rules)
+    outside.faults.replace(rules)
+    return outside.faults.rules
+
+
+async def find_effect(outside: Outside, message: Message) -> FaultAnswer:
+    effect = outside.faults.draw(message)
+    await save_faults(outside.pool, outside.faults)
+    return FaultAnswer(effect=effect)
+
+
+async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEntry | None:
+    how = await _find_behaviour(outside, Message(operation="lookup", id=end_to_end_id, key=key))
+    await _check_answers(how)
+    return None if how.code is not None else await _find_entry(outside, key)
+
+
+def is_lookup_changed(outside: Outside, key: str) -> bool:
+    """Whether a fault rule may change what a question for this key is answered."""
+    return outside.faults.concerns(Message(operation="lookup", id="", key=key))
+
+
+async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]:
+    fixed = [entry for key in keys if (entry := directory.FIXED_ENTRIES.get(key)) is not None]
+    added = keys - directory.FIXED_ENTRIES.keys()
+    return [*fixed, *(await registry.find_entries(outside.pool, added) if added else ())]
+
+
+async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
+    return [*directory.FIXED_ENTRIES.values(), *await registry.list_added(outside.pool)]
+
+
+async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
+    """Add an entry, or return the one that the key has already."""
+    found = None if new.key is None else await _find_entry(outside, new.key)
+    if found is not None:
+        return found
+    number = next(outside.entry_numbers)
+    entry = directory.make_entry(new, number, outside.chance)
+    await registry.insert_entry(outside.pool, number, entry)
+    # Read again: another request may have added the same key first.
+    return await _find_entry(outside, entry.key) or entry
+
+
+async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
+    key = new.key or directory.SETTLE_KEY
+    entry = await _find_entry(outside, key)
+    name = "Loja de Fora" if entry is None else entry.party.name
+    try:
+        if new.kind == "static":
+            return br_code.format_static_br_code(key, name, MERCHANT_CITY, amount_cents=new.amount_cents, txid=new.txid)
+        token = await _make_dynamic_code(outside, new, key)
+        return br_code.format_dynamic_br_code(f"{outside.address}/qr/{token}", name, MERCHANT_CITY)
+    except errors.Refusal as refusal:
+        raise SandboxRefusal("invalid", refusal.message) from None
+
+
+async def serve_location(outside: Outside, token: str) -> str | None:
+    """Return the signed payload behind a dynamic code, if there is one."""
+    code = await registry.find_code(outside.pool, token)
+    if code is None:
+        return None
+    how = await _find_behaviour(
+        outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents)
+    )
+    await _check_answers(how)
+    return None if how.code is not None else outside.signer.sign(code, outside.clock.now())
+
+
+async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
+    number = next(outside.network.arrival_numbers)
+    end_to_end_id = make_network_id(outside, "E", number)
+    key, amount_cents = transfer.credit_party.key, transfer.amount_cents
+    how = await _find_behaviour(
+        outside, Message(operation="payment", id=end_to_end_id, key=key, amount_cents=amount_cents)
+    )
+    if transfer.suspect is not None:
+        how = behaviour.hold(how, is_returned=transfer.suspect == "return")
+    report = CreditReport(
+        report_id=end_to_end_id,
+        end_to_end_id=end_to_end_id,
+        amount_cents=amount_cents,
+        debit_party=directory.make_payer(transfer.payer, number, outside.chance),
+        credit_party=transfer.credit_party,
+        txid=transfer.txid,
+        initiation_type=transfer.initiation_type,
+        reported_at=outside.clock.now(),
+        payer_message=transfer.payer_message,
+    )
+    return await _arrive(outside, number, "credit", report, key, how)
+
+
+async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
+    """Return a transfer that the network has settled. Whether the amount is right is for the service to judge."""
+    end_to_end_id = asked.end_to_end_id
+    order = (await tables.find_orders(outside.pool, [end_to_end_id], outside.clock.now())).get(end_to_end_id)
+    if order is None or order.kind != "order" or order.code is not None or not order.is_over:
+        raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such transfer")
+    number = next(outside.network.arrival_numbers)
+    return_id = make_network_id(outside, "D", number)
+    amount_cents = asked.amount_cents or order.amount_cents
+    how = await _find_behaviour(
+        outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents)
+    )
+    report = ReturnReport(
+        report_id=return_id,
+        return_id=return_id,
+        original_end_to_end_id=end_to_end_id,
+        amount_cents=amount_cents,
+        reason=asked.reason,
+        description=None,
+        reported_at=outside.clock.now(),
+    )
+    return await _arrive(outside, number, "return", report, order.key, how)
+
+
+async def move(outside: Outside, asked: OutsideMovement) -> Arrival:
+    """Move money as the institution or a person in its app does."""
+    number = next(outside.network.arrival_numbers)
+    item_id = make_network_id(outside, "M", number)
+    now = outside.clock.now()
+    report = answers.make_report(asked, item_id, now)
+    arrival = answers.make_arrival(report, number, now)
+    return await _await_end(outside, report, [(arrival, Pending(report))])
+
+
+async def read_authority(outside: Outside, _: None) -> str:
+    return outside.signer.authority_pem
+
+
+async def set_offset(outside: Outside, offset: timedelta) -> Due:
+    return await outside.network.set_offset(offset)
+
+
+async def read_due(outside: Outside, _: None) -> Due:
+    return outside.network.due()
+
+
+async def _arrive(
+    outside: Outside,
+    number: int,
+    kind: Literal["credit", "return"],
+    report: CreditReport | ReturnReport,
+    key: str | None,
+    how: Behaviour,
+) -> Arrival:
+    """Store what comes from outside, report it unless a rule prevents that, and wait for the acknowledgement."""
+    if how.is_refused:
+        raise SandboxUnavailable("a fault rule says that the network cannot be reached")
+    if how.dated_back_s is not None:
+        dated_at = report.reported_at - timedelta(seconds=how.dated_back_s)
+        report = msgspec.structs.replace(report, settled_at=dated_at)
+    delay_ms = OVERTAKEN_BY_MS if how.is_early else how.delay_ms or 0
+    due_at = report.reported_at + timedelta(milliseconds=delay_ms)
+    ends_after_ms = outside.two_steps_ms or None if how.ends_after_ms is None else how.ends_after_ms
+    first, last = report, None
+    if isinstance(report, CreditReport) and ends_after_ms is not None:
+        first, last = answers.split_credit(report, how)
+    # If a payment is lost on its way in, the network rejects it in the end; the payer gets no answer.
+    code = how.code if how.arrives else "AB03"
+    arrival = NewArrival(
+        number=number,
+        id=report.report_id,
+        kind=kind,
+        original_id=report.original_end_to_end_id if isinstance(report, ReturnReport) else None,
+        amount_cents=report.amount_cents,
+        key=key,
+        report=msgspec.json.encode(first).decode(),
+        taken_at=report.reported_at,
+        due_at=due_at,
+        code=code,
+        is_due=code is not None,
+        is_open=code is None,
+        next_report=None if last is None else msgspec.json.encode(last).decode(),
+        next_after_ms=ends_after_ms,
+    )
+    if code is not None:
+        await outside.arrivals.add([(arrival, None)])
+        return _arrival(report, "ERROR", code) if how.arrives else _arrival(report, "PROCESSING")
+    pending = Pending(msgspec.structs.replace(first, reported_at=due_at), max(how.reports_count, 1))
+    written = [(arrival, pending)]
+    if how.fee_cents is not None and isinstance(report, CreditReport):
+        fee = NewFee(report.credit_party, how.fee_cents)
+        written.append(
+            answers.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
+        )
+    # A held one is answered once the service has its report.
+    wait_ms = delay_ms + (0 if isinstance(first, CreditHeld) else ends_after_ms or 0)
+    is_waited_for = how.is_answered and wait_ms < ACKNOWLEDGED_TIMEOUT_S * 1000
+    end = await _await_end(outside, report, written, is_waited_for=is_waited_for)
+    is_held = isinstance(first, CreditHeld) and end.status == "CONFIRMED"
+    return msgspec.structs.replace(end, status="PROCESSING") if is_held else end
+
+
+async def _await_end(
+    outside: Outside,
+    report: CreditReport | ReturnReport | MovementReport,
+    written: list[tuple[NewArrival, Pending]],
+    *,
+    is_waited_for: bool = True,
+) -> Arrival:
+    """Store what comes, all of it or nothing, and wait for the acknowledgement of this report."""
+    # Before it is stored: the acknowledgement may come before this goes on.
+    with outside.network.expecting_acknowledgement(report.report_id) as acknowledgement:
+        await outside.arrivals.add(written)
+        if not is_waited_for:
+            return _arrival(report, "PROCESSING")
+        return _arrival(report, *await find_end(acknowledgement))
+
+
+async def find_end(acknowledgement: Awaitable[str | None]) -> tuple[ArrivalStatus, str | None]:
+    """How a reported arrival ends, once the service has acknowledged it: with a code, if the service refuses it."""
+    try:
+        async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
+            code = await acknowledgement
+    except TimeoutError:
+        return "PROCESSING", None
+    return "CONFIRMED" if code is None else "ERROR", code
+
+
+def _arrival(
+    report: CreditReport | ReturnReport | MovementReport, status: ArrivalStatus, code: str | None = None
+) -> Arrival:
+    return Arrival(id=report.report_id, amount_cents=report.amount_cents, status=status, code=code)
+
+
+async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
+    """Store a dynamic code, and return the token of its location."""
+    if new.amount_cents is None:
+        raise SandboxRefusal("invalid", "amount: a dynamic code needs one")
+    number = next(outside.code_numbers)
+    txid = new.txid or outside.chance.text(32, "txid", number)
+    if not identifiers.is_txid(txid):
+        raise SandboxRefusal("invalid", "txid: must be 26 to 35 letters and digits in a dynamic code")
+    token = outside.chance.uuid("token", number).hex
+    code = MerchantCode(
+        txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False
+    )
+    if not await registry.insert_code(outside.pool, number, token, code):
+        raise SandboxRefusal("invalid", "txid: another merchant's code has this txid already")
+    return token
+
+
+async def _find_entry(outside: Outside, key: str) -> DirectoryEntry | None:
+    return next(iter(await find_entries(outside, {key})), None)
+
+
+async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:
+    if not outside.faults.rules:
+        return behaviour.USUAL
+    # Stored before anything is answered: a rule that has been used up stays so after a crash.
+    how = outside.faults.behaviour_of(message)
+    await save_faults(outside.pool, outside.faults)
+    return behaviour.USUAL if how is None else how
+
+
+async def _check_answers(how: Behaviour) -> None:
+    """Wait as long as the rule requires, and fail if it withholds the answer."""
+    if how.is_refused or not how.is_answered:
+        raise SandboxUnavailable("a fault rule keeps the network from answering this")
+    await asyncio.sleep((how.delay_ms or 0) / 1000)
+
+
+def make_network_id(outside: Outside, letter: Literal["E", "D", "M", "I"], number: int) -> str:
+    return f"{letter}{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, letter, number)}"

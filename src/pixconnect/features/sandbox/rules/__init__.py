@@ -1,0 +1,1 @@
+"""Rules and records of sandbox."""

@@ -1,0 +1,163 @@
+"""The demonstration in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
+
+Every step first checks the present state, so that the whole may be interrupted anywhere and run again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from msgspec import UNSET, Struct
+
+from pixconnect.features.identity.service import access
+from pixconnect.features.sandbox.service.clock import BEHIND_MAX
+from pixconnect.kernel.flows import holder, ledger
+from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
+from pixconnect.kernel.rules.access import SCOPES
+from pixconnect.kernel.rules.holder import Holder, KeyType
+from pixconnect.kernel.tables import clock as clock_store
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.platform.base import errors
+
+DEPOSIT_CENTS: Final = 100_000_000
+"""R$ 1.000.000,00."""
+
+_HOLDER: Final = NewHolder(
+    name="Loja Demonstração Ltda",
+    tax_id="12345678000195",
+    city="São Paulo",
+    street="Avenida Paulista, 1000",
+    state="SP",
+    postal_code="01310100",
+    branch="0001",
+    account_number="10000001",
+    account_type="TRANSACTIONAL",
+)
+_KEYS: Final[dict[KeyType, str | None]] = {
+    "EMAIL": "loja@demo.pix.example",
+    "CPF": "12345678909",
+    "CNPJ": "12345678000195",
+    "PHONE": "+5511987654321",
+    "EVP": None,  # the service makes it
+}
+
+_FIRST_SCOPES: Final = frozenset[str]({
+    "charge.read", "charge.write", "transfer.read", "transfer.write", "refund.read", "refund.write", "ledger.read",
+    "webhook.read", "webhook.write",
+})  # fmt: skip
+_STANDARD_SCOPES: Final = frozenset[str]({
+    "cob.read", "cob.write", "cobv.read", "cobv.write", "lotecobv.read", "lotecobv.write", "pix.read", "pix.write",
+    "payloadlocation.read", "payloadlocation.write",
+})  # fmt: skip
+_INFRACTION_SCOPES: Final = frozenset[str]({"infraction.read", "infraction.write"})
+GENERATIONS: Final = (
+    _FIRST_SCOPES,
+    _FIRST_SCOPES | _STANDARD_SCOPES,
+    _FIRST_SCOPES | _STANDARD_SCOPES | _INFRACTION_SCOPES,
+)
+"""What each version gave the demonstration's client, oldest first.
+
+Written out: the scopes of today say nothing about them. When a scope is added, the set that has it is added here.
+"""
+
+
+class DemoCredentials(Struct, frozen=True, kw_only=True):
+    """What a developer needs to call the sandbox."""
+
+    client_id: str
+    client_secret: str
+    holder_id: str
+    pix_keys: list[str]
+
+
+async def prepare_demonstration(
+    context: Context,
+    operator: Operator,
+    known: DemoCredentials | None,
+    *,
+    client_id: str = "",
+    client_secret: str = "",
+    clock_at: datetime | None = None,
+) -> DemoCredentials:
+    """Make the missing parts of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash.
+
+    ``client_id`` and ``client_secret`` name the client; if empty, both are made. ``clock_at`` is where the sandbox's clock
+    begins, which only the first of all starts uses: nothing falls due on the way yet.
+    """
+    if clock_at is not None and await _find_holder(operator) is None:
+        await _begin_clock(operator, clock_at)
+    owner = await _open_holder(operator)
+    keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
+    for key_type, text in _KEYS.items():
+        if key_type in keys:
+            continue
+        # An operator may since have removed it and given it to another holder.
+        with suppress(errors.InvalidPixKey):
+            keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
+    balance = await ledger_store.find_balance(context.pool, owner.id)
+    # A holder with any entry has had its deposit, however much remains of it.
+    if balance is not None and balance.last_number == 0:
+        await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
+    clients = await access.list_clients(operator, owner.id)
+    scopes = {client.client_id: client.scopes for client in clients if not client.disabled_at}
+    if known is not None and known.client_id in scopes and client_id in ("", known.client_id):
+        client_id, client_secret = known.client_id, known.client_secret
+        # An older version made it. One whose scopes an operator chose stays as it is.
+        has = frozenset[str](scopes[client_id])
+        if has in GENERATIONS and has != frozenset[str](SCOPES):
+            await access.set_scopes(operator, client_id, SCOPES)
+    else:
+        if client_id in {client.client_id for client in clients}:
+            raise errors.BadRequest(
+                "PIXCONNECT_DEMONSTRATION_CLIENT_ID: there is such a client, whose secret is not known here: name another"
+            )
+        # Also if the credentials were lost: the old client's secret cannot be read again.
+        issued = await access.create_client(
+            operator, owner.id, "demonstration", SCOPES, client_id=client_id, client_secret=client_secret
+        )
+        client_id, client_secret = issued.client.client_id, issued.client_secret
+    return DemoCredentials(
+        client_id=client_id,
+        client_secret=client_secret,
+        holder_id=str(owner.id),
+        pix_keys=[keys[key_type] for key_type in _KEYS if key_type in keys],
+    )
+
+
+async def _open_holder(context: Operator) -> Holder:
+    try:
+        return await holder.create_holder(context, _HOLDER)
+    except errors.InvalidAccount:
+        # An earlier start has made the account, unless it is invalid for another reason.
+        found = await _find_holder(context)
+        if found is None:
+            raise
+        return found if found.address is not None else await _give_address(context, found)
+
+
+async def _give_address(context: Operator, found: Holder) -> Holder:
+    """To a holder that was made when none had an address."""
+    changes = HolderChanges(
+        street=_HOLDER.street or UNSET, state=_HOLDER.state or UNSET, postal_code=_HOLDER.postal_code or UNSET
+    )
+    return await holder.set_holder(context, found.id, changes)
+
+
+async def _find_holder(context: Operator) -> Holder | None:
+    async with context.pool.acquire() as connection:
+        return await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
+
+
+async def _begin_clock(context: Operator, clock_at: datetime) -> None:
+    real_now = context.clock.real_now()
+    if clock_at < real_now - BEHIND_MAX:
+        raise errors.BadRequest(
+            f"PIXCONNECT_SANDBOX_CLOCK_AT: the clock begins {BEHIND_MAX.days} days before real time at most"
+        )
+    async with context.pool.acquire() as connection:
+        offset = clock_at - real_now
+        context.clock.set_offset(offset, await clock_store.move(connection, offset))

@@ -1,0 +1,322 @@
+"""Acts of outside parties, for the calling holder: checked against our rows here, and done by the sandbox.
+
+The rules are the scheme's: the rail answers all other faults. Before that we refuse only calls that cannot concern this holder.
+
+How an outside payer contests the calling holder's Pix, and how the sandbox, as its institution, decides.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import structs
+
+from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.sandbox.rules import sandbox_control
+from pixconnect.features.sandbox.rules.sandbox_control import (
+    Answered,
+    Arrival,
+    Asked,
+    ControlCall,
+    Judged,
+    MadeMovementKind,
+    NewKey,
+    NewQrCode,
+    OutsideDecision,
+    OutsideInfraction,
+    OutsideMovement,
+    OutsidePayer,
+    OutsideReturn,
+    OutsideTransfer,
+    OutsideVerdict,
+    SandboxControl,
+    SandboxRefusal,
+    SandboxSilent,
+    SandboxUnavailable,
+    Verdict,
+)
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.directory import with_key
+from pixconnect.kernel.rules import br_code, holder, kept_report, money, reject_code, tax_id
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, Situation
+from pixconnect.kernel.rules.charge import Charge, asked_amount_cents
+from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.rail import DirectoryEntry
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.platform.base import errors
+
+
+async def pay_by_code(
+    context: Context,
+    caller: Caller,
+    text: str,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
+    suspect: Verdict | None = None,
+) -> Arrival:
+    """Pay one of the holder's QR codes as a payer at another institution; without an amount, the code's."""
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    code = br_code.parse_br_code(text)
+    if code.location is not None:
+        charge = await _find_served(context, caller, code.location)
+        if charge is None:
+            raise errors.PixKeyNotOwned("emv: is not a QR code of this holder")
+        return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message, suspect)
+    amount_cents = amount_cents or code.fixed_amount_cents
+    if amount_cents is None:
+        raise errors.BadRequest("amount: missing; the code carries none")
+    return await _pay(
+        context,
+        OutsideTransfer(
+            credit_party=await _own_party(context, caller, code.key or "", "emv"),
+            amount_cents=amount_cents,
+            txid=code.txid,
+            initiation_type="QRCODE",
+            payer=payer,
+            payer_message=payer_message,
+            suspect=suspect,
+        ),
+    )
+
+
+async def pay_by_location(
+    context: Context,
+    caller: Caller,
+    location: str,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
+    suspect: Verdict | None = None,
+) -> Arrival:
+    """Read the payload at one of the holder's locations as a payer elsewhere, and pay its amount or another."""
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    charge = await _find_served(context, caller, location)
+    if charge is None:
+        raise errors.PixKeyNotOwned("location: is not one of this holder that serves a charge")
+    return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message, suspect)
+
+
+async def _find_served(context: Context, caller: Caller, location: str) -> Charge | None:
+    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
+    return charge if charge is not None and charge.holder_id == caller.holder_id else None
+
+
+async def _pay_charge(
+    context: Context,
+    caller: Caller,
+    charge: Charge,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None,
+    suspect: Verdict | None,
+) -> Arrival:
+    # For a free amount of 0 the payer's choice is unknown. A charge with a due date asks for today's amount.
+    amount_cents = amount_cents or asked_amount_cents(charge, context.clock.now()) or None
+    if amount_cents is None:
+        raise errors.BadRequest("amount: missing; the code carries none")
+    return await _pay(
+        context,
+        OutsideTransfer(
+            credit_party=await _own_party(context, caller, charge.key, "emv"),
+            amount_cents=amount_cents,
+            txid=charge.txid,
+            initiation_type="QRCODE",
+            payer=payer,
+            payer_message=payer_message,
+            suspect=suspect,
+        ),
+    )
+
+
+async def pay_by_key(
+    context: Context,
+    caller: Caller,
+    key: str,
+    amount_cents: int,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
+    suspect: Verdict | None = None,
+) -> Arrival:
+    """Pay to one of the holder's keys as a payer at another institution."""
+    money.check_amount(amount_cents)
+    party = await _own_party(context, caller, key, "key")
+    transfer = OutsideTransfer(
+        credit_party=party, amount_cents=amount_cents, payer=payer, payer_message=payer_message, suspect=suspect
+    )
+    return await _pay(context, transfer)
+
+
+async def judge_credit(context: Context, caller: Caller, end_to_end_id: str, verdict: Verdict) -> Arrival:
+    """Release or return by hand one of this holder's payments that the sandbox, its institution, holds as suspect."""
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.status != "PROCESSING":
+        raise errors.BadRequest("endToEndId: no payment of this name is held as suspect")
+    asked = OutsideVerdict(end_to_end_id=transfer.end_to_end_id, verdict=verdict)
+    return await call(context, sandbox_control.JUDGE_CREDIT, asked)
+
+
+async def give_back(
+    context: Context, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
+) -> Arrival:
+    """Return an amount of this holder's transfer, or the rest of it, as its receiver would."""
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "OUT" or transfer.is_book:
+        raise errors.OriginalNotRefundable("end_to_end_id: is not a transfer that this holder sent over the rail")
+    # If nothing is left we ask the sandbox for all of it: the network refuses that, not we.
+    if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
+        amount_cents = transfer.amount_cents - transfer.returned_cents
+    asked = OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)
+    return await call(context, sandbox_control.GIVE_BACK, asked)
+
+
+async def move(
+    context: Context,
+    caller: Caller,
+    kind: MadeMovementKind,
+    direction: Literal["IN", "OUT"],
+    amount_cents: int,
+    description: str | None,
+) -> Arrival:
+    """Let the institution move money on the holder's account.
+
+    Raises:
+        InsufficientFunds: It takes more than is available.
+        HolderBlocked: The holder may not deposit.
+    """
+    money.check_amount(amount_cents)
+    if description is not None and not kept_report.is_text(description):
+        raise errors.BadRequest("text: holds a character that is no text")
+    asked = OutsideMovement(
+        party=(await context.directory.read_account(caller.holder_id)).party,
+        kind=kind,
+        direction=direction,
+        amount_cents=amount_cents,
+        description=description,
+    )
+    moved = await call(context, sandbox_control.MOVE, asked)
+    if moved.status != "ERROR":
+        return moved
+    if moved.code == reject_code.FUNDS_LACKING:
+        raise errors.InsufficientFunds("amount: is more than the available funds")
+    raise errors.HolderBlocked("the holder may not deposit")
+
+
+async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
+    """Add a directory entry of a new outside account, or return the one that the key has already."""
+    key = None if new.key is None else holder.parse_pix_key(new.key, new.key_type).key
+    # Our own directory answers for our keys first, so an entry outside would never be found.
+    if key is not None and await context.directory.find_owner(key) is not None:
+        raise errors.InvalidPixKey("key: belongs to a holder of this service")
+    if new.tax_id is not None:
+        tax_id.check_tax_id(new.tax_id, "tax_id")
+    return await call(context, sandbox_control.ADD_KEY, structs.replace(new, key=key))
+
+
+async def make_qr_code(context: Context, new: NewQrCode) -> str:
+    if new.amount_cents is not None:
+        money.check_amount(new.amount_cents)
+    return await call(context, sandbox_control.MAKE_QR_CODE, new)
+
+
+async def call(context: Context, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
+    """Ask the sandbox, and make its refusals and its silence errors for the caller."""
+    try:
+        return await find_control(context).call(what, asked)
+    except SandboxRefusal as refusal:
+        raise what.refused(refusal.message) from None
+    except SandboxUnavailable as error:
+        # A read changes nothing, so its outcome cannot be unknown.
+        if what.only_reads:
+            raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
+        if isinstance(error, SandboxSilent):
+            raise errors.OutcomeUnknown(
+                "the sandbox did not answer: it may have done what you asked for; look, then ask again"
+            ) from None
+        raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
+
+
+def find_control(context: Context) -> SandboxControl:
+    """Return the sandbox's control; in live mode there is none (``NotFound``)."""
+    if context.sandbox_control is None:
+        raise errors.NotFound("there is no sandbox in live mode")
+    return context.sandbox_control
+
+
+async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:
+    key = holder.parse_pix_key(text)
+    if await context.directory.find_owner(key.key) != caller.holder_id:
+        raise errors.PixKeyNotOwned(f"{field}: is not a Pix key of this holder")
+    return with_key((await context.directory.read_account(caller.holder_id)).party, key)
+
+
+async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
+    if transfer.payer.tax_id is not None:
+        tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
+    return await call(context, sandbox_control.PAY, transfer)
+
+
+async def open_infraction(
+    context: Context,
+    caller: Caller,
+    end_to_end_id: str,
+    amount_cents: int | None,
+    *,
+    reason: InfractionReason,
+    situation: Situation,
+    words: str | None,
+    judged: Judged,
+) -> InfractionReport:
+    """Contest a received Pix; as much of it is blocked as the institution has of the holder and has not blocked yet.
+
+    Raises:
+        OriginalNotRefundable: It is no Pix that this holder received over the rail.
+        BadRequest: More is contested than the Pix was.
+    """
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    if words is not None and not kept_report.is_text(words):
+        raise errors.BadRequest("words: holds a character that is no text")
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.settled_at is None:
+        raise errors.OriginalNotRefundable("end_to_end_id: is not a Pix that this holder received over the rail")
+    asked = OutsideInfraction(
+        end_to_end_id=transfer.end_to_end_id,
+        party=(await context.directory.read_account(caller.holder_id)).party,
+        amount_cents=amount_cents,
+        funds_cents=await _find_funds_cents(context, caller.holder_id),
+        reason=reason,
+        situation=situation,
+        words=words,
+        judged=judged,
+    )
+    return await call(context, sandbox_control.OPEN_INFRACTION, asked)
+
+
+async def _find_funds_cents(context: Context, holder_id: int) -> int:
+    """What the institution has of the holder's: more than is available here, where orders are under way.
+
+    What it has blocked because of contests is counted by itself, which opens one after the other.
+    """
+    balance = errors.require(await ledger_store.find_balance(context.pool, holder_id), "each holder has one")
+    blocks = await infraction_store.list_open_blocks(context.pool, [holder_id])
+    held_cents = sum(block.held_cents for block in blocks if (block.kind, block.institution_id) != ("med", None))
+    return max(0, balance.current_cents - balance.deficit_cents - held_cents)
+
+
+async def decide_infraction(
+    context: Context, caller: Caller, name: str, decision: Literal["take", "release", "hold"], amount_cents: int | None
+) -> InfractionReport:
+    """Decide one of this holder's by hand; ``name`` is the institution's."""
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    if not await infraction_store.is_of_holder(context.pool, caller.holder_id, name):
+        raise errors.NotFound("id: there is no such infraction")
+    asked = OutsideDecision(name=name, decision=decision, amount_cents=amount_cents)
+    return await call(context, sandbox_control.DECIDE_INFRACTION, asked)

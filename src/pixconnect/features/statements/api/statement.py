@@ -1,0 +1,250 @@
+"""Balance, transactions and the statement on the wire: one handler of statements, every format, any length.
+
+::
+
+    head, lines ► lines ► lines ► ... ► tail
+
+A format writes lines as they are read, some at a time; nothing is kept. A failure after the first of them is sent breaks the
+answer off: a chunked answer without its last chunk is known to be incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.doors.api import envelope, paging
+from pixconnect.doors.api.document import Document
+from pixconnect.doors.api.envelope import Amount, Cents, Id, Instant, Listing, ListQuery
+from pixconnect.doors.api.operation import Nothing, Request, Services
+from pixconnect.features.statements import rules as statements
+from pixconnect.features.statements import service as statement_usecases
+from pixconnect.features.statements.api import statement_camt053, statement_csv, statement_ofx
+from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.logging import current_request
+
+MEDIA_TYPES: Final = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "ofx": "application/x-ofx",
+    "camt053": "application/xml",
+}
+
+SUFFIXES: Final = dict(csv="csv", ofx="ofx", camt053="xml")
+"""Formats for other programs are saved by a browser, never shown."""
+
+
+class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of the account's history, and in which form."""
+
+    initial_date: Annotated[datetime, Meta(tz=True)]
+    """The first instant included. RFC 3339 with an offset."""
+    final_date: Annotated[datetime, Meta(tz=True)]
+    """The last instant included. RFC 3339 with an offset."""
+    format: Literal["json", "csv", "ofx", "camt053"] = "json"
+    """The answer's format."""
+    language: statements.Language = "en"
+    """The language of descriptions that we write: English or Portuguese."""
+
+
+class Counterparty(Struct, frozen=True, kw_only=True):
+    """The other side of a statement's line."""
+
+    name: str
+    """The account's owner."""
+    tax_id: str
+    """CPF or CNPJ."""
+    ispb: str
+    """The institution."""
+
+
+class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of the account's current funds."""
+
+    id: Id
+    """The line's id, the same in every format and export."""
+    create_timestamp: Instant
+    """When it settled."""
+    end_to_end_id: str | None = None
+    """The transfer's; of a refund, the original's; others have none."""
+    return_identification: str | None = None
+    """The refund's; nothing else has one."""
+    impact_type: Literal["IN", "OUT"]
+    """IN raised the balance, OUT lowered it."""
+    amount: Amount
+    """How much the balance changed."""
+    running_balance: Cents
+    """The balance after it."""
+    counterparty: Counterparty | None = None
+    """The counterparty; deposits, the institution's own movements and repayments of deficits have none."""
+    description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
+    """The text on a refund or of the institution; for any other line its kind and the other side's name, in the `language`."""
+    external_id: str | None = None
+    """Your own name for the transfer or refund, or for the charge that was paid; others have none."""
+    transaction_identification: str | None = None
+    """The transfer's txid, if it has one; of a refund, the original's."""
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    """The account's history: opening balance + lines = closing balance."""
+
+    opening_balance: Cents
+    """The balance before the first line."""
+    closing_balance: Cents
+    """The balance after the last line."""
+    lines: list[StatementLine]
+    """Oldest first."""
+
+
+async def retrieve_statement(services: Services, request: Request[None, StatementQuery, Nothing]) -> Document:
+    """Export your statement.
+
+    Every change of your current funds in a span of time, oldest first, at any length: as JSON, as CSV for spreadsheets, as OFX
+    or camt.053 for accounting programs. A line's `id` is the same in every format. Files have a name with the account and the
+    days.
+    """
+    query = request.query
+    context = services.context
+    # We check everything before the first byte: after that we can only break the answer off.
+    found = await statement_usecases.open_statement(
+        context, request.caller, query.initial_date, query.final_date, query.language
+    )
+    parts = statement_usecases.read_parts(context, found)
+    return Document(
+        content=_WRITERS[query.format](found, parts),
+        media_type=MEDIA_TYPES[query.format],
+        filename=_name_file(found, query.format),
+    )
+
+
+def _name_file(found: statements.Statement, form: str) -> str:
+    if form not in SUFFIXES:
+        return ""
+    days = f"{_day_of(found.initial_at)}_{_day_of(found.final_at)}"
+    return f"statement_{found.account.account_number}_{days}.{SUFFIXES[form]}"
+
+
+def _day_of(instant: datetime) -> date:
+    try:
+        # A month that a Brazilian asks for shall not end on the first of the next.
+        return to_day(instant)
+    except OverflowError:
+        return instant.date()
+
+
+async def _write_json(
+    found: statements.Statement, parts: AsyncIterable[Sequence[statements.StatementLine]]
+) -> AsyncIterator[bytes]:
+    """The envelope of a ``Statement``, written while its lines are read."""
+    request = errors.require(current_request.get(), "the application names every request")
+    extent = found.extent
+    # By hand, since the lines of a long account are never all in memory.
+    yield b'%b{"opening_balance":%d,"closing_balance":%d,"lines":[' % (
+        envelope.SUCCESS_HEAD,
+        extent.opening_cents,
+        extent.closing_cents,
+    )
+    separator = b""
+    async for lines in parts:
+        yield separator + b",".join(msgspec.json.encode(_on_wire(line, found.language)) for line in lines)
+        separator = b","
+    # The time is that of the snapshot, as it is in every other format.
+    yield b"]}" + envelope.write_success_tail(request[0], found.made_at)
+
+
+def _on_wire(line: statements.StatementLine, language: statements.Language) -> StatementLine:
+    other = line.counterparty
+    return StatementLine(
+        id=line.id,
+        create_timestamp=format_instant(line.created_at),
+        end_to_end_id=line.end_to_end_id,
+        return_identification=line.return_id,
+        impact_type=line.direction,
+        amount=line.amount_cents,
+        running_balance=line.running_balance_cents,
+        counterparty=None if other is None else Counterparty(name=other.name, tax_id=other.tax_id, ispb=other.ispb),
+        description=line.describe(language),
+        external_id=line.external_id,
+        transaction_identification=line.txid,
+    )
+
+
+_WRITERS: Final[
+    Mapping[
+        str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
+    ]
+] = {"json": _write_json, "csv": statement_csv.write, "ofx": statement_ofx.write, "camt053": statement_camt053.write}
+
+
+class HolderBalance(Struct, frozen=True, kw_only=True):
+    """The account's balance."""
+
+    available_funds: Cents
+    """Money that can be spent."""
+    current_funds: Cents
+    """Money in the account, reserved and blocked money included."""
+    able_to_deposit: bool
+    """Whether money may come in."""
+    able_to_lend: bool
+    """Whether the account may lend."""
+    able_to_withdraw: bool
+    """Whether money may go out."""
+    last_modified: Instant
+    """When it last changed, reservations included."""
+
+
+class Transaction(Struct, frozen=True, kw_only=True):
+    """A change of the account's current funds."""
+
+    id: Id
+    """The service's own name for it."""
+    amount: Amount
+    """How much the funds changed."""
+    impact_type: Literal["IN", "OUT"]
+    """IN raised them, OUT lowered them."""
+    create_timestamp: Instant
+    """When it settled."""
+    last_modified: Instant
+    """The same: a transaction never changes."""
+
+
+async def retrieve_balance(services: Services, request: Request[None, Nothing, Nothing]) -> HolderBalance:
+    """Read your balance."""
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
+    return HolderBalance(
+        available_funds=balance.available_cents,
+        current_funds=balance.current_cents,
+        able_to_deposit=balance.may_deposit,
+        able_to_lend=balance.may_lend,
+        able_to_withdraw=balance.may_withdraw,
+        last_modified=format_instant(balance.modified_at),
+    )
+
+
+async def list_transactions(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[Transaction]:
+    """List your transactions.
+
+    The changes of your current funds: settled transfers and refunds, deposits, your institution's own movements and repayments
+    of your deficit. Newest first. Reserving is not a transaction.
+    """
+    asked = paging.read_asked("transactions", request)
+    page = await ledger_usecases.list_transactions(services.context, request.caller, asked.span)
+    items = [
+        Transaction(
+            id=transaction.id,
+            amount=transaction.amount_cents,
+            impact_type=transaction.direction,
+            create_timestamp=format_instant(transaction.created_at),
+            # The ledger is append-only.
+            last_modified=format_instant(transaction.created_at),
+        )
+        for transaction in page.items
+    ]
+    return asked.show(page, items)

@@ -1,0 +1,141 @@
+"""``pixconnect balance`` and ``statement``: the account's balances, and its history on the terminal or as a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, Literal
+
+from cyclopts import Parameter
+
+from pixconnect.doors.cli import output, records, terminal
+from pixconnect.doors.cli.failures import CommandError
+from pixconnect.doors.cli.integrator.session import Session, open_session
+from pixconnect.doors.cli.output import Json
+from pixconnect.kernel.rules.money import show_reais
+from pixconnect.platform.local.home import is_disk_full
+from pixconnect_client import Statement
+
+Format = Literal["json", "csv", "ofx", "camt053"]
+
+_DAYS: Final = 30
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_AHEAD_MAX: Final = timedelta(days=366)
+_COLUMNS: Final = ("id", "create_timestamp", "impact_type", "amount", "running_balance", "description")
+_MONEY: Final = ("amount", "running_balance")
+_TOLD_EVERY_OCTETS: Final = 1 << 20
+_BY_ENDING: Final = dict(json="json", csv="csv", ofx="ofx", xml="camt053")
+
+
+def statement(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    out: Annotated[str | None, Parameter(name=("--output", "-o"))] = None,
+    format: Annotated[Format | None, Parameter(show_default=False)] = None,  # noqa: A002  as the service calls it
+    json: Json = False,
+) -> None:
+    """Print every change of the account's funds, or write it to a file: whole, or not at all.
+
+    Args:
+        since: The first day (2026-11-20) or instant included; by default 30 days ago.
+        until: The last day or instant included; by default now.
+        out: A file; `-` is standard output.
+        format: The file's format; by default what its name ends in (.csv, .ofx, .xml for camt.053, .json).
+    """
+    now = datetime.now(UTC)  # noqa: TID251 the last days by the caller's own clock
+    first, last = records.parse_span(since, until)
+    last = last or now
+    first = first or last - min(timedelta(days=_DAYS), last - _FIRST)
+    if first > last:
+        raise CommandError(f"--since: must not be after now, where a statement without --until ends; it is {since!r}")
+    if out is None and format is not None:
+        raise CommandError("--format: is for files; name one with -o")
+    wanted = None if out is None else format or _guess_format(out)
+    with open_session() as session:
+        if out is None or wanted is None:
+            _show(session.client.statement(first, last), (first, last), as_json=json)
+        elif out == "-":
+            _copy(session, (first, last), wanted, sys.stdout.buffer, is_told=False)
+        else:
+            _write_file(session, (first, last), wanted, Path(out))
+        if until is None:
+            _warn_of_later(session, now)
+
+
+def _warn_of_later(session: Session, now: datetime) -> None:
+    """Report entries dated after now, which only a sandbox has: its clock was moved, and a holder's go forward only."""
+    later = session.client.statement(now, now + _AHEAD_MAX).lines if session.credentials.mode != "live" else []
+    if later:
+        terminal.notice(
+            f"not shown, because the sandbox's clock was ahead when they were dated: {len(later)}; "
+            f"`pixconnect statement --until {later[-1].create_timestamp:%Y-%m-%d}` has them"
+        )
+
+
+def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -> None:
+    shown = records.shown(found)
+    if as_json:
+        output.show_json(shown)
+        return
+    output.show_list("lines", shown["lines"], as_json=False, columns=_COLUMNS, money=_MONEY)
+    if not found.lines:
+        # Without --since it is thirty days before the end, which may be a while ago, or to come.
+        terminal.notice(f"no entry from {span[0]:%Y-%m-%d} to {span[1]:%Y-%m-%d}")
+    terminal.notice(f"{show_reais(found.opening_balance)} before, {show_reais(found.closing_balance)} after")
+
+
+def _guess_format(out: str) -> str:
+    wanted = _BY_ENDING.get(Path(out).suffix.lower().removeprefix("."))
+    if wanted is None:
+        raise CommandError("--format: missing; the file's name ends in none of .csv, .ofx, .xml, .json")
+    return wanted
+
+
+def _write_file(session: Session, span: tuple[datetime, datetime], wanted: str, path: Path) -> None:
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    # A device or a pipe cannot be replaced by a file.
+    is_file = path.is_file() or not path.exists()
+    try:
+        with unfinished.open("xb") if is_file else path.open("wb") as file:
+            octets_count = _copy(session, span, wanted, file, is_told=terminal.is_terminal(sys.stderr))
+            if is_file:
+                os.fsync(file.fileno())
+        if is_file:
+            unfinished.replace(path)
+    except OSError as error:
+        reason = "the disk is full" if is_disk_full(error) else error.strerror or str(error)
+        raise CommandError(f"{path}: {reason}; nothing was written") from None
+    finally:
+        # Interrupted or refused: nothing under a name that looks whole, and nothing under the other.
+        unfinished.unlink(missing_ok=True)
+    terminal.notice(f"{path}: {octets_count:,} octets")
+
+
+def _copy(session: Session, span: tuple[datetime, datetime], wanted: str, file: BinaryIO, *, is_told: bool) -> int:
+    octets_count, told_at = 0, 0
+    try:
+        with session.client.download_statement(*span, wanted) as download:
+            for some in download:
+                file.write(some)
+                octets_count += len(some)
+                if is_told and octets_count - told_at >= _TOLD_EVERY_OCTETS:
+                    told_at = octets_count
+                    sys.stderr.write(f"\r{octets_count >> 20} MiB")
+                    sys.stderr.flush()
+        file.flush()
+    except BrokenPipeError:
+        terminal.silence_output()
+        raise terminal.ReaderGone from None
+    finally:
+        if told_at:
+            sys.stderr.write("\n")
+    return octets_count
+
+
+def balance(*, json: Json = False) -> None:
+    """Print the account's balance, and how much of it is available."""
+    with open_session() as session:
+        records.show(session.client.balance(), as_json=json)

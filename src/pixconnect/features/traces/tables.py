@@ -1,0 +1,80 @@
+"""The trace of each pending request: orders by their names, deliveries by their resources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.platform.pool import Pool
+
+Resource = tuple[str, int, int]
+"""The resource of a delivery: its kind, id and holder."""
+
+
+class TracedOrder(Struct, frozen=True, kw_only=True):
+    """When an order was requested, in service time, and its trace."""
+
+    at: datetime
+    traceparent: str
+
+
+# Nothing leads from one holder to another: each of two holders of a transfer by book has its own trace, or none.
+_OF_RESOURCES: Final[LiteralString] = """
+    with wanted as (select * from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (resource, resource_id, holder_id)),
+    fact as (
+        select resource, resource_id, holder_id, 'charge' as kind, charge.id, charge.created_at as at
+        from wanted join charge using (holder_id) where resource = 'charge' and charge.id = resource_id
+        union all
+        select resource, resource_id, holder_id, 'transfer', transfer.id, transfer.created_at
+        from wanted join transfer using (holder_id)
+        where resource in ('transfer', 'pix') and transfer.id = resource_id and direction = 'OUT'
+        union all
+        select resource, resource_id, wanted.holder_id, 'charge', charge.id, charge.created_at
+        from wanted
+        join transfer on transfer.holder_id = wanted.holder_id and transfer.id = resource_id
+        join charge on charge.id = charge_id and charge.holder_id = wanted.holder_id
+        where resource in ('transfer', 'pix')
+        union all
+        select resource, resource_id, holder_id, 'refund', refund.id, refund.created_at
+        from wanted join refund using (holder_id) where resource = 'refund' and refund.id = resource_id
+    )
+    select resource, resource_id, holder_id, traceparents[array_position(ids, fact.id)] as traceparent
+    from fact join origin_batch using (holder_id, kind, at)
+    where traceparents is not null and fact.id = any(ids)
+"""
+
+
+async def find_of_resources(pool: Pool, wanted: Sequence[Resource]) -> dict[Resource, str]:
+    """The ``traceparent`` of each of these that has one; a payment has that of the charge that it pays."""
+    kinds, ids, holder_ids = ([each[place] for each in wanted] for place in range(3))
+    rows = await pool.fetch(_OF_RESOURCES, kinds, ids, holder_ids)
+    return {
+        (row["resource"], row["resource_id"], row["holder_id"]): row["traceparent"]
+        for row in rows
+        if row["traceparent"]
+    }
+
+
+_OF_ORDERS: Final[LiteralString] = """
+    with fact as (
+        select end_to_end_id as name, 'transfer' as kind, id, holder_id, created_at as at
+        from transfer where end_to_end_id = any($1::text[]) and direction = 'OUT'
+        union all
+        select return_id, 'refund', id, holder_id, created_at
+        from refund where return_id = any($1::text[]) and flow = 'OUT'
+    )
+    select name, at, traceparents[array_position(ids, fact.id)] as traceparent
+    from fact join origin_batch using (holder_id, kind, at)
+    where traceparents is not null and fact.id = any(ids)
+"""
+
+
+async def find_of_orders(pool: Pool, names: Sequence[str]) -> dict[str, TracedOrder]:
+    """Request time and trace of these orders, where they have one."""
+    rows = await pool.fetch(_OF_ORDERS, list(names))
+    return {
+        row["name"]: TracedOrder(at=row["at"], traceparent=row["traceparent"]) for row in rows if row["traceparent"]
+    }

@@ -1,0 +1,185 @@
+"""A worker's acts as spans of the traces of their requests; only where traces are sent.
+
+The trace of an order or of a webhook's event is kept with its fact, so it continues in any worker that has the order or
+delivery, and after any kill. Work without a trace gets no span.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.features.monitoring.worker.rail_figures import UNAVAILABLE, WrappedRail, name_message
+from pixconnect.features.traces import tables as trace_store
+from pixconnect.features.traces.rules import Tracer, TraceSpan
+from pixconnect.features.traces.tables import Resource
+from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers, WebhookExchange
+from pixconnect.features.webhooks.service import delivery as delivery_usecases
+from pixconnect.features.webhooks.service.delivery import Recipient, Signatures
+from pixconnect.kernel.flows.context import LOOK_UP_TIMEOUT_S, Context, OrderTraces
+from pixconnect.kernel.rules.rail import Order, QueryAnswer, Rail, RefundOrder, SubmitAnswer
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.flow.batches import Batches
+from pixconnect.platform.logging import current_trace
+from pixconnect.platform.pool import Pool
+
+_LOOKED_UP_MAX: Final = 256
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer", bound=SubmitAnswer | QueryAnswer)
+
+_log = structlog.get_logger(__name__)
+
+
+class _OpenCall(Struct, frozen=True):
+    order: TraceSpan | None
+    call: TraceSpan
+
+
+class TracedRail(WrappedRail):
+    """A rail with a span for each order that is handed to it or asked about."""
+
+    def __init__(self, rail: Rail, tracer: Tracer, traces: OrderTraces, clock: Clock, *, one_by_one: bool) -> None:
+        """Wrap a rail.
+
+        Args:
+            one_by_one: Each order is a separate call there, and so can carry its own trace on.
+        """
+        super().__init__(rail)
+        self.reports, self.acknowledge = rail.reports, rail.acknowledge
+        self._tracer = tracer
+        self._traces = traces
+        self._clock = clock
+        self._one_by_one = one_by_one
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        call = self._rail.submit
+        if not self._one_by_one:
+            return await self._call("rail transfer", orders, _name_order, call)
+        # One after the other, as the rail does: each must know of those before it.
+        return [answer for order in orders for answer in await self._call("rail transfer", [order], _name_order, call)]
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+        return await self._each("rail refund", orders, lambda order: order.return_id, self._rail.submit_refunds)
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        return await self._each("rail query", ids, str, self._rail.query)
+
+    async def _each(
+        self,
+        what: str,
+        asked: Sequence[Asked],
+        name: Callable[[Asked], str],
+        call: Callable[[Sequence[Asked]], Awaitable[list[Answer]]],
+    ) -> list[Answer]:
+        if not self._one_by_one or len(asked) <= 1:
+            return await self._call(what, asked, name, call)
+        # All of them end before any failure is raised: an abandoned call would continue unseen.
+        done = await asyncio.gather(*(self._call(what, [one], name, call) for one in asked), return_exceptions=True)
+        for failure in done:
+            if isinstance(failure, BaseException):
+                raise failure
+        return [answer for answers in done if not isinstance(answers, BaseException) for answer in answers]
+
+    async def _call(
+        self,
+        what: str,
+        asked: Sequence[Asked],
+        name: Callable[[Asked], str],
+        call: Callable[[Sequence[Asked]], Awaitable[list[Answer]]],
+    ) -> list[Answer]:
+        opened = [self._open(what, name(one)) for one in asked]
+        is_alone = len(opened) == 1 and opened[0] is not None
+        before = current_trace.set(opened[0].call.traceparent if is_alone and opened[0] else None)
+        words: list[str] = []
+        try:
+            answers = await call(asked)
+            words = [name_message(type(answer)) for answer in answers]
+        finally:
+            current_trace.reset(before)
+            for place, one in enumerate(opened):
+                _close(one, words[place] if words else UNAVAILABLE)
+        return answers
+
+    def _open(self, what: str, name: str) -> _OpenCall | None:
+        known = self._traces.recall(name)
+        if known is None:
+            return None
+        if what == "rail query":
+            return _OpenCall(None, self._tracer.begin("client", what, known.traceparent))
+        # Service time, which in a sandbox need not be real: from when it was accepted until the rail has answered.
+        began_at = min(known.at - self._clock.offset, self._clock.real_now())
+        order = self._tracer.begin("internal", "order", known.traceparent, began_at=began_at)
+        return _OpenCall(order, self._tracer.begin("client", what, order.traceparent))
+
+
+def _name_order(order: Order) -> str:
+    return order.end_to_end_id
+
+
+def _close(opened: _OpenCall | None, word: str) -> None:
+    if opened is not None:
+        opened.call.end(has_failed=word == UNAVAILABLE, facts={"pixconnect.answer": word})
+        if opened.order is not None:
+            opened.order.end(facts={"pixconnect.answer": word})
+
+
+class TracedAttempts:
+    """Attempts of deliveries, each with a span whose id is sent to its receiver."""
+
+    def __init__(self, pool: Pool, tracer: Tracer) -> None:
+        self._pool = pool
+        self._tracer = tracer
+        # Those that begin together are looked up together.
+        self._lookups = Batches(self._find, _LOOKED_UP_MAX)
+
+    async def attempt(
+        self, context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
+    ) -> Conclusion:
+        """As ``features.webhooks.service.delivery.attempt``."""
+        parent = await self._look_up(delivery)
+        if parent is None:
+            return await delivery_usecases.attempt(context, delivery, recipient, signatures)
+        number = delivery.attempts_count + 1
+        span = self._tracer.begin("client", "webhook attempt", parent, facts={"pixconnect.attempt": number})
+        before = current_trace.set(span.traceparent)
+        status_code = None
+        try:
+            conclusion = await delivery_usecases.attempt(context, delivery, recipient, signatures)
+            status_code = conclusion.attempt.status_code
+            return conclusion
+        finally:
+            current_trace.reset(before)
+            has_arrived = status_code is not None and 200 <= status_code <= 299
+            span.end(has_failed=not has_arrived, facts={"http.response.status_code": status_code or 0})
+
+    async def _look_up(self, delivery: DueDelivery) -> str | None:
+        try:
+            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+                return await self._lookups.ask((delivery.resource, delivery.resource_id, delivery.holder_id))
+        except Exception as error:  # noqa: BLE001  no trace is worth a webhook that waits
+            _log.warning("a delivery goes on without its trace", reason=type(error).__name__)
+            return None
+
+    async def _find(self, wanted: Sequence[Resource]) -> list[str | None]:
+        found = await trace_store.find_of_resources(self._pool, wanted)
+        return [found.get(resource) for resource in wanted]
+
+
+class TracedReceivers:
+    """Posts with the ``traceparent`` of the attempt."""
+
+    def __init__(self, receivers: Receivers) -> None:
+        self._receivers = receivers
+
+    async def check_url(self, url: str) -> None:
+        await self._receivers.check_url(url)
+
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
+        traceparent = current_trace.get()
+        told = headers if traceparent is None else [*headers, ("traceparent", traceparent)]
+        return await self._receivers.post(url, told, body)

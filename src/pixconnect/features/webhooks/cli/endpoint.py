@@ -1,0 +1,134 @@
+"""``pixconnect endpoint``: where webhooks are posted."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Collection, Sequence
+from itertools import islice
+from typing import Annotated, Final, get_args
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.doors.cli import output, records, terminal
+from pixconnect.doors.cli.failures import CommandError, ExitStatus
+from pixconnect.doors.cli.integrator import recipes
+from pixconnect.doors.cli.integrator.session import open_sandbox, open_session
+from pixconnect.doors.cli.output import Json
+from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
+from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
+from pixconnect.kernel.rules.event import EventName
+from pixconnect_client import Client, Delivery
+
+app = App(name="endpoint", help="Where webhooks are posted.")
+
+EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53), help="The endpoint's id.")]
+_COLUMNS = ("id", "status", "url", "event_types")
+_SUMMARY = ("id", "event_id", "status", "attempts", "answer", "duration")
+_LOOKED_AT: Final = 10
+_ASKED_AGAIN_AFTER_S: Final = 0.1
+
+
+@app.command
+def add(
+    url: str,
+    *,
+    event: Annotated[Sequence[EventName], Parameter(negative=(), show_default=False)] = (),
+    json: Json = False,
+) -> None:
+    """Have events posted to an address; prints the secret that signs them, which is shown only once.
+
+    Args:
+        url: A public https address; the sandbox also posts to this machine.
+        event: Events of this name; repeat the option for each. By default all.
+    """
+    secret = make_standard_secret(secrets.token_bytes(SECRET_LENGTH))
+    with open_session() as session:
+        made = session.client.endpoints.create(url, secret, event or get_args(EventName))
+    output.show({**records.shown(made), "secret": secret}, as_json=json)
+
+
+@app.command(name="list")
+def list_endpoints(*, json: Json = False) -> None:
+    """Print the endpoints."""
+    with open_session() as session:
+        records.show_items("endpoints", [*session.client.endpoints.list()], _COLUMNS, as_json=json)
+
+
+@app.command
+def show(endpoint_id: EndpointId, *, json: Json = False) -> None:
+    """Print an endpoint, and the results of its newest deliveries."""
+    with open_session() as session:
+        found = session.client.endpoints.get(endpoint_id)
+        newest = session.client.deliveries.list(endpoint_id, page_size=_LOOKED_AT)
+        deliveries = [_summarise(delivery) for delivery in islice(newest, _LOOKED_AT)]
+    if json:
+        output.show_json({**records.shown(found), "deliveries": deliveries})
+        return
+    output.show(records.shown(found), as_json=False)
+    terminal.say("")
+    output.show_list("deliveries", deliveries, as_json=False, columns=_SUMMARY)
+
+
+@app.command
+def rotate(endpoint_id: EndpointId, *, json: Json = False) -> None:
+    """Replace an endpoint's secret; prints the new one. For a day webhooks are signed by both."""
+    secret = make_standard_secret(secrets.token_bytes(SECRET_LENGTH))
+    with open_session() as session:
+        changed = session.client.endpoints.change(endpoint_id, secret=secret)
+    output.show({**records.shown(changed), "secret": secret}, as_json=json)
+
+
+@app.command
+def remove(endpoint_id: EndpointId, *, json: Json = False) -> None:
+    """Remove an endpoint, so that it receives nothing more; prints its last state."""
+    with open_session() as session:
+        records.show(session.client.endpoints.delete(endpoint_id), as_json=json)
+
+
+@app.command(name="test")
+def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float = 30, json: Json = False) -> None:
+    """Cause an event in the sandbox that the endpoint subscribes to, and print the receiver's answer.
+
+    Args:
+        key: Your Pix key that is paid; by default one of the profile's or the demonstration's.
+        timeout_s: Give up after so many seconds.
+    """
+    with open_sandbox() as session:
+        client = session.client
+        endpoint = client.endpoints.get(endpoint_id)
+        if endpoint.status != "active":
+            raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it")
+        before = {delivery.id for delivery in islice(client.deliveries.list(endpoint_id), _LOOKED_AT)}
+        # Any that it is for: in the order of the specification those that need the least stand first.
+        event = next(name for name in get_args(EventName) if name in endpoint.event_types)
+        recipes.follow(event, recipes.Chosen(client=client, key=session.own_key(key)))
+        deadline_s = time.monotonic() + timeout_s
+        while not (tried := _find_tried(client, endpoint_id, before)) and time.monotonic() < deadline_s:
+            time.sleep(_ASKED_AGAIN_AFTER_S)
+    if tried is None:
+        raise CommandError(f"the service posted nothing to it within {timeout_s:g} s", status=ExitStatus.ENDED_BADLY)
+    output.show(_summarise(tried), as_json=json)
+    if tried.status != "delivered":
+        raise CommandError(f"{endpoint.url} did not accept it", status=ExitStatus.ENDED_BADLY)
+
+
+def _find_tried(client: Client, endpoint_id: int, before: Collection[int]) -> Delivery | None:
+    """The newest delivery that has come to an answer since."""
+    for delivery in islice(client.deliveries.list(endpoint_id, page_size=_LOOKED_AT), _LOOKED_AT):
+        if delivery.id not in before and delivery.attempts:
+            return delivery
+    return None
+
+
+def _summarise(delivery: Delivery) -> output.Shown:
+    last = delivery.attempts[-1] if delivery.attempts else None
+    return {
+        "id": delivery.id,
+        "event_id": delivery.event_id,
+        "status": delivery.status.value,
+        "attempts": len(delivery.attempts),
+        "answer": last and (last.status_code or last.error),
+        "duration": last and last.duration,
+    }

@@ -1,0 +1,167 @@
+"""Webhooks: events, their deliveries, and the endpoints that receive them."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import msgspec
+from starlette.responses import Response
+
+from pixconnect.doors.console.application import PageRoute
+from pixconnect.doors.console.forms import read_field, show_list
+from pixconnect.doors.console.visit import Visit
+from pixconnect.doors.console.wanted import Wanted
+from pixconnect.features.finding.service import browse, search, timeline
+from pixconnect.features.webhooks.rules.delivery import DeliveryStatus
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest
+from pixconnect.features.webhooks.service import endpoint, redelivery
+from pixconnect.kernel.rules.event import EventName
+from pixconnect.platform.base.clock import format_instant
+
+DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
+EVENT_TYPES: Final[tuple[str, ...]] = get_args(EventName)
+_SECRET_LENGTH: Final = 43
+_STATUSES: Final = dict[str, Literal["active", "inactive"]](active="active", inactive="inactive")
+
+
+async def list_events(visit: Visit) -> Response:
+    async def read(wanted: Wanted, after: str | None) -> object:
+        return await browse.browse_events(visit.context, visit.viewer, wanted, after)
+
+    return await show_list(visit, "events.html", read, event_types=EVENT_TYPES)
+
+
+async def show_event(visit: Visit) -> Response:
+    found = await browse.read_event(visit.context, visit.viewer, visit.path_id())
+    # The API lists events and shows no single one: what happened in this very microsecond.
+    at = format_instant(found.event.created_at)
+    return visit.page(
+        "event.html",
+        curl=f"curl -s '{visit.parts.api_url}/v1/webhook/events?initial_date={at}&final_date={at}' "
+        '-H "Authorization: Bearer $TOKEN"',
+        event=found.event,
+        deliveries=found.deliveries,
+        cli=f"pixconnect events show {found.event.id}",
+    )
+
+
+async def list_deliveries(visit: Visit) -> Response:
+    async def read(wanted: Wanted, after: str | None) -> object:
+        return await browse.browse_deliveries(visit.context, visit.viewer, wanted, after)
+
+    kinds = dict(statuses=DELIVERY_STATUSES, event_types=EVENT_TYPES)
+    return await show_list(visit, "deliveries.html", read, **kinds, now=visit.context.clock.now())
+
+
+async def show_delivery(visit: Visit) -> Response:
+    found = await timeline.read_delivery_view(visit.context, visit.viewer, visit.path_id())
+    return visit.page(
+        "delivery.html",
+        delivery=found.delivery,
+        event=found.event,
+        endpoint=found.endpoint,
+        request_headers=found.headers,
+        wait=found.waiting,
+        now=visit.context.clock.now(),
+        curl=f"curl -s {visit.parts.api_url}/v1/webhook/deliveries/{found.delivery.id} "
+        '-H "Authorization: Bearer $TOKEN"',
+        cli=f"pixconnect events resend {found.delivery.event_id}",
+    )
+
+
+async def redeliver_delivery(visit: Visit) -> Response:
+    visit.form()
+    visit.viewer.require("webhook.write")
+    found = await timeline.read_delivery_view(visit.context, visit.viewer, visit.path_id())
+    visit = visit.about(found.delivery.holder_id)
+    caller, act = visit.act("delivery resend", f"delivery {found.delivery.id}")
+    await redelivery.redeliver(visit.acting, caller, found.delivery.id, act)
+    return visit.go(f"/deliveries/{found.delivery.id}", said="resent")
+
+
+async def list_endpoints(visit: Visit) -> Response:
+    lines = await browse.list_endpoint_lines(visit.context, visit.viewer)
+    return visit.page("endpoints.html", lines=lines, event_types=EVENT_TYPES, now=visit.context.clock.now())
+
+
+async def add_endpoint(visit: Visit) -> Response:
+    form = visit.form()
+    visit.viewer.require("webhook.write")
+    secret = read_field(form, "secret") or visit.context.entropy.token(_SECRET_LENGTH)
+    caller, act = visit.act("endpoint add", f"holder {visit.holder_id}", {"url": read_field(form, "url")})
+    types = [each for each in form.getlist("type") if isinstance(each, str)] or EVENT_TYPES
+    request = EndpointRequest(url=read_field(form, "url"), secret=secret, event_types=types)
+    made = await endpoint.create_endpoint(visit.acting, caller, request, act)
+    # The one page that shows a secret, and only in the answer to its form: no address ever leads to it again.
+    return visit.page("endpoint_secret.html", endpoint=made, secret=secret)
+
+
+async def show_endpoint(visit: Visit) -> Response:
+    line = await _find_line(visit)
+    wanted = Wanted(endpoint_id=line.endpoint.id)
+    page = await browse.browse_deliveries(visit.context, visit.viewer, wanted, None, page_size=20)
+    return visit.page(
+        "endpoint.html",
+        line=line,
+        page=page,
+        event_types=EVENT_TYPES,
+        now=visit.context.clock.now(),
+        changes=await search.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),
+    )
+
+
+async def change_endpoint(visit: Visit) -> Response:
+    visit, before = await _begin_change(visit)
+    form = visit.form()
+    change = EndpointChange(
+        url=read_field(form, "url") or None,
+        event_types=[each for each in form.getlist("type") if isinstance(each, str)] or None,
+        status=_STATUSES.get(read_field(form, "status")),
+    )
+    shown = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+    caller, act = visit.act("endpoint set", f"endpoint {before.id}", shown)
+    await endpoint.change_endpoint(visit.acting, caller, before.id, change, act)
+    return visit.go(f"/endpoints/{before.id}", said="saved")
+
+
+async def rotate_secret(visit: Visit) -> Response:
+    visit, before = await _begin_change(visit)
+    secret = visit.context.entropy.token(_SECRET_LENGTH)
+    caller, act = visit.act("endpoint rotate", f"endpoint {before.id}")
+    change = EndpointChange(secret=secret)
+    changed = await endpoint.change_endpoint(visit.acting, caller, before.id, change, act)
+    return visit.page("endpoint_secret.html", endpoint=changed, secret=secret)
+
+
+async def remove_endpoint(visit: Visit) -> Response:
+    visit, before = await _begin_change(visit)
+    caller, act = visit.act("endpoint remove", f"endpoint {before.id}", {"url": before.url})
+    await endpoint.delete_endpoint(visit.acting, caller, before.id, act)
+    return visit.go("/endpoints", said="saved")
+
+
+async def _begin_change(visit: Visit) -> tuple[Visit, Endpoint]:
+    """The visit as one about the endpoint's owner, if the visitor may change it; and the endpoint."""
+    visit.form()
+    line = await _find_line(visit)
+    visit.viewer.require("webhook.write")
+    return visit.about(line.endpoint.holder_id), line.endpoint
+
+
+async def _find_line(visit: Visit) -> browse.EndpointLine:
+    return await browse.browse_endpoint(visit.context, visit.viewer, visit.path_id())
+
+
+ROUTES: Final = (
+    PageRoute(path="/events", page=list_events, may_be_old=True),
+    PageRoute(path="/events/{id}", page=show_event),
+    PageRoute(path="/deliveries", page=list_deliveries, may_be_old=True),
+    PageRoute(path="/deliveries/{id}", page=show_delivery),
+    PageRoute(path="/deliveries/{id}/resend", page=redeliver_delivery, method="POST"),
+    PageRoute(path="/endpoints", page=list_endpoints),
+    PageRoute(path="/endpoints", page=add_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id}", page=show_endpoint),
+    PageRoute(path="/endpoints/{id}/change", page=change_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id}/rotate", page=rotate_secret, method="POST"),
+    PageRoute(path="/endpoints/{id}/remove", page=remove_endpoint, method="POST"),
+)

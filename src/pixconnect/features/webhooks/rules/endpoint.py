@@ -1,0 +1,253 @@
+"""Webhook endpoints: where events are sent, which ones, and under which secret.
+
+When failing deliveries disable an endpoint is decided in ``features/webhooks/rules/delivery.py``.
+
+Such a webhook is an ``Endpoint`` with a ``pix_key``. It gets *notices*: each has the Pix of its key that were due
+together, written once as they were then. We keep a notice before we send it, so every attempt sends the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from pixconnect.features.webhooks.rules.signature import SECRET_PREFIX, decode_secret
+from pixconnect.kernel.rules.event import EVENT_NAMES, Event, EventName
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.platform.base import errors
+
+EndpointStatus = Literal["active", "inactive", "disabled"]
+
+ENDPOINTS_MAX = 20  # of one holder
+SECRET_LENGTH_MIN = 16
+SECRET_LENGTH_MAX = 256
+ENCODED_KEY_MIN = 24
+ENCODED_KEY_MAX = 64
+"""Bytes of the key in an encoded secret, by the Standard Webhooks specification."""
+SECRET_OVERLAP = timedelta(hours=24)
+
+
+class EndpointRequest(Struct, frozen=True, kw_only=True):
+    """A client's request as it was sent: not yet checked."""
+
+    url: str
+    secret: str
+    event_types: Sequence[str]
+
+
+class EndpointChange(Struct, frozen=True, kw_only=True):
+    """A client's changes; ``None`` leaves a field unchanged."""
+
+    url: str | None = None
+    secret: str | None = None
+    event_types: Sequence[str] | None = None
+    status: Literal["active", "inactive"] | None = None
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    url: str
+    event_types: tuple[EventName, ...]
+    status: EndpointStatus
+    status_reason: str | None
+    secret_sealed: bytes
+    """About ``endpoint_seal``."""
+    previous_secret_sealed: bytes | None
+    """It signs beside the new one until ``previous_secret_until``."""
+    previous_secret_until: datetime | None
+    first_failure_at: datetime | None
+    """The first failure since the last success."""
+    created_at: datetime
+    modified_at: datetime
+    """When its owner or the service last changed it; deliveries do not count."""
+    pix_key: str | None = None
+    """The key of a key webhook (``features/webhooks/rules/endpoint.py``), which lists of endpoints leave out."""
+    profile: str | None = None
+    """The institution whose format a key's or an account's webhook uses; ``None`` is the central bank's API's or ours."""
+    only_with_txid: bool = False
+    """A key webhook that omits Pix without a txid."""
+    name: str | None = None
+    """Its owner's, at institutions where webhooks have one."""
+    authorization_sealed: bytes | None = None
+    """Its ``Authorization`` header, if its owner set one; sealed about ``endpoint_seal``."""
+
+
+def open_endpoint(
+    endpoint_id: int,
+    holder_id: int,
+    url: str,
+    event_types: tuple[EventName, ...],
+    secret_sealed: bytes,
+    now: datetime,
+    pix_key: str | None = None,
+) -> Endpoint:
+    """A new endpoint, which is active at once."""
+    return Endpoint(
+        id=endpoint_id,
+        holder_id=holder_id,
+        url=url,
+        event_types=event_types,
+        status="active",
+        status_reason=None,
+        secret_sealed=secret_sealed,
+        previous_secret_sealed=None,
+        previous_secret_until=None,
+        first_failure_at=None,
+        created_at=now,
+        modified_at=now,
+        pix_key=pix_key,
+    )
+
+
+def activate(endpoint: Endpoint) -> Endpoint:
+    """Reactivate an endpoint; an active one loses its record of failures too.
+
+    The five days restart: earlier failures may have been mended by its owner since.
+    """
+    return structs.replace(endpoint, status="active", status_reason=None, first_failure_at=None)
+
+
+def deactivate(endpoint: Endpoint) -> Endpoint:
+    """Stop sending to an endpoint at its owner's request; due deliveries wait."""
+    return structs.replace(endpoint, status="inactive", status_reason=None, first_failure_at=None)
+
+
+def replace_secret(endpoint: Endpoint, secret_sealed: bytes, now: datetime, *, keeps_previous: bool = True) -> Endpoint:
+    """Sign with a new secret, and for a day with the one before too, unless that cannot be read any more."""
+    return structs.replace(
+        endpoint,
+        secret_sealed=secret_sealed,
+        previous_secret_sealed=endpoint.secret_sealed if keeps_previous else None,
+        previous_secret_until=now + SECRET_OVERLAP if keeps_previous else None,
+    )
+
+
+class EndpointState(Struct, frozen=True, kw_only=True):
+    """How an endpoint is doing, for people."""
+
+    what: Literal["fine", "failing", "inactive", "disabled"]
+    since: datetime | None
+    """``None`` of one that is fine."""
+    next_at: datetime | None
+    """When it is tried next; ``None`` if nothing waits for it, or it is not tried."""
+    pending_count: int
+    reason: str | None
+    """Why it was disabled."""
+
+
+def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | None) -> EndpointState:
+    is_active = endpoint.status == "active"
+    is_failing = is_active and endpoint.first_failure_at is not None
+    return EndpointState(
+        what=("failing" if is_failing else "fine") if endpoint.status == "active" else endpoint.status,
+        since=endpoint.first_failure_at if is_active else endpoint.modified_at,
+        next_at=next_at if is_active else None,
+        pending_count=pending_count,
+        reason=endpoint.status_reason,
+    )
+
+
+def endpoint_seal(endpoint_id: int) -> str:
+    """The binding of an endpoint's sealed secrets."""
+    return f"webhook_endpoint:{endpoint_id}"
+
+
+def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
+    """Read which events an endpoint wants; at least one, and each once."""
+    if not names:
+        raise errors.BadRequest("event_types: name at least one event type")
+    unknown = [name for name in names if name not in EVENT_NAMES]
+    if unknown:
+        # Not all of it: the message stays short whatever callers send.
+        shown = ", ".join(f'"{name[:64]}"' for name in unknown[:3])
+        raise errors.BadRequest(f"event_types: there is no event type {shown}")
+    if len(set(names)) < len(names):
+        raise errors.BadRequest("event_types: each event type may be named once")
+    return msgspec.convert(names, tuple[EventName, ...])
+
+
+def check_secret(secret: str) -> None:
+    """Judge a secret's length, and the length of its key where it is encoded (``whsec_``)."""
+    if not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX:
+        raise errors.BadRequest(f"secret: must have {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters")
+    if secret.startswith(SECRET_PREFIX):
+        key = decode_secret(secret)
+        if key is None or not ENCODED_KEY_MIN <= len(key) <= ENCODED_KEY_MAX:
+            raise errors.BadRequest(
+                f"secret: {SECRET_PREFIX} must be followed by the base64 of {ENCODED_KEY_MIN} to {ENCODED_KEY_MAX} bytes"
+            )
+
+
+KEY_WEBHOOK_RESOURCE: Final = "pix"
+"""For a delivery to such a webhook; its resource id is the transfer's, for refunds of it too: so they keep their order."""
+
+NOTICE_PIX_MAX: Final = 100
+
+EVENT_TYPES: Final[tuple[EventName, ...]] = ("transfer.in.confirmed", "refund.out.returned", "refund.out.error")
+"""The events that a key webhook announces: a Pix that settled, and a refund of one that ended, well or not."""
+
+URL_LENGTH_MAX: Final = 2000
+
+
+class KeyWebhook(Struct, frozen=True, kw_only=True):
+    pix_key: str
+    holder_id: int
+    endpoint_id: int
+    url: str
+    """As it was set, without ``/pix``."""
+    created_at: datetime
+    """When it was last set."""
+
+
+class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
+    """An event that the key webhook announces, if the key has one."""
+
+    event_id: int
+    holder_id: int
+    transfer_id: int
+    """The Pix's id, also if the event concerns a refund."""
+    pix_key: str | None
+    """``None`` leaves it to the existing Pix."""
+    has_txid: bool
+    is_sent: bool
+    """For a sent Pix, which only some webhooks receive."""
+    told_at: datetime
+
+    @classmethod
+    def of(cls, event: Event, transfer_id: int, told_of: Transfer | None) -> KeyWebhookEvent:
+        return cls(
+            event_id=event.id,
+            holder_id=event.holder_id,
+            transfer_id=transfer_id,
+            pix_key=told_of and told_of.own_key,
+            has_txid=told_of is not None and told_of.txid is not None,
+            is_sent=told_of is not None and told_of.direction == "OUT",
+            told_at=event.created_at,
+        )
+
+
+def notifies_key(happened: Transfer | Refund) -> bool:
+    """Whether a key webhook announces the new state of a transfer or refund."""
+    if isinstance(happened, Transfer):
+        ends = ("CONFIRMED",) if happened.direction == "IN" else ("CONFIRMED", "ERROR", "CANCELLED")
+        return happened.own_key is not None and happened.status in ends
+    return happened.flow == "OUT" and happened.status != "PROCESSING"
+
+
+def callback_url(url: str, *, is_appended: bool = False, name: str = "pix") -> str:
+    """Where notices are posted: ``/pix`` joined to the path of the URL that was set, before its query.
+
+    Behind a query that ends in ``=`` it is appended as it stands: receivers use that to be called at a path of their own.
+
+    Args:
+        is_appended: Always append it so.
+        name: Instead of ``pix``.
+    """
+    path, mark, query = url.partition("?")
+    return f"{url}/{name}" if is_appended or query.endswith("=") else f"{path.rstrip('/')}/{name}{mark}{query}"

@@ -1,0 +1,263 @@
+"""A worker's steps with deliveries: post one that is due, and record the attempt, in batches.
+
+No transaction is open while we post to a receiver. A fence guards every record: a worker that lost its slot cannot
+write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.pix_api.service import event_callback
+from pixconnect.features.pix_api.service.key_webhook import find_callback_url
+from pixconnect.features.sandbox.rules.sandbox_control import Message
+from pixconnect.features.webhooks.rules import delivery as delivery_rules
+from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
+from pixconnect.features.webhooks.rules import signature as webhook_signature
+from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, WebhookExchange
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, callback_url
+from pixconnect.features.webhooks.tables import delivery as delivery_store
+from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.flows.context import Context, draw_fault
+from pixconnect.kernel.tables import lease as lease_store
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.secret_box import SealBroken, SecretBox
+from pixconnect.platform.flow.shares import current_party
+from pixconnect.platform.pool import Connection
+
+_WAIT_STEP_S = 0.02
+_KEPT_BACK = b"a fault rule kept this callback back"
+_OUR_DEFECT = "the service could not make or record this attempt, by an internal defect"
+
+_log = structlog.get_logger(__name__)
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """A conclusion that is to be recorded."""
+
+    conclusion: Conclusion
+    epoch: int
+    """The epoch of its slot when this worker read the delivery."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.conclusion.delivery.holder_id
+
+
+class Signatures(Protocol):
+    """Signs events with the published key."""
+
+    def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
+        """The detached JWS of an event for its holder, made at most a minute ago."""
+        ...
+
+
+class Recipient:
+    """An endpoint as attempts that begin together find it: its secrets are opened once for all of them."""
+
+    __slots__ = ("_secrets", "endpoint", "sent_profile", "url")
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        profile = None if endpoint.profile is None else read_profile(endpoint.profile)
+        self.sent_profile = profile if endpoint.pix_key is None else None
+        """The institution whose format the account uses."""
+        self.url = endpoint.url if endpoint.pix_key is None else find_callback_url(endpoint.url, profile)
+        if self.sent_profile is not None and self.sent_profile.webhook.sent_path:
+            self.url = callback_url(endpoint.url, name=self.sent_profile.webhook.sent_path)
+        self._secrets: list[str] | None = None
+
+    @property
+    def retry_waits(self) -> Sequence[timedelta] | None:
+        """The institution's; ``None`` is ours."""
+        waits_s = () if self.sent_profile is None else self.sent_profile.webhook.retry_waits_s
+        return [timedelta(seconds=wait_s) for wait_s in waits_s] or None
+
+    def open_secrets(self, context: Context) -> list[str]:
+        """Those that sign; ``SealBroken`` if they were sealed with another secret key."""
+        if self._secrets is None:
+            self._secrets = open_secrets(context.secret_box, self.endpoint, context.clock.now())
+        return self._secrets
+
+
+async def attempt(context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures) -> Conclusion:
+    """Post a delivery once; any failure, on our side too, becomes the conclusion.
+
+    Raises:
+        ServiceUnavailable: There is no key to sign with; nothing was sent.
+    """
+    try:
+        exchange = await _post(context, delivery, recipient, signatures)
+        return _conclude(context, delivery, exchange, recipient.retry_waits)
+    except errors.ServiceUnavailable:
+        raise
+    except Exception:  # noqa: BLE001  an attempt that is not counted would be repeated for ever
+        _log.exception("attempt failed by a defect", delivery_id=delivery.id)
+        return conclude_defect(context, delivery)
+
+
+def conclude_defect(context: Context, delivery: DueDelivery) -> Conclusion:
+    """The conclusion of an attempt that failed by an internal defect; its details are in the log only."""
+    return _conclude(context, delivery, _failed(_OUR_DEFECT))
+
+
+async def _post(
+    context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
+) -> WebhookExchange:
+    try:
+        secrets = recipient.open_secrets(context)
+    except SealBroken:
+        return _failed("the endpoint's secret cannot be read here any more: set it again")
+    profile, real_now = recipient.sent_profile, context.clock.real_now()
+    if profile is not None:
+        delivery = await event_callback.translate_delivery(context, profile, delivery)
+    body = delivery.body.encode()
+    if profile is not None and profile.webhook.signatures:
+        headers = await event_callback.sign_for(context, profile, recipient.endpoint, secrets[0], body)
+    else:
+        headers = webhook_signature.request_headers(
+            secrets,
+            delivery.message_id,
+            body,
+            jws=signatures.sign(delivery, real_now),
+            attempt_number=delivery.attempts_count + 1,
+            real_now=real_now,
+        )
+    # Outgoing connections are shared fairly among holders.
+    whose = current_party.set(delivery.holder_id)
+    try:
+        effect = await _draw_fault(context, delivery, recipient.endpoint)
+        if effect == "lost":
+            # The sender takes it for delivered, so it never comes again.
+            return WebhookExchange(status_code=200, retry_after=None, response=_KEPT_BACK, error=None, duration_us=0)
+        if effect == "duplicate_answer":
+            await context.receivers.post(recipient.url, headers, body)
+        return await context.receivers.post(recipient.url, headers, body)
+    finally:
+        current_party.reset(whose)
+
+
+async def _draw_fault(context: Context, delivery: DueDelivery, endpoint: Endpoint) -> str:
+    """What a fault rule does to the callback of an institution; our own webhooks are asked about nothing."""
+    if endpoint.profile is None:
+        return ""
+    message = Message(operation="callback", id=delivery.message_id, key=endpoint.pix_key)
+    return await draw_fault(context, message)
+
+
+def _failed(reason: str) -> WebhookExchange:
+    return WebhookExchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
+
+
+def _conclude(
+    context: Context, delivery: DueDelivery, exchange: WebhookExchange, waits: Sequence[timedelta] | None = None
+) -> Conclusion:
+    return delivery_rules.conclude(
+        delivery,
+        exchange,
+        ended_at=context.clock.now(),
+        real_now=context.clock.real_now(),
+        chance=context.entropy.fraction(),
+        waits=waits,
+    )
+
+
+def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> list[str]:
+    """The secrets that sign for an endpoint now, the newest first: for a while after a change there are two."""
+    about = endpoint_rules.endpoint_seal(endpoint.id)
+    secrets = [secret_box.open(endpoint.secret_sealed, about).decode()]
+    previous, until = endpoint.previous_secret_sealed, endpoint.previous_secret_until
+    if previous is not None and until is not None and now < until:
+        secrets.append(secret_box.open(previous, about).decode())
+    return secrets
+
+
+async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
+    """Record an attempt and what follows from it; False if its slot belongs to another worker by now.
+
+    After ``OutcomeUnknown`` it is safe to record it again.
+    """
+    return await context.writes.submit(RECORD, Recording(conclusion=conclusion, epoch=epoch))
+
+
+async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
+    # One batch may hold recordings of several epochs of a slot: only those of the latest may be written.
+    epochs: dict[int, int] = {}
+    for recording in recordings:
+        slot = recording.conclusion.delivery.slot
+        epochs[slot] = max(recording.epoch, epochs.get(slot, 0))
+    # The order of locks is slots, endpoints, deliveries, each in ascending order.
+    held = await lease_store.fence(recordings.connection, epochs)
+    answers = [
+        recording.conclusion.delivery.slot in held and recording.epoch == epochs[recording.conclusion.delivery.slot]
+        for recording in recordings
+    ]
+    fenced = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
+    if fenced:
+        await _update_endpoints(recordings.connection, fenced)
+        await _record_attempts(recordings.connection, sorted(fenced, key=lambda conclusion: conclusion.delivery.id))
+    return answers
+
+
+async def _record_attempts(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+    ids = [conclusion.delivery.id for conclusion in conclusions]
+    covered_ids = [covered for conclusion in conclusions for covered in conclusion.delivery.covers or ()]
+    if covered_ids:
+        await delivery_history_store.lock_deliveries(connection, [*ids, *covered_ids])
+    await delivery_store.record(connection, conclusions)
+    if covered_ids:
+        await delivery_history_store.follow_notice(connection, ids, covered_ids)
+
+
+RECORD: Final = WriteOperation("record_attempts", _record)
+
+
+async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+    by_endpoint: dict[int, list[Conclusion]] = {}
+    failing: set[int] = set()
+    for conclusion in conclusions:
+        endpoint_id = conclusion.delivery.endpoint_id
+        by_endpoint.setdefault(endpoint_id, []).append(conclusion)
+        if conclusion.status != "delivered":
+            failing.add(endpoint_id)
+    for before in await endpoint_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
+        after = delivery_rules.judge_endpoint(before, by_endpoint[before.id])
+        # Most deliveries change nothing of their endpoint.
+        if after != before:
+            await endpoint_store.update(connection, after)
+
+
+# For a sandbox clock that walks from deadline to deadline.
+
+
+async def wait_until_sent(
+    context: Context, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
+) -> bool:
+    """Wait in real time until workers have tried every delivery that is due by then; returns whether they have."""
+    give_up_s = context.clock.monotonic_s() + timeout_s
+    context.wake_workers()
+    while await delivery_store.next_due_at(context.pool, until, except_endpoint_ids) is not None:
+        if context.clock.monotonic_s() >= give_up_s:
+            return False
+        await asyncio.sleep(_WAIT_STEP_S)
+    return True
+
+
+async def read_oldest_due(context: Context) -> datetime | None:
+    """Since when the oldest delivery is due that neither its endpoint's limit nor an earlier event holds back."""
+    async with context.pool.acquire() as connection:
+        # Workers note what they could send and have not yet.
+        workers_count, oldest_due_at = await lease_store.read_lease_backlog(connection)
+        # Without a worker, all due ones wait for one.
+        if workers_count == 0:
+            return await delivery_store.next_due_at(connection, context.clock.now())
+    return None if oldest_due_at is None else oldest_due_at + context.clock.offset

@@ -1,0 +1,348 @@
+"""Holders' use cases for their webhook endpoints, deliveries and events, and operators' use cases for them.
+
+No transaction is open while a URL is checked, because that looks its name up. A stored secret is never shown again. For an id
+that the holder does not have, each function raises ``NotFound``.
+
+A host gets key webhooks of one holder only, unless an operator allows more.
+
+A holder who registers another's URL for its own key would make us notify that receiver, truthfully and signed, of a payment
+that looks like the receiver's own. Only the name of the host counts: in live mode we verify certificates by it, so no other
+name or address leads to the same receiver unless its certificate permits it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
+from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
+from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.audit import Act
+from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.flows.of_caller import of_caller
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import origin as origin_store
+from pixconnect.kernel.tables.refusal import SUCCEEDED
+from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.platform.base import address_rules, errors
+from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.pool import Connection
+
+
+class HostIsAnothers(errors.InvalidWebhookUrl):
+    """This host gets another holder's key webhooks already."""
+
+
+async def refuse_anothers_host(context: Context, connection: Connection, caller: Caller, url: str) -> None:
+    """Refuse a URL, which was checked, in the transaction that takes it; raises ``HostIsAnothers``."""
+    # In a sandbox one machine may get the webhooks of all of a team's holders.
+    if context.policy.is_sandbox:
+        return
+    spellings = address_rules.spell_host(address_rules.host_of(url))
+    await endpoint_store.lock_host(connection, spellings[0])
+    if await endpoint_store.is_anothers(connection, spellings, caller.holder_id):
+        raise HostIsAnothers(
+            f"url: {spellings[0]} receives another holder's Pix keys; ask the operator to allow it (`pixconnect "
+            "operator endpoint allow`)"
+        )
+
+
+async def allow_host(context: Operator, host: str) -> str:
+    """Let several holders have webhooks at a host, for good; the host as it is kept."""
+    try:
+        kept = address_rules.spell_host(host)[0]
+    except address_rules.TargetRefused as refused:
+        raise errors.BadRequest(f"host: {refused}") from None
+    async with write_alone(context.pool) as connection:
+        if await endpoint_store.allow_host(connection, kept):
+            await audit.record(context, connection, "operator endpoint allow", f"host {kept}")
+    return kept
+
+
+_BATCH_MAX = 5_000
+"""Deliveries that one statement changes at most."""
+_FIRST: Final = (0, 0, 0)
+_LISTED_MAX = 1_000
+_AUDITED_LENGTH_MAX: Final = 500
+"""Characters of a URL in the audit, which can never be emptied."""
+_RESUMED_MAX = 100
+"""Resumed endpoints that one pass of housekeeping takes at most."""
+
+
+class CallbackTerms(Struct, frozen=True, kw_only=True):
+    """The institution whose format an endpoint uses, and its owner's settings there."""
+
+    profile: str
+    name: str | None = None
+    authorization: str | None = None
+    is_only: bool = False
+    """Whether an account has one of these, and no more."""
+
+
+class EndpointConflict(Exception):  # noqa: N818 the caller changes that one
+    """A concurrent request has just made the only permitted endpoint."""
+
+
+async def create_endpoint(
+    context: Context,
+    caller: Caller,
+    request: EndpointRequest,
+    act: Act | None = None,
+    terms: CallbackTerms | None = None,
+) -> Endpoint:
+    """Register a webhook endpoint of a holder; ``act``, here and below, goes into the audit with the change.
+
+    Raises:
+        BadRequest: The event types or the secret are wrong.
+        LimitExceeded: The holder has as many endpoints as it can have.
+        EndpointConflict: ``terms`` permit one, which exists.
+        InvalidWebhookUrl: The URL is wrong, or leads to a forbidden address.
+    """
+    event_types = endpoint_rules.parse_event_types(request.event_types)
+    endpoint_rules.check_secret(request.secret)
+    # Before the address is looked up, which may take seconds.
+    _check_count(await endpoint_store.count(context.pool, caller.holder_id))
+    await context.receivers.check_url(request.url)
+    # The id comes first: the secret is sealed about it, so that it opens in no other row.
+    endpoint_id = await endpoint_store.next_id(context.pool)
+    sealed = _seal(context, endpoint_id, request.secret)
+    async with write_alone(context.pool) as connection:
+        await endpoint_store.lock_holder(connection, caller.holder_id)
+        await refuse_succeeded(connection, caller)
+        await refuse_anothers_host(context, connection, caller, request.url)
+        # Counted again under the lock: another request may have made one since.
+        _check_count(await endpoint_store.count(connection, caller.holder_id))
+        if (
+            terms is not None
+            and terms.is_only
+            and await endpoint_store.list_of_account(connection, caller.holder_id, terms.profile)
+        ):
+            raise EndpointConflict
+        now = await service_now_to_write(context.clock, connection)
+        endpoint = endpoint_rules.open_endpoint(endpoint_id, caller.holder_id, request.url, event_types, sealed, now)
+        if terms is not None:
+            endpoint = _mark(context, endpoint, terms)
+        await endpoint_store.insert(connection, endpoint)
+        await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
+        await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))
+    return endpoint
+
+
+list_endpoints: Final = of_caller(endpoint_store.read_page)
+"""The holder's endpoints, newest first."""
+
+
+async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
+    return _found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id))
+
+
+async def change_endpoint(
+    context: Context, caller: Caller, endpoint_id: int, change: EndpointChange, act: Act | None = None
+) -> Endpoint:
+    """Change an endpoint, from its next attempt on; what it is already changes nothing, and is not recorded.
+
+    Raises:
+        InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
+    """
+    if change == EndpointChange():
+        raise errors.BadRequest("body: name at least one of url, secret, event_types and status")
+    if change.event_types is not None:
+        endpoint_rules.parse_event_types(change.event_types)
+    if change.secret is not None:
+        endpoint_rules.check_secret(change.secret)
+    await read_endpoint(context, caller, endpoint_id)
+    if change.url is not None:
+        await context.receivers.check_url(change.url)
+    async with write_alone(context.pool) as connection:
+        before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        if change.url is not None and change.url != before.url:
+            await refuse_anothers_host(context, connection, caller, change.url)
+        now = await service_now_to_write(context.clock, connection)
+        after = _changed(context, before, change, now)
+        if after == before:
+            return before
+        after = structs.replace(after, modified_at=now)
+        await endpoint_store.update(connection, after)
+        verb = "endpoint set" if after.secret_sealed == before.secret_sealed else "endpoint rotate"
+        await note_change(connection, caller, verb, now, endpoint_id, before=before, after=after)
+        if after.status == "active" and before.status != "active":
+            await resume_backlog(connection, endpoint_id, now)
+        await audit.record_act(connection, act)
+    context.wake_workers()
+    return after
+
+
+async def refuse_succeeded(connection: Connection, caller: Caller) -> None:
+    """Refuse what would stay with a holder that was succeeded; call it while the holder's balance is locked."""
+    holder = await holder_store.find(connection, caller.holder_id)
+    if holder is not None and holder.successor_id is not None:
+        raise errors.HolderBlocked(SUCCEEDED)
+
+
+async def note_change(
+    connection: Connection,
+    caller: Caller,
+    verb: str,
+    now: datetime,
+    endpoint_id: int,
+    *,
+    before: Endpoint | None = None,
+    after: Endpoint | None = None,
+) -> None:
+    """Note who asked for a change of an endpoint, in the transaction of the change; what a client changes is audited here."""
+    await origin_store.note(connection, origin_store.Asked("endpoint", endpoint_id, now, caller))
+    # The console records its acts itself, in the name of the person who has signed in.
+    if caller.token_id is not None:
+        shown = [
+            None if each is None else msgspec.json.encode(show_in_audit(each)).decode() for each in (before, after)
+        ]
+        await origin_store.audit_client(connection, caller, verb, f"endpoint {endpoint_id}", *shown)
+
+
+def show_in_audit(endpoint: Endpoint) -> dict[str, object]:
+    """What the audit keeps of an endpoint: no secret."""
+    shown: dict[str, object] = {
+        "holder_id": endpoint.holder_id,
+        "url": endpoint.url[:_AUDITED_LENGTH_MAX],
+        "event_types": endpoint.event_types,
+        "status": endpoint.status,
+    }
+    return shown if endpoint.pix_key is None else shown | {"pix_key": endpoint.pix_key}
+
+
+async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
+    """Make due now what waited for an endpoint that is active again."""
+    # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
+    await endpoint_store.set_resumed(connection, endpoint_id, now)
+    if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
+        await endpoint_store.forget_resumed(connection, endpoint_id, now)
+
+
+async def list_all_endpoints(context: Operator, holder_id: int | None, status: EndpointStatus | None) -> list[Endpoint]:
+    """Endpoints of one holder, or of all, by their ids."""
+    return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
+
+
+async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
+    """Make an endpoint active again that was disabled; workers see it when they look next."""
+    async with write_alone(context.pool) as connection:
+        before = errors.found(
+            await endpoint_store.lock_by_id(connection, endpoint_id), f"endpoint_id: there is no endpoint {endpoint_id}"
+        )
+        if before.status == "inactive":
+            raise errors.BadRequest("endpoint_id: its owner has made it inactive, and may make it active again")
+        if before.status == "active":
+            return before
+        now = await service_now_to_write(context.clock, connection)
+        after = structs.replace(endpoint_rules.activate(before), modified_at=now)
+        await endpoint_store.update(connection, after)
+        await resume_backlog(connection, endpoint_id, now)
+        await audit.record(
+            context,
+            connection,
+            "operator endpoint resume",
+            f"endpoint {endpoint_id}",
+            before={"status": before.status, "status_reason": before.status_reason},
+            after={"status": after.status},
+        )
+    return after
+
+
+async def finish_resuming(context: Context) -> int:
+    """Make the backlog of resumed endpoints due now, in batches, and count those; several processes may do it at once."""
+    batches_count = 0
+    for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):
+        place: delivery_history_store.BacklogCursor | None = _FIRST
+        while place is not None:
+            async with context.pool.acquire() as connection:
+                now = await service_now_to_write(context.clock, connection)
+                place = await delivery_history_store.resume(connection, endpoint_id, resumed_at, now, place, _BATCH_MAX)
+            batches_count += 1
+            context.wake_workers()
+        # By its instant: an endpoint that was resumed once more meanwhile keeps that mark.
+        await endpoint_store.forget_resumed(context.pool, endpoint_id, resumed_at)
+    return batches_count
+
+
+async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int, act: Act | None = None) -> Endpoint:
+    """Delete an endpoint; the service gives up its pending deliveries."""
+    async with write_alone(context.pool) as connection:
+        endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        await endpoint_store.delete(connection, caller.holder_id, endpoint_id)
+        now = await service_now_to_write(context.clock, connection)
+        await note_change(connection, caller, "endpoint remove", now, endpoint_id, before=endpoint)
+        await audit.record_act(connection, act)
+    return endpoint
+
+
+async def list_deliveries(
+    context: Context, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
+) -> Page[Delivery]:
+    """An endpoint's deliveries with their attempts, newest first; of one status, or of all."""
+    await read_endpoint(context, caller, endpoint_id)
+    return await delivery_history_store.read_page(context.pool, endpoint_id, status, span)
+
+
+async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> Delivery:
+    return errors.found(
+        await delivery_history_store.find(context.pool, caller.holder_id, delivery_id), "id: there is no such delivery"
+    )
+
+
+list_events: Final = of_caller(feed_store.list_events)
+"""The holder's events, newest first, whether or not any endpoint was sent them."""
+
+
+def _changed(context: Context, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
+    after = before
+    if change.url is not None:
+        after = structs.replace(after, url=change.url)
+    if change.event_types is not None:
+        after = structs.replace(after, event_types=endpoint_rules.parse_event_types(change.event_types))
+    # A secret that is the same again starts no overlap of two.
+    current = None if change.secret is None else _open_secret(context, before)
+    if change.secret is not None and change.secret != current:
+        sealed = _seal(context, before.id, change.secret)
+        after = endpoint_rules.replace_secret(after, sealed, now, keeps_previous=current is not None)
+    if change.status is not None and change.status != before.status:
+        after = endpoint_rules.activate(after) if change.status == "active" else endpoint_rules.deactivate(after)
+    return after
+
+
+def _mark(context: Context, endpoint: Endpoint, terms: CallbackTerms) -> Endpoint:
+    word = terms.authorization
+    sealed = None if word is None else _seal(context, endpoint.id, word)
+    return structs.replace(endpoint, profile=terms.profile, name=terms.name, authorization_sealed=sealed)
+
+
+def _seal(context: Context, endpoint_id: int, secret: str) -> bytes:
+    return context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(endpoint_id))
+
+
+def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
+    """The current secret; ``None`` if it was sealed with a key that is gone."""
+    try:
+        return context.secret_box.open(endpoint.secret_sealed, endpoint_rules.endpoint_seal(endpoint.id)).decode()
+    except SealBroken:
+        return None
+
+
+def _check_count(count: int) -> None:
+    if count >= endpoint_rules.ENDPOINTS_MAX:
+        raise errors.LimitExceeded(f"a holder can have {endpoint_rules.ENDPOINTS_MAX} webhook endpoints")
+
+
+def _found(endpoint: Endpoint | None) -> Endpoint:
+    if endpoint is None:
+        raise errors.NotFound("id: there is no such webhook endpoint")
+    return endpoint

@@ -1,0 +1,287 @@
+"""The feed of a holder's events: a worker assigns positions, and programs that keep a cursor read pages.
+
+Events are written independently of the feed. After the commit, the sequencer assigns a position behind all earlier ones: a
+program that has read up to a position has seen everything up to there, for ever.
+
+Requests that wait for a holder's events: woken when a worker assigns positions, without a connection for each.
+
+One connection listens for all requests that wait in this process, and only while there are any. A slow poll finds positions
+whose notification was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, get_args
+
+import asyncpg
+import structlog
+
+from pixconnect.features.webhooks.rules.feed import FeedCursor, FeedEvent, FeedPage, FeedQuery
+from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.features.webhooks.tables.feed import FEED_CHANNEL, NewPositions, Rows, read_feed_notice
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.event import Event, Resource
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import refund as refund_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.flow.shares import on_behalf_of_all
+from pixconnect.platform.notifier import REJOIN_AFTER_S, Connect, keep_listening
+from pixconnect.platform.pool import Pool
+from pixconnect.platform.shared_timeout import wait_for
+
+GIVEN_MAX: Final = 10_000
+"""Events that get their positions in one transaction."""
+SWEPT_MAX: Final = 200_000
+LOOKED_AT_MAX: Final = 5_000
+"""The maximum of events read for one page, before its filter."""
+STALLED_S: Final = 60
+"""If an event waits for its position for longer than this, the sequencer does not work."""
+_ID_MAX: Final = 2**53 - 1
+_BEGINNING: Final = FeedCursor(position=0, passed_count=0)
+
+_log = structlog.get_logger(__name__)
+
+
+async def give_positions(context: Context, given_max: int = GIVEN_MAX) -> NewPositions:
+    """Give positions to newly committed events, and wake the requests that wait for them."""
+    with on_behalf_of_all():
+        given = await feed_store.give_positions(context.pool, given_max)
+        # After the commit, and not in its transaction: a notice would make it queue behind all others.
+        if given.holder_ids:
+            await feed_store.notify_positions(context.pool, given.holder_ids)
+    return given
+
+
+async def sweep_positions(context: Context, swept_max: int = SWEPT_MAX) -> int:
+    """Give positions to events that were missed; returns how many there were."""
+    with on_behalf_of_all():
+        late = await feed_store.sweep_positions(context.pool, swept_max)
+        if late:
+            _log.error("events had no position in the feed and were found by the sweep", events_count=len(late))
+            await feed_store.notify_positions(context.pool, sorted(set(late)))
+    return len(late)
+
+
+async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_at_max: int = LOOKED_AT_MAX) -> FeedPage:
+    """The events after a cursor that a query asks for, in their order.
+
+    Raises:
+        CursorExpired: Events after the cursor are no longer kept, or the cursor belongs to a database that was lost.
+        BadRequest: The id in the query has a form that no id has.
+    """
+    cursor = query.cursor or _BEGINNING
+    wanted_count = looked_at_max if query.is_filtered else query.page_size
+    # One more says whether there are more. What stands before the cursor at its own position counts too.
+    ids_count = wanted_count + cursor.passed_count + 1
+    rows = await feed_store.read_rows(context.pool, caller.holder_id, cursor.position, ids_count)
+    end = FeedCursor(position=rows.last_position + 1, passed_count=0)
+    if query.cursor is not None:
+        _check_cursor(query.cursor, rows, end)
+    elif query.start == "now":
+        return FeedPage(events=[], next=end, has_more=False)
+    places = _list_places(rows, cursor)
+    looked_at, has_more = places[:wanted_count], len(places) > wanted_count
+    found = await _read_events(context.pool, caller.holder_id, query, [event_id for event_id, _ in looked_at])
+    if len(found) > query.page_size:
+        found, has_more = found[: query.page_size], True
+        after = looked_at[found[-1][0]][1]
+    else:
+        # At the end the cursor moves on although nothing was found: it would expire where little happens.
+        after = looked_at[-1][1] if has_more else end
+    told = [(event, looked_at[number][1]) for number, event in found]
+    return FeedPage(events=await _add_details(context.pool, caller.holder_id, told), next=after, has_more=has_more)
+
+
+def _check_cursor(cursor: FeedCursor, rows: Rows, end: FeedCursor) -> None:
+    if cursor.position < rows.first_position:
+        raise errors.CursorExpired(
+            "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
+        )
+    if cursor > end:
+        raise errors.CursorExpired(
+            "cursor: leads beyond the last event, so the database was set back; begin again without a cursor"
+        )
+
+
+def _list_places(rows: Rows, cursor: FeedCursor) -> list[tuple[int, FeedCursor]]:
+    """The ids of the events after a cursor, each with the cursor after it."""
+    places = [
+        (event_id, FeedCursor(position=row.position, passed_count=number))
+        for row in rows.found
+        for number, event_id in enumerate(row.event_ids, start=1)
+    ]
+    return places[cursor.passed_count if places and rows.found[0].position == cursor.position else 0 :]
+
+
+async def _read_events(
+    pool: Pool, holder_id: int, query: FeedQuery, event_ids: Sequence[int]
+) -> list[tuple[int, Event]]:
+    if not event_ids:
+        return []
+    resources = None
+    if query.any_id is not None:
+        # After the rows: the things that they concern were committed before they got their positions.
+        is_number = query.any_id.isascii() and query.any_id.isdecimal() and len(query.any_id) <= len(str(_ID_MAX))
+        number = int(query.any_id) if is_number else None
+        resources = await feed_store.find_resources(pool, holder_id, query.any_id, number)
+    names = None if query.names is None else sorted(query.names)
+    # One more than the page holds says whether there is a next one.
+    found = await feed_store.read_events(
+        pool, holder_id, event_ids, query.page_size + 1, names, query.resource, resources
+    )
+    # Events go by partitions of their own, which may be a little earlier than their positions.
+    if query.cursor is not None:
+        is_whole = (
+            await feed_store.has_event(pool, holder_id, event_ids[0])
+            if query.is_filtered
+            else len(found) == len(event_ids)
+        )
+        if not is_whole:
+            raise errors.CursorExpired(
+                "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
+            )
+    return found
+
+
+async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, FeedCursor]]) -> list[FeedEvent]:
+    ids: dict[Resource, set[int]] = {kind: set() for kind in get_args(Resource)}
+    for event, _ in told:
+        ids[event.resource].add(event.resource_id)
+    charges = await charge_store.find_by_ids(pool, holder_id, ids["charge"]) if ids["charge"] else {}
+    paying = await transfer_store.find_all_paying(pool, holder_id, ids["charge"]) if ids["charge"] else {}
+    transfers = await transfer_store.find_by_ids(pool, holder_id, ids["transfer"]) if ids["transfer"] else {}
+    refunds = await refund_store.find_by_ids(pool, holder_id, ids["refund"]) if ids["refund"] else {}
+    made: list[FeedEvent] = []
+    for event, cursor in told:
+        number = event.resource_id
+        match event.resource:
+            case "charge":
+                one = FeedEvent(event=event, next=cursor, charge=charges.get(number), transfer=paying.get(number))
+            case "transfer":
+                one = FeedEvent(event=event, next=cursor, transfer=transfers.get(number))
+            case "refund":
+                one = FeedEvent(event=event, next=cursor, refund=refunds.get(number))
+            case _:  # the payload has everything
+                one = FeedEvent(event=event, next=cursor)
+        made.append(one)
+    return made
+
+
+async def read_lag_s(pool: Pool, clock: Clock) -> float:
+    """How long the oldest event has waited for its position."""
+    waiting = await feed_store.read_sequencer_backlog(pool)
+    if waiting.oldest_at is None:
+        return 0.0
+    lag_s = (await service_now(clock, pool) - waiting.oldest_at).total_seconds()
+    # A moved clock makes an event look old that has just happened.
+    return max(0.0, min(lag_s, waiting.given_before_s))
+
+
+async def check_feed(pool: Pool, clock: Clock) -> None:
+    """A check of the service's health: do events get their positions?"""
+    lag_s = await read_lag_s(pool, clock)
+    if lag_s > STALLED_S:
+        raise errors.ServiceUnavailable(f"the oldest event has waited for its position in the feed for {lag_s:.0f} s")
+
+
+HOLDER_MAX: Final = 64
+"""For one holder in one process: more programs than one feed has."""
+ALL_MAX: Final = 2048
+POLL_S: Final = 5.0
+LINGER_S: Final = 60.0
+"""How long the connection stays without waiting requests."""
+RETRY_AFTER_S: Final = 1
+
+
+class FeedWaits:
+    """The waiting requests of one process."""
+
+    def __init__(self, connect: Connect, poll_s: float = POLL_S) -> None:
+        self._connect = connect
+        self._poll_s = poll_s
+        self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
+        self._count = 0
+        self._is_listening = asyncio.Event()
+        self._is_wanted = asyncio.Event()
+        self._has_ended = False
+
+    @asynccontextmanager
+    async def hold(self, holder_id: int) -> AsyncGenerator[Wait]:
+        """Receive notifications of a holder's events while the block runs; look for them after entering it."""
+        if len(self._waiting.get(holder_id, ())) >= HOLDER_MAX:
+            raise errors.RateLimited(f"at most {HOLDER_MAX} requests of yours may wait for events", RETRY_AFTER_S)
+        if self._count >= ALL_MAX:
+            raise errors.ServiceUnavailable("too many requests wait for events: ask without wait_s", RETRY_AFTER_S)
+        woken = asyncio.Event()
+        self._waiting[holder_id].add(woken)
+        self._count += 1
+        self._is_wanted.set()
+        try:
+            # A request that reads before the listener is there would miss later positions.
+            await wait_for(self._is_listening, REJOIN_AFTER_S)
+            yield Wait(woken, lambda: self._has_ended, self._poll_s)
+        finally:
+            self._count -= 1
+            self._waiting[holder_id].discard(woken)
+            # An empty set of each holder who ever waited would stay as long as the process.
+            if not self._waiting[holder_id]:
+                del self._waiting[holder_id]
+            if not self._count:
+                self._is_wanted.clear()
+
+    def end(self) -> None:
+        """Answer all waiting requests: the process is about to stop."""
+        self._has_ended = True
+        self._wake(None)
+
+    async def listen(self) -> None:
+        """Listen while a request waits, until cancelled."""
+        await keep_listening(self._connect_when_wanted, FEED_CHANNEL, self._hear, self._stay)
+
+    async def _connect_when_wanted(self) -> asyncpg.Connection[asyncpg.Record]:
+        await self._is_wanted.wait()
+        return await self._connect()
+
+    async def _stay(self, lost: asyncio.Event) -> None:
+        self._is_listening.set()
+        try:
+            # Events may have got positions before we listened.
+            self._wake(None)
+            while not lost.is_set() and (self._count or await wait_for(self._is_wanted, LINGER_S)):
+                await wait_for(lost, LINGER_S)
+        finally:
+            self._is_listening.clear()
+
+    def _hear(self, notice: str) -> None:
+        self._wake(read_feed_notice(notice))
+
+    def _wake(self, holder_ids: frozenset[int] | None) -> None:
+        for holder_id in self._waiting.keys() if holder_ids is None else self._waiting.keys() & holder_ids:
+            for woken in self._waiting[holder_id]:
+                woken.set()
+
+
+class Wait:
+    """One request that waits."""
+
+    def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool], poll_s: float) -> None:
+        self._woken = woken
+        self._poll_s = poll_s
+        self._has_ended = has_ended
+
+    async def until_woken(self, seconds: float) -> bool:
+        """Wait until there may be something; false if the time is up, or the process stops."""
+        if seconds <= 0 or self._has_ended():
+            return False
+        await wait_for(self._woken, min(seconds, self._poll_s))
+        # Before the caller looks: what comes while it looks wakes it again.
+        self._woken.clear()
+        return not self._has_ended()

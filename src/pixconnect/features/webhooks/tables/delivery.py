@@ -1,0 +1,370 @@
+"""Deliveries for workers: those due, their order, and the results of attempts.
+
+No write claims work: the worker that holds a slot reads its due rows, and its records are fenced. Reads go forward from a
+cursor, and do not pass over delivered rows again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from operator import attrgetter
+from typing import Final, LiteralString
+
+from pixconnect.features.webhooks.rules import endpoint
+from pixconnect.features.webhooks.rules.delivery import (
+    Attempt,
+    BacklogWalk,
+    Conclusion,
+    DueCursor,
+    DueDelivery,
+    DueRead,
+)
+from pixconnect.features.webhooks.rules.endpoint import KeyWebhookEvent
+from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.kernel.rules.event import Event
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
+from pixconnect.platform.pool import Connection, Pool
+
+
+def _ids(found: list[int] | None) -> tuple[int, ...] | None:
+    return None if found is None else tuple(found)
+
+
+DUE: Final = Table(
+    "delivery",
+    DueDelivery,
+    """
+    id bigint, holder_id bigint, endpoint_id bigint, event_id bigint, resource text, resource_id bigint,
+    slot smallint, due_at timestamptz, attempts_count integer, failures_count smallint, covers bigint[]
+    """,
+    read={"covers": (_ids, "covers")},
+    joined=("body",),
+)
+
+ATTEMPT: Final = Table(
+    "delivery_attempt",
+    Attempt,
+    """
+    number integer, started_at timestamptz, status_code smallint, duration_us bigint, response text, error text
+    """,
+    key=("number",),
+)
+
+APPEND: Final = Part[Event](
+    name="delivery_row",
+    sql="""
+        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
+            modified_at)
+        select nextval('delivery_id'), event_row.holder_id, webhook_endpoint.id, event_row.id, resource, resource_id, slot,
+            'pending', event_row.created_at, event_row.created_at, event_row.created_at
+        from event_row
+        join webhook_endpoint on webhook_endpoint.holder_id = case
+                when exists (select from holder where family_id is not null) then coalesce(
+                    (select successor_id from holder where holder.id = event_row.holder_id), event_row.holder_id
+                ) else event_row.holder_id end
+            and webhook_endpoint.status = 'active' and webhook_endpoint.pix_key is null
+            and event_row.name = any(webhook_endpoint.event_types)
+        returning 1
+    """,
+    arguments=no_arguments,
+    returns="any row",
+    reads=feed_store.APPEND_EVENTS,
+)
+"""A delivery of each new event for each endpoint that is active now and wants it."""
+_DELIVERIES: Final = Fact(rank=210, inserts=(APPEND,), key=None)
+EVENTS: Final = Fact(
+    rank=200, inserts=(feed_store.APPEND_EVENTS,), key=None, follow=lambda _, event: [(_DELIVERIES, event)]
+)
+
+TOLD: Final = Columns[KeyWebhookEvent](
+    read_types("""
+        event_id bigint, holder_id bigint, transfer_id bigint, pix_key text, has_txid boolean, is_sent boolean,
+        told_at timestamptz
+    """),
+    key=(),
+    write={},
+)
+
+# All deliveries of one such webhook share a slot, so one worker has all due ones and puts them into few bodies.
+APPEND_TOLD: Final = of_columns(
+    TOLD,
+    once=[],
+    name="told_row",
+    sql=f"""
+        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
+            modified_at)
+        select nextval('delivery_id'), told.holder_id, webhook_endpoint.id, event_id, '{endpoint.KEY_WEBHOOK_RESOURCE}',
+            transfer_id, webhook_endpoint.id % 256, 'pending', told_at, told_at, told_at
+        from ({{rows}}) as told ({{names}})
+        left join transfer on told.pix_key is null and transfer.id = transfer_id and transfer.holder_id = told.holder_id
+        join key_webhook on key_webhook.pix_key = coalesce(told.pix_key, transfer.own_key)
+            and key_webhook.holder_id = coalesce(
+                (select successor_id from holder where holder.id = told.holder_id), told.holder_id
+            )
+        join webhook_endpoint on webhook_endpoint.id = key_webhook.endpoint_id and webhook_endpoint.status = 'active'
+            and (not is_sent or 'transfer.out.confirmed' = any(webhook_endpoint.event_types))
+            and (is_sent or has_txid or transfer.txid is not null or not webhook_endpoint.only_with_txid)
+        returning 1
+    """,
+    returns="any row",
+)
+"""A delivery of each event that a key's webhook reports, for the keys that have one."""
+KEY_WEBHOOK_EVENTS: Final = Fact(rank=220, inserts=(APPEND_TOLD,), key=None)
+
+# No earlier event of the same resource still waits for the same endpoint.
+_NOT_HELD_BACK: Final[LiteralString] = """
+    not exists (
+        select from delivery as earlier
+        where earlier.endpoint_id = candidate.endpoint_id and earlier.resource_id = candidate.resource_id
+            and earlier.resource = candidate.resource and earlier.status = 'pending'
+            and (earlier.event_id, earlier.id) < (candidate.event_id, candidate.id)
+    )
+"""
+
+# The first delivery that a notice covers keeps its body, and workers try only that one.
+_CANDIDATE: Final[LiteralString] = f"{DUE.select}, delivery.notice, delivery.covered_by"
+_OF_CANDIDATE: Final[LiteralString] = ", ".join([f"candidate.{name}" for name in DUE.types])
+
+# No statement reads or counts a delivery that is in memory already. Ranges are searched by halving, and a subselect reads
+# them once.
+_NOT_KNOWN: Final[LiteralString] = "not delivery.id <@ (select {}::text::int8multirange)"
+
+_READ_DUE: Final[LiteralString] = f"""
+    select {_OF_CANDIDATE}, case when ready.body is not null then coalesce(notice, ready.body) end as body
+    from (
+        select {_CANDIDATE} from delivery
+        where (delivery.due_at, delivery.id) > ($1, $2) and delivery.due_at <= $3 and delivery.slot = any($4::smallint[])
+            and delivery.status = 'pending' and {_NOT_KNOWN.format("$7")}
+        order by delivery.due_at, delivery.id limit $5
+    ) as candidate
+    left join lateral (
+        select event.body from event
+        left join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id
+        where event.id = candidate.event_id and event.holder_id = candidate.holder_id
+            and coalesce(webhook_endpoint.status, 'active') = 'active' -- those of a deleted one are given up
+            and candidate.covered_by is null and candidate.endpoint_id <> all($6::bigint[]) and {_NOT_HELD_BACK}
+    ) as ready on true
+    order by candidate.due_at, candidate.id
+"""
+
+
+async def read_due(
+    pool: Pool,
+    cursor: DueCursor,
+    until: datetime,
+    slots: Sequence[int],
+    count_max: int,
+    passed_over: Sequence[int],
+    known_ids: Sequence[int] = (),
+) -> DueRead:
+    """Read the next due deliveries, but for endpoints with as much in memory as a worker keeps, and those in memory already."""
+    # A row without its event is not ready: it is held back, or its endpoint is. It counts as read all the same.
+    known = _ranges(known_ids)
+    rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over, known)
+    is_unfinished = len(rows) == count_max
+    return DueRead(
+        ready=[DUE.read(row) for row in rows if row["body"] is not None],
+        unfinished=DueCursor(due_at=rows[-1]["due_at"], id=rows[-1]["id"]) if is_unfinished else None,
+    )
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    """Ids as PostgreSQL writes an ``int8multirange``; most follow one another."""
+    ordered = sorted(ids)
+    firsts = [each for before, each in pairwise([-math.inf, *ordered]) if each > before + 1]
+    lasts = [each for each, after in pairwise([*ordered, math.inf]) if after > each + 1]
+    return "{" + ",".join([f"[{first},{last}]" for first, last in zip(firsts, lasts, strict=True)]) + "}"
+
+
+_READ_FOLLOWERS: Final[LiteralString] = f"""
+    select {_OF_CANDIDATE}, coalesce(notice, event.body) as body
+    from unnest($1::bigint[], $2::text[], $3::bigint[]) as done (endpoint_id, resource, resource_id)
+    cross join lateral (
+        select {_CANDIDATE} from delivery
+        where delivery.endpoint_id = done.endpoint_id and delivery.resource_id = done.resource_id
+            and delivery.resource = done.resource and delivery.status = 'pending'
+        order by delivery.event_id, delivery.id limit 1
+    ) as candidate
+    join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
+    join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
+    where candidate.due_at <= $4 and candidate.covered_by is null
+"""
+_FIND_COVERED: Final[LiteralString] = "select endpoint_id, resource, resource_id from delivery where id = any($1)"
+
+
+async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
+    """The next due deliveries of the same endpoints and resources; call it after ``done`` were committed."""
+    # Before that commit a follower was read as held back, and the cursor is past it.
+    keys = list({(due.endpoint_id, due.resource, due.resource_id) for due in done})
+    if covered_ids := [covered_id for due in done for covered_id in due.covers or ()]:
+        keys += [tuple(row) for row in await pool.fetch(_FIND_COVERED, covered_ids)]
+    rows = await pool.fetch(
+        _READ_FOLLOWERS, [key[0] for key in keys], [key[1] for key in keys], [key[2] for key in keys], until
+    )
+    return [DUE.read(row) for row in rows]
+
+
+_READ_BACKLOG: Final[LiteralString] = f"""
+    select {_OF_CANDIDATE}, case when event.id is not null then coalesce(notice, event.body) end as body
+    from (
+        select {_CANDIDATE} from delivery
+        where delivery.endpoint_id = $1 and delivery.resource_id > $2 and delivery.resource_id <= $3
+            and delivery.status = 'pending' and {_NOT_KNOWN.format("$7")}
+        order by delivery.resource_id, delivery.event_id, delivery.id limit $6
+    ) as candidate
+    left join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
+        and candidate.slot = any($4) and candidate.due_at <= $5 and candidate.covered_by is null and {_NOT_HELD_BACK}
+    order by candidate.resource_id, candidate.event_id, candidate.id
+"""
+_FIND_LAST_RESOURCE: Final[LiteralString] = """
+    select resource_id from delivery where endpoint_id = $1 and status = 'pending'
+    order by resource_id desc, event_id desc, id desc limit 1
+"""
+
+
+async def read_backlog(
+    pool: Pool,
+    endpoint_id: int,
+    walk: BacklogWalk,
+    slots: Sequence[int],
+    until: datetime,
+    count_max: int,
+    known_ids: Sequence[int] = (),
+) -> tuple[list[DueDelivery], BacklogWalk | None]:
+    """Walk through one endpoint's pending deliveries, resource by resource: there are more than a worker keeps in memory.
+
+    Returns:
+        The deliverable ones, and where to continue; ``None`` at the end.
+    """
+    known = _ranges(known_ids)
+    of_walk = (walk.after_resource_id, walk.until_resource_id)
+    rows = await pool.fetch(_READ_BACKLOG, endpoint_id, *of_walk, slots, until, count_max, known)
+    ready = [DUE.read(row) for row in rows if row["body"] is not None]
+    if len(rows) < count_max:
+        return ready, None
+    # The next walk finds deliveries that are made meanwhile: under load this one would never end, and those committed behind it
+    # would wait for that.
+    until_id = walk.until_resource_id
+    if walk.is_at_start:
+        until_id = await pool.fetchval(_FIND_LAST_RESOURCE, endpoint_id) or 0
+    return ready, BacklogWalk(after_resource_id=rows[-1]["resource_id"], until_resource_id=until_id)
+
+
+# If an owner requests a new schedule during an attempt, the count of failures is reset: then the new schedule stands, and not
+# the old one's continuation after that attempt.
+_STANDS: Final[LiteralString] = "(result.status = 'delivered' or delivery.failures_count = result.failures_before)"
+
+_RESULT: Final = Columns[Conclusion](
+    {
+        **read_types("""
+            id bigint, holder_id bigint, status text, due_at timestamptz, failures_before smallint,
+            failures_count smallint, ended_at timestamptz
+        """),
+        **ATTEMPT.types,
+    },
+    key=(),
+    write={
+        "id": attrgetter("delivery.id"),
+        "holder_id": attrgetter("delivery.holder_id"),
+        "failures_before": attrgetter("delivery.failures_count"),
+    }
+    | {name: attrgetter(f"attempt.{name}") for name in ATTEMPT.types},
+)
+_ATTEMPTED: Final[LiteralString] = ", ".join([f"result.{name}" for name in ATTEMPT.types])
+# The status is judged row by row: a plan that takes next to nothing to be pending would walk all that is, for each result.
+_RECORD: Final = of_columns(
+    _RESULT,
+    # Most attempts are the first and are answered with the same success.
+    once=[("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error")],
+    name="result",
+    sql=f"""
+    with result ({{names}}) as materialized ({{rows}}),
+    recorded as (
+        update delivery set
+            status = case when {_STANDS} then result.status else delivery.status end,
+            due_at = case when {_STANDS} then result.due_at else delivery.due_at end,
+            failures_count = case when {_STANDS} then result.failures_count else delivery.failures_count end,
+            attempts_count = result.number,
+            modified_at = result.ended_at
+        from result
+        where delivery.id = result.id and delivery.holder_id = result.holder_id and delivery.status || '' = 'pending'
+            and delivery.attempts_count = result.number - 1
+        returning delivery.id, {_ATTEMPTED}
+    )
+    insert into delivery_attempt (delivery_id, {ATTEMPT.names}) select * from recorded
+    """,
+)
+
+
+async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+    """Write attempts and their effect on their deliveries, in a transaction that has fenced the slots.
+
+    Args:
+        conclusions: At most one for each delivery, in order of id: no two transactions wait for each other.
+    """
+    # The attempt's number shows that it was written before: it is not written again.
+    sql, arguments = _RECORD.fit(conclusions)
+    await connection.execute(numbered(sql, len(arguments)), *arguments)
+
+
+_GIVE_UP: Final[LiteralString] = """
+    update delivery set status = 'failed', due_at = null, modified_at = $2
+    where id = any($1) and status = 'pending'
+        and not exists (select from webhook_endpoint where webhook_endpoint.id = delivery.endpoint_id)
+"""
+
+
+async def give_up_orphans(connection: Connection | Pool, delivery_ids: Sequence[int], now: datetime) -> None:
+    """Fail those of these deliveries whose endpoint was deleted."""
+    await connection.execute(_GIVE_UP, delivery_ids, now)
+
+
+_DUE: Final[LiteralString] = f"""
+    from delivery as candidate
+    join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
+    where candidate.status = 'pending' and candidate.due_at <= $1 and {_NOT_HELD_BACK}
+"""
+_NEXT_DUE: Final[LiteralString] = f"select min(candidate.due_at) {_DUE} and candidate.endpoint_id <> all($2::bigint[])"
+
+
+async def next_due_at(
+    connection: Connection | Pool, until: datetime, except_endpoint_ids: Collection[int] = ()
+) -> datetime | None:
+    """When the earliest delivery that nothing holds back is due, if that is by then; some endpoints do not count."""
+    return await connection.fetchval(_NEXT_DUE, until, list(except_endpoint_ids))
+
+
+async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> list[int]:
+    """Ids of the endpoints for which something is due by then that nothing holds back."""
+    return [row[0] for row in await connection.fetch(f"select distinct candidate.endpoint_id {_DUE}", until)]
+
+
+_COUNT_DUE: Final[LiteralString] = """
+    select count(*) from (select from delivery where status = 'pending' and due_at <= $1 limit $2) as due
+"""
+
+
+async def count_due(connection: Connection | Pool, until: datetime, count_max: int) -> int:
+    """How many deliveries are due by an instant, held back or not; counting ends at ``count_max``."""
+    return await connection.fetchval(_COUNT_DUE, until, count_max)
+
+
+_MOVE_BACK: Final[LiteralString] = """
+    with endpoint as (
+        update webhook_endpoint set
+            first_failure_at = case when first_failure_at > $1 then first_failure_at - $2::interval else first_failure_at end,
+            previous_secret_until = previous_secret_until
+                - case when modified_at > $1 then $2::interval else interval '0' end
+        where first_failure_at > $1 or (modified_at > $1 and previous_secret_until is not null)
+    )
+    update delivery set due_at = due_at - $2::interval where status = 'pending' and modified_at > $1
+"""
+
+
+async def move_deliveries_back(connection: Connection, now: datetime, by: timedelta) -> None:
+    """Move due times back that were set at an instant that is in the future now: the clock was reset to ``now``."""
+    await connection.execute(_MOVE_BACK, now, by)

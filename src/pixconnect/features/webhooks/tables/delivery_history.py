@@ -1,0 +1,301 @@
+"""Deliveries as their owner sees them: lists, attempts, and an endpoint's pending ones.
+
+Notices are the bodies sent to the webhooks of keys, each stored in the first of the deliveries that it covers. The others point
+to that one. Their statuses, due dates and counts follow it, in the transaction that changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import structs
+
+from pixconnect.features.webhooks.rules import endpoint
+from pixconnect.features.webhooks.rules.delivery import (
+    RESPONSE_KEPT_MAX,
+    Attempt,
+    Delivery,
+    DeliveryStatus,
+    KeyDelivery,
+)
+from pixconnect.features.webhooks.tables.delivery import ATTEMPT
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.listing import AFTER, AFTER_ORDER, Source
+from pixconnect.kernel.tables.table import Table, split_pairs
+from pixconnect.kernel.tables.tally import webhook_hours_statement
+from pixconnect.platform.pool import Connection, Pool
+
+ATTEMPTS_SHOWN_MAX: Final = 100
+"""The newest of one delivery: a redelivery goes on counting, so there is no end to how many there are."""
+ATTEMPTS_LISTED_MAX: Final = 15
+"""The newest of each delivery of a list: a whole schedule."""
+RESPONSE_LISTED_MAX: Final = 64
+"""Characters of the answers to all but the newest attempt of a list, so that a page of any length stays small."""
+
+
+def _not_read_yet(_: int) -> tuple[Attempt, ...]:
+    return ()
+
+
+DELIVERY: Final = Table(
+    "delivery",
+    Delivery,
+    """
+    id bigint, holder_id bigint, endpoint_id bigint, event_id bigint, status text, due_at timestamptz,
+    attempts_count integer, created_at timestamptz
+    """,
+    # The count determines which are read afterwards.
+    read={"attempts": (_not_read_yet, "attempts_count")},
+)
+_UNCUT: Final = ATTEMPT.without("response")
+
+_FIND_ATTEMPTS: Final[LiteralString] = f"""
+    select delivery_id, {_UNCUT.names},
+        case when number >= attempts_count then response else left(response, $4) end as response
+    from unnest($1::bigint[], $2::integer[]) as wanted (id, attempts_count)
+    join delivery_attempt on delivery_id = wanted.id and number > attempts_count - $3
+    order by delivery_id, number
+"""
+
+
+async def find_attempts(
+    connection: Connection | Pool, counts: Mapping[int, int], attempts_max: int, response_max: int
+) -> dict[int, list[Attempt]]:
+    """The newest attempts of deliveries, oldest first, by the ids of the deliveries; given how many each has."""
+    attempts: dict[int, list[Attempt]] = {delivery_id: [] for delivery_id in counts}
+    wanted = list(counts), list(counts.values())
+    for row in await connection.fetch(_FIND_ATTEMPTS, *wanted, attempts_max, response_max):
+        attempts[row["delivery_id"]].append(ATTEMPT.read(row))
+    return attempts
+
+
+async def _with_attempts(
+    connection: Connection | Pool, rows: Sequence[asyncpg.Record], attempts_max: int, response_max: int
+) -> list[Delivery]:
+    counts = {row["id"]: row["attempts_count"] for row in rows}
+    attempts = await find_attempts(connection, counts, attempts_max, response_max)
+    return [structs.replace(DELIVERY.read(row), attempts=tuple(attempts[row["id"]])) for row in rows]
+
+
+# Those to webhooks of keys have paths and words of their own.
+_FIND: Final[LiteralString] = f"""
+    select {DELIVERY.select} from delivery
+    where id = $1 and (holder_id = $2 or holder_id = any (array(
+            select member.id from holder as asked join holder as member on member.family_id = asked.family_id
+            where asked.id = $2
+        ))) and resource <> '{endpoint.KEY_WEBHOOK_RESOURCE}'
+"""
+
+
+async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
+    """One of a holder's, or of one of its family."""
+    found = await read_whole(connection, await connection.fetch(_FIND, delivery_id, holder_id))
+    return found[0] if found else None
+
+
+async def read_whole(connection: Connection | Pool, rows: Sequence[asyncpg.Record]) -> list[Delivery]:
+    """Deliveries from their rows, with their newest attempts and whole answers."""
+    return await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
+
+
+async def read_listed(connection: Connection | Pool, rows: Sequence[asyncpg.Record]) -> list[Delivery]:
+    """The same as lists show them: with fewer attempts, and their answers cut."""
+    return await _with_attempts(connection, rows, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX)
+
+
+def lists_of(columns: LiteralString) -> dict[DeliveryStatus | None, Source]:
+    """An endpoint's deliveries, by their status, and all of them."""
+    statuses: tuple[DeliveryStatus | None, ...] = (None, "pending", "delivered", "failed")
+    return {status: _list_of(columns, status) for status in statuses}
+
+
+def _list_of(columns: LiteralString, status: DeliveryStatus | None) -> Source:
+    # The status stands in the text: an index of failed deliveries is of no use to a statement that may ask for others.
+    in_status: LiteralString = "" if status is None else f"and status = '{status}'"
+    owned: LiteralString = f"from delivery where endpoint_id = $1 {in_status}"
+    where: LiteralString = f"{owned} and created_at between $2 and $3"
+    return Source(
+        hours=webhook_hours_statement("delivery", status or "made"),
+        page=f"select {columns} {where} order by created_at desc, id desc offset $4 limit $5",
+        page_after=f"select {columns} {owned} and {AFTER} {AFTER_ORDER}",
+        count=f"select count(*) {where}",
+        is_sparse=status is not None,
+    )
+
+
+_LISTS: Final = lists_of(DELIVERY.select)
+
+
+async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
+    """One page of an endpoint's deliveries, of one status or of all, and how many there are."""
+    # Attempts are read from the same snapshot as the page.
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
+        return page.with_items(await read_listed(connection, page.items))
+
+
+# The batch is chosen in the order of the index and locked in order of id, as every process locks deliveries.
+_RESUME: Final[LiteralString] = """
+    with chosen as (
+        select id, holder_id, resource_id, event_id from delivery
+        where endpoint_id = $1 and status = 'pending' and due_at < $2 and (resource_id, event_id, id) > ($4, $5, $6)
+        order by resource_id, event_id, id limit $7
+    ),
+    locked as (
+        select delivery.id, delivery.holder_id from delivery join chosen using (id, holder_id)
+        where delivery.status = 'pending' order by delivery.id for no key update of delivery
+    ),
+    dated as (
+        update delivery set due_at = $3, modified_at = $3 from locked
+        where delivery.id = locked.id and delivery.holder_id = locked.holder_id
+    )
+    select resource_id, event_id, id from chosen order by resource_id, event_id, id offset $7::integer - 1
+"""
+
+BacklogCursor = tuple[int, int, int]
+"""How far an endpoint's pending deliveries were walked through: the ids of a resource, an event and a delivery."""
+
+
+async def resume(
+    connection: Connection | Pool,
+    endpoint_id: int,
+    resumed_at: datetime,
+    now: datetime,
+    after: BacklogCursor,
+    count_max: int,
+) -> BacklogCursor | None:
+    """Date some deliveries that waited for an endpoint to now, so that they come first; answers where to go on, if at all."""
+    row = await connection.fetchrow(_RESUME, endpoint_id, resumed_at, now, *after, count_max)
+    return None if row is None else (row["resource_id"], row["event_id"], row["id"])
+
+
+_COUNT_PENDING: Final[LiteralString] = """
+    select count(*) from (
+        select from delivery where endpoint_id = $1 and status = 'pending' and (due_at <= $2 or $2 is null) limit $3
+    ) as pending
+"""
+
+
+async def count_pending(
+    connection: Connection | Pool, endpoint_id: int, due_by: datetime | None, count_max: int
+) -> int:
+    """How many deliveries wait for an endpoint, of those due by an instant or of all; counting ends at ``count_max``."""
+    return await connection.fetchval(_COUNT_PENDING, endpoint_id, due_by, count_max)
+
+
+_LOCK_UNCOVERED: Final[LiteralString] = """
+    select id, resource_id from delivery
+    where id = any($1) and holder_id = $2 and status = 'pending' and covers is null and covered_by is null
+    order by id for no key update
+"""
+
+
+async def lock_uncovered(connection: Connection, holder_id: int, delivery_ids: Sequence[int]) -> dict[int, int]:
+    """Those of these deliveries that are pending and in no notice yet, each with the id of its transfer; held."""
+    rows = await connection.fetch(_LOCK_UNCOVERED, delivery_ids, holder_id)
+    return {row["id"]: row["resource_id"] for row in rows}
+
+
+# In one statement: a covered delivery that is not marked would also be sent by itself.
+_KEEP: Final[LiteralString] = """
+    with covered as (update delivery set covered_by = $1 where id = any($3) and holder_id = $2)
+    update delivery set notice = $4, covers = $3 where id = $1 and holder_id = $2
+"""
+
+
+async def keep_notice(
+    connection: Connection, holder_id: int, delivery_id: int, covers: Sequence[int], body: str
+) -> None:
+    """Store a delivery's body, and the other deliveries that it covers; all of them are locked."""
+    await connection.execute(_KEEP, delivery_id, holder_id, covers, body)
+
+
+async def lock_deliveries(connection: Connection, delivery_ids: Sequence[int]) -> None:
+    """Hold deliveries in the order in which every process takes them."""
+    await connection.execute("select from delivery where id = any($1) order by id for no key update", delivery_ids)
+
+
+# The result of the body is the result of all deliveries in it.
+_FOLLOW: Final[LiteralString] = """
+    update delivery set status = first.status, due_at = first.due_at, attempts_count = first.attempts_count,
+        failures_count = first.failures_count, modified_at = first.modified_at
+    from delivery as first
+    where delivery.id = any($1) and delivery.covered_by = first.id and first.id = any($2)
+"""
+
+
+async def follow_notice(connection: Connection, delivery_ids: Sequence[int], covered_ids: Sequence[int]) -> None:
+    """Give covered deliveries the result of those that cover them; all of them are locked."""
+    await connection.execute(_FOLLOW, covered_ids, delivery_ids)
+
+
+_SHOWN: Final[LiteralString] = "id, holder_id, resource_id, status, due_at, attempts_count, covered_by, created_at"
+_LISTS_OF_NOTICES: Final = lists_of(_SHOWN)
+
+
+async def read_notices(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:
+    """One page of the notices of a key's webhook, of one status or of all, and their number."""
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        page = await listing_store.read_page_in(connection, _LISTS_OF_NOTICES[status], endpoint_id, None, span)
+        return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))
+
+
+# By its id, and not among all of the endpoint's.
+_FIND_NOTICE: Final[LiteralString] = f"select {_SHOWN} from delivery where endpoint_id + 0 = $1 and id = $2"
+
+
+async def find_notice(pool: Pool, endpoint_id: int, delivery_id: int) -> KeyDelivery | None:
+    found = await _show(pool, await pool.fetch(_FIND_NOTICE, endpoint_id, delivery_id), ATTEMPTS_SHOWN_MAX)
+    return found[0] if found else None
+
+
+# Deliveries have no index by resource: an endpoint's are read from an instant on.
+_FIND_TOLD: Final[LiteralString] = """
+    select distinct coalesce(delivery.covered_by, delivery.id) as id from delivery
+    join event on event.id = delivery.event_id and event.holder_id = delivery.holder_id
+    where delivery.endpoint_id in (select endpoint_id from key_webhook where holder_id = $1)
+        and delivery.created_at >= $2 and delivery.resource_id = any($3) and event.name = any($4)
+    order by 1
+"""
+
+
+async def find_notices(
+    pool: Pool, holder_id: int, since: datetime, transfer_ids: Sequence[int], event_types: Sequence[str]
+) -> list[int]:
+    """The deliveries whose bodies announced such events of these Pix to a holder's webhooks."""
+    rows = await pool.fetch(_FIND_TOLD, holder_id, since, transfer_ids, event_types)
+    return [row["id"] for row in rows]
+
+
+_FIND_NAMES: Final[LiteralString] = """
+    select id, holder_id, end_to_end_id from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join transfer using (id, holder_id)
+"""
+
+
+async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], attempts_max: int) -> list[KeyDelivery]:
+    if not rows:
+        return []
+    counts = {row["covered_by"] or row["id"]: row["attempts_count"] for row in rows}
+    attempts = await find_attempts(connection, counts, attempts_max, RESPONSE_LISTED_MAX)
+    # A webhook receives its holder's credits, and those of a holder that this one succeeded.
+    transfers = split_pairs({(row["resource_id"], row["holder_id"]) for row in rows})
+    names = {
+        (row["id"], row["holder_id"]): row["end_to_end_id"] for row in await connection.fetch(_FIND_NAMES, *transfers)
+    }
+    return [
+        KeyDelivery(
+            id=row["id"],
+            notice_id=row["covered_by"] or row["id"],
+            end_to_end_id=names[row["resource_id"], row["holder_id"]],
+            status=row["status"],
+            due_at=row["due_at"],
+            attempts=tuple(attempts[row["covered_by"] or row["id"]]),
+            created_at=row["created_at"],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,341 @@
+"""The tables of webhook endpoints, of webhooks of Pix keys and of keys that sign callbacks.
+
+Also the hosts that receive Pix keys, the holders of these keys, and the hosts that an operator allows several holders to share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointStatus, KeyWebhook
+from pixconnect.features.webhooks.rules.signature import CallbackKey
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+ENDPOINT: Final = Table(
+    "webhook_endpoint",
+    Endpoint,
+    """
+    id bigint, holder_id bigint, url text, event_types text[], status text, status_reason text, secret bytea,
+    previous_secret bytea, previous_secret_until timestamptz, first_failure_at timestamptz, created_at timestamptz,
+    modified_at timestamptz, pix_key text, profile text, only_with_txid boolean, name text, authorization_sealed bytea
+    """,
+    read={
+        "event_types": (tuple, "event_types"),
+        "secret_sealed": (None, "secret"),
+        "previous_secret_sealed": (None, "previous_secret"),
+    },
+    write={
+        "secret": lambda endpoint: endpoint.secret_sealed,
+        "previous_secret": lambda endpoint: endpoint.previous_secret_sealed,
+    },
+)
+
+
+async def next_id(pool: Pool) -> int:
+    """An id for a new endpoint; its secret is sealed about it."""
+    return await pool.fetchval("select nextval('webhook_endpoint_id') where refuse_old_session()")
+
+
+# Those of Pix keys are named by their keys, and count nowhere among the others.
+_COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1 and pix_key is null"
+
+
+async def count(connection: Connection | Pool, holder_id: int) -> int:
+    return await connection.fetchval(_COUNT, holder_id)
+
+
+async def lock_holder(connection: Connection, holder_id: int) -> None:
+    """Lock the adding of a holder's endpoints until the transaction ends."""
+    await connection.execute("select holder_id from balance where holder_id = $1 for no key update", holder_id)
+
+
+insert: Final = ENDPOINT.insert
+
+
+_FIND: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint where id = $1 and holder_id = $2 and pix_key is null
+"""
+
+
+async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
+    row = await pool.fetchrow(_FIND, endpoint_id, holder_id)
+    return ENDPOINT.read_found(row)
+
+
+async def find_of_account(pool: Pool, holder_id: int, profile: str) -> Endpoint | None:
+    """The endpoint that receives the holder's sends in this institution's format."""
+    return await ENDPOINT.find(
+        pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id limit 1", holder_id, profile
+    )
+
+
+async def list_of_account(pool: Connection | Pool, holder_id: int, profile: str) -> list[Endpoint]:
+    """The endpoints with this institution's format."""
+    return await ENDPOINT.find_all(
+        pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id", holder_id, profile
+    )
+
+
+_FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
+
+
+async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
+    """Endpoints in their present state, by id, of any holder."""
+    return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
+
+
+async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
+    """The endpoint, of any holder, locked until the transaction ends."""
+    return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
+
+
+async def list_all(
+    pool: Connection | Pool, holder_id: int | None, status: EndpointStatus | None, count_max: int
+) -> list[Endpoint]:
+    which: LiteralString = "where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null) order by id limit $3"
+    return await ENDPOINT.find_all(pool, which, holder_id, status, count_max)
+
+
+_LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where holder_id = $1 order by removed_at desc"
+
+
+async def list_removed(pool: Pool, holder_id: int) -> list[int]:
+    """The ids of a holder's endpoints that were removed last."""
+    return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
+
+
+async def find_some(
+    connection: Connection, holder_id: int | None, endpoint_id: int | None, count_max: int
+) -> list[Endpoint]:
+    which: LiteralString = "where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) order by id limit $3"
+    return await ENDPOINT.find_all(connection, which, holder_id, endpoint_id, count_max)
+
+
+# By the index of pending ones only; counting stops at the bound.
+_READ_BACKLOGS: Final[LiteralString] = """
+    select endpoint.id, backlog.* from unnest($1::bigint[]) as endpoint (id)
+    cross join lateral (
+        select count(*) as count, min(due_at) as next_at from (
+            select due_at from delivery where endpoint_id = endpoint.id and status = 'pending'
+            order by resource_id, event_id, delivery.id limit $2
+        ) as waiting
+    ) as backlog
+"""
+
+
+async def read_backlogs(
+    pool: Pool, endpoint_ids: Sequence[int], count_max: int
+) -> dict[int, tuple[int, datetime | None]]:
+    """How many deliveries wait for each endpoint, counted up to a bound, and when the first of those is due."""
+    rows = await pool.fetch(_READ_BACKLOGS, endpoint_ids, count_max)
+    return {row["id"]: (row["count"], row["next_at"]) for row in rows}
+
+
+async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
+    """The endpoint of this holder, held until the transaction ends."""
+    row = await connection.fetchrow(f"{_FIND} for no key update", endpoint_id, holder_id)
+    return ENDPOINT.read_found(row)
+
+
+async def lock_concerned(
+    connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
+) -> list[Endpoint]:
+    """The endpoints of these attempts that may change: they failed now or had failed before."""
+    return await ENDPOINT.find_all(
+        connection,
+        "where id = any($1) and (id = any($2) or first_failure_at is not null) order by id for no key update",
+        endpoint_ids,
+        failing_ids,
+    )
+
+
+_CHANGED: Final = ENDPOINT.without("created_at", "pix_key")
+_UPDATE: Final[LiteralString] = f"""
+    update webhook_endpoint set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
+    where webhook_endpoint.id = new.id and webhook_endpoint.holder_id = new.holder_id
+"""
+
+
+async def update(connection: Connection, endpoint: Endpoint) -> None:
+    await connection.execute(_UPDATE, *_CHANGED.values(endpoint))
+
+
+# A seal begins with the id of its key.
+_LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where id > $2 and (
+        substr(secret, 1, octet_length($1::bytea)) <> $1 or substr(previous_secret, 1, octet_length($1)) <> $1
+        or substr(authorization_sealed, 1, octet_length($1)) <> $1
+    )
+    order by id limit $3 for no key update
+"""
+
+
+async def lock_sealed_otherwise(
+    connection: Connection, seal_head: bytes, after_id: int, rows_max: int
+) -> list[Endpoint]:
+    """Endpoints after this one with a secret whose seal begins otherwise, held until the transaction ends."""
+    rows = await connection.fetch(_LOCK_SEALED_OTHERWISE, seal_head, after_id, rows_max)
+    return [ENDPOINT.read(row) for row in rows]
+
+
+_RESEAL: Final[LiteralString] = """
+    update webhook_endpoint set secret = $2, previous_secret = $3, authorization_sealed = $4 where id = $1
+"""
+
+
+async def reseal(connection: Connection, endpoint: Endpoint) -> None:
+    sealed = (endpoint.secret_sealed, endpoint.previous_secret_sealed, endpoint.authorization_sealed)
+    await connection.execute(_RESEAL, endpoint.id, *sealed)
+
+
+async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: datetime) -> None:
+    """Note that the deliveries that waited for an endpoint need a new due date."""
+    await connection.execute("update webhook_endpoint set resumed_at = $2 where id = $1", endpoint_id, resumed_at)
+
+
+_FIND_RESUMED: Final[LiteralString] = """
+    select id, resumed_at from webhook_endpoint where resumed_at is not null order by id limit $1
+"""
+
+
+async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tuple[int, datetime]]:
+    """Endpoints with deliveries still to be rescheduled, and since when."""
+    return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
+
+
+# Only of the resumption that was finished: the endpoint may have been resumed once more.
+_FORGET_RESUMED: Final[LiteralString] = """
+    update webhook_endpoint set resumed_at = null where id = $1 and resumed_at = $2
+"""
+
+
+async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resumed_at: datetime) -> None:
+    """Record that all pending deliveries are rescheduled."""
+    await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
+
+
+async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> None:
+    """Forget an endpoint; its deliveries stay until their time is over."""
+    await connection.execute("delete from webhook_endpoint where id = $1 and holder_id = $2", endpoint_id, holder_id)
+
+
+_PAGE: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where holder_id = $1 and pix_key is null and created_at >= coalesce($2, '-infinity'::timestamptz)
+        and created_at <= coalesce($3, 'infinity'::timestamptz)
+    order by created_at desc, id desc
+"""
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
+    rows = await pool.fetch(_PAGE, holder_id, span.initial_at, span.final_at)
+    # A holder may have few endpoints, so all of them are read and the page is cut out here.
+    after, start, total_count = span.after, span.position, len(rows)
+    if after is not None:
+        rows = [row for row in rows if (row["created_at"], row["id"]) < (after.created_at, after.id)]
+        start, total_count = 0, after.total_count
+    shown = rows[start : start + span.page_size]
+    page = listing_store.make_page(span, shown, total_count, has_more=start + len(shown) < len(rows))
+    return page.with_items([ENDPOINT.read(row) for row in shown])
+
+
+CALLBACK_KEY: Final = Table(
+    "callback_key",
+    CallbackKey,
+    "key_identifier text, profile text, public_pem text, private_sealed bytea, created_at timestamptz",
+    key=("key_identifier",),
+)
+
+
+insert_callback_key: Final = CALLBACK_KEY.insert
+
+
+async def list_callback_keys(pool: Pool, profile: str) -> list[CallbackKey]:
+    """Those of an institution, the newest first."""
+    return await CALLBACK_KEY.find_all(pool, "where profile = $1 order by created_at desc, key_identifier", profile)
+
+
+KEY_WEBHOOK: Final = Table(
+    "key_webhook",
+    KeyWebhook,
+    "pix_key text, holder_id bigint, endpoint_id bigint, created_at timestamptz",
+    key=("pix_key",),
+    joined=("url",),
+)
+
+_SELECT_KEY_WEBHOOK: Final[LiteralString] = f"""
+    select {KEY_WEBHOOK.select}, url from key_webhook join webhook_endpoint on webhook_endpoint.id = endpoint_id
+"""
+
+
+async def find_key_webhook(connection: Connection | Pool, holder_id: int, pix_key: str) -> KeyWebhook | None:
+    where: LiteralString = "where key_webhook.pix_key = $1 and key_webhook.holder_id = $2"
+    return KEY_WEBHOOK.read_found(await connection.fetchrow(f"{_SELECT_KEY_WEBHOOK} {where}", pix_key, holder_id))
+
+
+async def set_created(connection: Connection, pix_key: str, created_at: datetime) -> None:
+    await connection.execute("update key_webhook set created_at = $2 where pix_key = $1", pix_key, created_at)
+
+
+_KEYS_IN_SPAN: Final[LiteralString] = """
+    key_webhook.holder_id = $1 and key_webhook.created_at >= coalesce($2, '-infinity'::timestamptz)
+        and key_webhook.created_at <= coalesce($3, 'infinity'::timestamptz)
+"""
+_COUNT_OF_KEYS: Final[LiteralString] = f"select count(*) from key_webhook where {_KEYS_IN_SPAN}"
+_PAGE_OF_KEYS: Final[LiteralString] = f"""
+    {_SELECT_KEY_WEBHOOK} where {_KEYS_IN_SPAN}
+    order by key_webhook.created_at desc, key_webhook.pix_key desc offset $4 limit $5
+"""
+
+
+async def read_key_webhooks(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
+    """One page of a holder's webhooks of keys, the one that was set last first, and how many there are."""
+    # As many as a holder has keys: few enough to be counted each time.
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        count = await connection.fetchval(_COUNT_OF_KEYS, holder_id, span.initial_at, span.final_at)
+        rows = await connection.fetch(
+            _PAGE_OF_KEYS, holder_id, span.initial_at, span.final_at, min(span.position, 2**62), span.page_size
+        )
+    return Page(items=[KEY_WEBHOOK.read(row) for row in rows], total_count=count)
+
+
+async def delete_key_webhook(connection: Connection, holder_id: int, pix_key: str) -> bool:
+    """Forget the webhook of a key; its deliveries stay until their time is over. Returns whether there was one."""
+    statement: LiteralString = "delete from webhook_endpoint where holder_id = $1 and pix_key = $2"
+    return await connection.execute(statement, holder_id, pix_key) != "DELETE 0"
+
+
+HOST_LOCKS: Final = 0x7078_6105
+"""A class of advisory locks, by host."""
+
+# As the index has it.
+_HOST: Final[LiteralString] = r"rtrim(lower(substring(url from '^[^:]+://(\[[^]]*\]|[^/?#:]*)')), '.')"
+
+
+async def lock_host(connection: Connection, host: str) -> None:
+    """Lock the checks of a webhook host until the transaction ends: of two at once, the second sees the first."""
+    await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", HOST_LOCKS, host)
+
+
+_IS_ANOTHERS: Final[LiteralString] = f"""
+    select exists (
+        select from webhook_endpoint where pix_key is not null and {_HOST} = any($1) and holder_id <> $2
+    ) and not exists (select from allowed_webhook_host where host = any($1))
+"""
+
+
+async def is_anothers(connection: Connection, spellings: Sequence[str], holder_id: int) -> bool:
+    """Whether a host gets another holder's notices, and no operator has allowed it for several holders."""
+    return await connection.fetchval(_IS_ANOTHERS, spellings, holder_id)
+
+
+async def allow_host(connection: Connection, host: str) -> bool:
+    """Allow a host for several holders; returns whether that is new."""
+    tag = await connection.execute("insert into allowed_webhook_host (host) values ($1) on conflict do nothing", host)
+    return tag == "INSERT 0 1"

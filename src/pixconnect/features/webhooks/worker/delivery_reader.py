@@ -1,0 +1,136 @@
+"""Reads deliveries that are due in the held slots, without reading done ones again.
+
+There are three reads, each a page at a time:
+
+- *forward*: from where the last one ended, with a small overlap;
+- *late*, once a second: from where service time stood three seconds ago, for late commits;
+- *the sweep*, once a minute and for new slots: from the very beginning. Correctness rests on this one alone.
+
+Besides, it reads the deliveries after a done one, and the backlog of endpoints that have more than memory keeps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pixconnect.features.sandbox.service.clock import read_clock
+from pixconnect.features.webhooks.rules.delivery import BacklogWalk, DueCursor, DueDelivery
+from pixconnect.features.webhooks.tables import delivery as delivery_store
+from pixconnect.features.webhooks.worker.delivery_queue import DeliveryQueue, Work
+from pixconnect.kernel.flows.context import Context
+
+_BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+_OVERLAP = timedelta(milliseconds=250)
+_LATE_S = 3.0
+"""Of real time: a walk of the sandbox's clock may take service time on between the date of a delivery and its commit.
+
+A delivery gets its date once all locks are held. If its commit takes longer than this, the sweep finds it. A larger number
+costs reads: while an old transaction keeps dead rows alive, each read passes over all those of this time, every second.
+"""
+_LATE_EVERY_S = 1.0
+_SWEEP_EVERY_S = 60.0
+_PAGE = 1024
+_BACKLOG_PAGE = 512
+_BACKLOGS_MAX = 4
+"""How many endpoints' backlogs one pass reads."""
+
+
+class DeliveryReader:
+    def __init__(self, context: Context, queue: DeliveryQueue) -> None:
+        self._context = context
+        self._queue = queue
+        self._forward: DueCursor | None = None
+        self._sweep: DueCursor | None = None
+        self._swept: frozenset[tuple[int, int]] = frozenset()
+        self._late_at_s = self._sweep_at_s = float("-inf")
+        self._stood = deque[tuple[float, datetime]]()
+        """When a late read began, and where service time stood; the first is the one that the next goes back to."""
+        self._read_until = _BEGINNING
+
+    async def read(self, held: dict[int, int], done: Sequence[DueDelivery]) -> bool:
+        """Make one pass, and answer whether there is more to read at once.
+
+        ``done`` are the deliveries that were delivered or given up since the last pass.
+        """
+        now = await read_clock(self._context)
+        if done:
+            await self.read_followers(held, done)
+        forward = self._begin(held, now)
+        unfinished = await self._read_page(forward, now, held)
+        self._forward = unfinished or DueCursor(due_at=now - _OVERLAP)
+        if self._sweep is not None:
+            self._sweep = await self._read_page(self._sweep, now, held)
+        await self._walk_backlogs(held)
+        return unfinished is not None or self._sweep is not None
+
+    async def read_followers(self, held: dict[int, int], done: Sequence[DueDelivery]) -> None:
+        """Read what waited for deliveries that are done."""
+        for follower in await delivery_store.read_followers(self._context.pool, done, self._context.clock.now()):
+            self._offer(follower, held)
+
+    def _begin(self, held: dict[int, int], now: datetime) -> DueCursor:
+        """Begin a sweep when it is time for one, and answer where this pass reads forward from."""
+        now_s = self._context.clock.monotonic_s()
+        # The sandbox clock was moved back: due deliveries may lie behind the cursor.
+        has_gone_back = now < self._read_until
+        has_new_slots = not held.items() <= self._swept
+        self._read_until = now
+        if has_gone_back or has_new_slots or now_s - self._sweep_at_s >= _SWEEP_EVERY_S:
+            self._sweep, self._sweep_at_s, self._swept = DueCursor(due_at=_BEGINNING), now_s, frozenset(held.items())
+            self._queue.forget_idle()
+            self._queue.forget_finished(now_s)
+        forward = self._forward
+        if has_gone_back:
+            self._stood.clear()
+        elif forward is not None and now_s - self._late_at_s < _LATE_EVERY_S:
+            return forward
+        self._late_at_s = now_s
+        late = DueCursor(due_at=self._go_back(now, now_s))
+        if forward is None or has_gone_back:
+            return late
+        return min(forward, late, key=lambda cursor: (cursor.due_at, cursor.id))
+
+    def _go_back(self, now: datetime, now_s: float) -> datetime:
+        self._stood.append((now_s, now))
+        while len(self._stood) > 1 and self._stood[1][0] <= now_s - _LATE_S:
+            self._stood.popleft()
+        return min(self._stood[0][1], now - timedelta(seconds=_LATE_S))
+
+    async def _read_page(self, cursor: DueCursor, until: datetime, held: dict[int, int]) -> DueCursor | None:
+        found = await delivery_store.read_due(
+            self._context.pool,
+            cursor,
+            until,
+            list(held),
+            _PAGE,
+            self._queue.full_endpoints(),
+            self._queue.known_lately(),
+        )
+        for delivery in found.ready:
+            self._offer(delivery, held)
+        return found.unfinished
+
+    async def _walk_backlogs(self, held: dict[int, int]) -> None:
+        for _, queue in zip(range(_BACKLOGS_MAX), list(self._queue.queues_with_more()), strict=False):
+            walk = queue.walk
+            found, goes_on = await delivery_store.read_backlog(
+                self._context.pool,
+                queue.endpoint_id,
+                walk,
+                list(held),
+                self._context.clock.now(),
+                # Others may have filled memory since the last read.
+                max(1, min(self._queue.room(queue), _BACKLOG_PAGE)),
+                self._queue.known_lately(),
+            )
+            taken_count = sum(self._offer(delivery, held) for delivery in found)
+            queue.walk = goes_on or BacklogWalk()
+            # The backlog is gone only when a walk from the first row to the last finds nothing new.
+            if walk.is_at_start and goes_on is None and not taken_count:
+                queue.has_more = False
+
+    def _offer(self, delivery: DueDelivery, held: dict[int, int]) -> bool:
+        epoch = held.get(delivery.slot)
+        return epoch is not None and self._queue.offer(Work(delivery=delivery, epoch=epoch))

@@ -1,0 +1,105 @@
+"""The sequencer: gives positions in the feed to events that were committed.
+
+The worker that leases one certain slot does it. That only spares work: two that do it at once wait for each other in the
+database. It is woken when events were written; while it finds some it looks again after a rest, so that many share one
+transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from pixconnect.doors.worker.leases import Member, Poller, SlotLeases, until_beat
+from pixconnect.features.webhooks.service.feed import give_positions, sweep_positions
+from pixconnect.kernel.flows.context import Context
+from pixconnect.platform.base import errors
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.notifier import EVENT_CHANNEL
+from pixconnect.platform.shared_timeout import wait_for
+
+SLOT: Final = 0
+REST_S: Final = 0.1
+"""How long to pause between two reads while there are events: half of the time that an event may take to be
+readable."""
+REST_TIMES: Final = 2
+"""A look that takes long, behind a writer that hangs, is followed by so many times its length."""
+POLL_S: Final = 2.0
+"""A wake-up may be lost."""
+SWEEP_EVERY_S: Final = 30.0
+RETRY_AFTER_S: Final = 0.5
+
+_log = structlog.get_logger(__name__)
+
+
+class Sequencer(Member):
+    def __init__(
+        self, context: Context, leases: SlotLeases, poll_s: float = POLL_S, sweep_s: float = SWEEP_EVERY_S
+    ) -> None:
+        self._context = context
+        self._leases = leases
+        self._poll_s = poll_s
+        self._sweep_s = sweep_s
+        self._woken = asyncio.Event()
+        self._is_ours = False
+        self.given_count = 0
+        self.swept_count = 0
+        leases.add(self)
+        leases.listen(EVENT_CHANNEL, self._hear)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._give())
+            tasks.create_task(self._sweep())
+
+    async def _give(self) -> None:
+        while True:
+            self._woken.clear()
+            self._is_ours = SLOT in self._leases.held
+            rest_s = None
+            if self._is_ours:
+                try:
+                    rest_s = await self._look()
+                except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                    _log.warning("events wait for their positions", reason=type(error).__name__)
+                    rest_s = RETRY_AFTER_S
+            if rest_s is not None:
+                await asyncio.sleep(rest_s)
+                continue
+            wait_s = until_beat(self._poll_s, Poller.POSITIONS, self._context.clock.monotonic_s())
+            await wait_for(self._woken, wait_s)
+
+    async def _look(self) -> float | None:
+        """Look once; answers in how many seconds to look again, or ``None`` if nothing was found."""
+        began_s = self._context.clock.monotonic_s()
+        given = await give_positions(self._context)
+        self.given_count += given.events_count
+        if given.has_more:
+            return 0.0
+        if not given.events_count:
+            return None
+        return max(REST_S, REST_TIMES * (self._context.clock.monotonic_s() - began_s))
+
+    async def _sweep(self) -> None:
+        # Beside the looks, which must not wait for it.
+        while True:
+            await asyncio.sleep(self._sweep_s)
+            if SLOT not in self._leases.held:
+                continue
+            try:
+                self.swept_count += await sweep_positions(self._context)
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                _log.warning("the feed's sweep failed", reason=type(error).__name__)
+
+    def _hear(self, *_: object) -> None:
+        self._woken.set()
+
+    def slots_lost(self) -> None:
+        self._is_ours = False  # another worker may continue pending work beside us
+
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        # Called for all work, of which ours is only a slot that has become ours.
+        if not self._is_ours:
+            self._woken.set()

@@ -1,1 +1,0 @@
-"""Code that every floor above the domain may import."""

@@ -1,0 +1,1 @@
+"""Use cases of the kernel; each owns its transaction."""

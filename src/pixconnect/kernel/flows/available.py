@@ -1,0 +1,42 @@
+"""Batches that move money, with everything that has a claim on money that becomes available."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pixconnect.features.contests.service.held_blocks import HeldBlocks
+from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, Repayment
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.writing.batch import Batch, Request
+from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork, begin_money_work, own_holder
+
+
+class Deficit(Claim):
+    """What a holder owes is repaid first, so that nothing is available while anything is owed."""
+
+    def take(self, source: LedgerEntry) -> None:
+        amount_cents = self.work.balances[source.holder_id].repayable_cents
+        if not amount_cents:
+            return
+        entry = self.work.post(source.holder_id, "available", "deficit", amount_cents, Cause("repayment", "MADE"))
+        repayment = Repayment(
+            id=entry.id,
+            holder_id=entry.holder_id,
+            source_entry_id=source.id,
+            amount_cents=entry.amount_cents,
+            created_at=entry.created_at,
+        )
+        self.work.put(ledger_store.REPAYMENTS, repayment)
+
+
+CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit, HeldBlocks)
+
+
+async def lock_balances(
+    batch: Batch[Request],
+    holders_of: Callable[[Request], Iterable[int]] = own_holder,
+    statements_of: Callable[[Request], Iterable[int]] | None = None,
+) -> UnitOfWork:
+    """Begin a batch that moves money; as ``begin_money_work``."""
+    return await begin_money_work(batch, CLAIMS, holders_of, statements_of)

@@ -1,0 +1,125 @@
+"""The rules that judge transfers and refunds before they become orders, and again before orders that waited leave."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Final
+
+from pixconnect.features.allowances.order_rule import Allowances
+from pixconnect.features.approvals.order_rule import Approvals
+from pixconnect.features.contests.service.held_blocks import Contests
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
+from pixconnect.kernel.flows.spending import HolderLimits
+from pixconnect.kernel.rules.leaving import WaitingOrder, find_debt_hold, find_flag_hold
+from pixconnect.kernel.rules.ledger import Balance, check_funds, check_may_withdraw
+from pixconnect.kernel.rules.order import OrderWait
+from pixconnect.kernel.rules.refund import NewRefund, Refund, check_original
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import order as order_store
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.pool import Connection, Pool
+
+
+class Flags(OrderRule):
+    """The holder may withdraw."""
+
+    def check(self, new: NewOrder) -> None:
+        check_may_withdraw(self.work.balances[new.holder_id])
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        del pool, now, amount_cents
+        check_may_withdraw(balance)
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        del connection
+        return {each.name: hold for each in waiting if (hold := find_flag_hold(each)) is not None}
+
+
+class Originals(OrderRule):
+    """A refund is in time, and leaves as much of the Pix that it returns as other refunds return."""
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        return any(isinstance(new, NewRefund) for new in batch)
+
+    def check(self, new: NewOrder) -> None:
+        if isinstance(new, NewRefund):
+            original = self.work.transfers[new.original_id, new.holder_id]
+            check_original(new.request.amount_cents, original, self.work.now)
+
+
+class Funds(OrderRule):
+    """The holder owes nothing and has the money."""
+
+    def check(self, new: NewOrder) -> None:
+        check_funds(self.work.balances[new.holder_id], new.request.amount_cents)
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        del pool, now
+        check_funds(balance, amount_cents)
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        del connection
+        return {each.name: hold for each in waiting if (hold := find_debt_hold(each)) is not None}
+
+
+# In the documented order of refusals.
+ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (
+    Allowances,
+    HolderLimits,
+    Flags,
+    Originals,
+    Contests,
+    Funds,
+    Approvals,
+)
+BEFORE_PAYEE: Final[tuple[type[OrderRule], ...]] = (HolderLimits,)
+"""Rules whose refusals come before those that concern the payee."""
+
+
+async def begin_rules(work: UnitOfWork, batch: Sequence[NewOrder]) -> list[OrderRule]:
+    """The rules that may concern a batch, in order, ready to judge it. Call it once everything is locked."""
+    return [rule for kind in ORDER_RULES if await (rule := kind(work)).begin(batch)]
+
+
+async def check_payer(
+    context: Context, holder_id: int, amount_cents: int, rules: Sequence[type[OrderRule]] = ORDER_RULES
+) -> None:
+    """Refuse, outside of a batch, an amount that a holder may not send to any payee."""
+    balance = await ledger_store.find_balance(context.pool, holder_id)
+    if balance is not None:
+        for rule in rules:
+            await rule.check_payer(context.pool, context.clock.now(), balance, amount_cents)
+
+
+async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
+    """What a person has to do before an order goes on: by a rule, or at its institution."""
+    for rule in ORDER_RULES:
+        if wait := await rule.find_wait(pool, order_name):
+            return wait
+    waiting = (await order_store.find_waiting(pool, [order_name])).get(order_name)
+    return None if waiting is None else OrderWait(waits_for=waiting.waits_for, since=waiting.since)
+
+
+async def find_holds(connection: Connection | Pool, under_way: Collection[Transfer | Refund]) -> dict[str, str]:
+    """The reasons why some accepted transfers and refunds may not leave now, by the names of their orders.
+
+    After an order was accepted, its holder may be blocked, disabled or limited, and the Pix that it returns may be contested.
+    """
+    standings = await ledger_store.read_standings(connection, {ordered.holder_id for ordered in under_way})
+    waiting = [
+        WaitingOrder(ordered=ordered, balance=balance, is_disabled=is_disabled)
+        for ordered in under_way
+        for balance, is_disabled in [standings[ordered.holder_id]]
+    ]
+    holds: dict[str, str] = {}
+    for rule in ORDER_RULES:
+        # The reason of the first rule counts.
+        holds = await rule.find_holds(connection, waiting) | holds
+    return holds

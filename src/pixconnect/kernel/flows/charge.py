@@ -1,0 +1,127 @@
+"""Charges: create, read, list, expire.
+
+Creating one first checks what needs no database, but a replay comes before every refusal; the rest happens in a batch, in one
+transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.of_caller import of_caller
+from pixconnect.kernel.flows.rail_source import CHARGE_IDEMPOTENCY
+from pixconnect.kernel.flows.way import source_of
+from pixconnect.kernel.rules import ability, holder, money, tax_id
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import PAID, Charge, ChargeRequest, announce_charge, expire_charge, may_expire
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.charge import CHARGES
+from pixconnect.kernel.writing.unit_of_work import begin_work
+from pixconnect.platform.base import errors
+
+
+async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
+    """Make a charge and its QR code.
+
+    Returns:
+        The new charge; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: In the documented order.
+        ServiceUnavailable: Nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    try:
+        key = await _judge(context, caller, request)
+    except errors.RuleBroken as refusal:
+        return await CHARGE_IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+    account = await context.directory.read_account(caller.holder_id)
+    return await source_of(account).create_charge(context, caller, account, request, key)
+
+
+async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) -> Charge:
+    return _found(await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
+
+
+async def read_charge_by_external_id(context: Context, caller: Caller, external_id: str) -> Charge:
+    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    return _found(charge, "externalId")
+
+
+async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Charge:
+    return _found(await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
+
+
+read_charges: Final = of_caller(charge_store.find_by_ids)
+"""Those of the caller's charges that exist, by id."""
+
+
+async def read_paying_transfer(context: Context, caller: Caller, charge_id: int) -> Transfer:
+    """The transfer that paid a charge."""
+    charge = await read_charge_by_id(context, caller, charge_id)
+    if charge.held_by is not None:
+        raise errors.NotFound("id: the charge is not paid yet: a payment of it was accepted and has not settled")
+    if charge.status not in PAID:
+        raise errors.NotFound(f"id: the charge was not paid; its status is {charge.shown_status}")
+    # Written together with the charge's status, so it is there by now.
+    transfer = await transfer_store.find_paying(context.pool, charge.holder_id, charge_id)
+    if transfer is None:
+        raise errors.InvariantBroken("a paid charge has its transfer")
+    return transfer
+
+
+list_charges: Final = of_caller(charge_store.read_page)
+"""One page of the holder's charges of one status, newest first."""
+
+
+async def expire_charges(context: Context, slots: Sequence[int], until: datetime, count_max: int) -> int:
+    """Mark charges that were not paid in time, and answer how many; two workers that expire the same one do no harm."""
+    expired = await charge_store.find_expired(context.pool, slots, until, count_max)
+    await _expire(context, expired)
+    return len(expired)
+
+
+async def expire_charges_of_account(context: Context, account_id: int, heard_until: datetime, count_max: int) -> int:
+    """The same of the charges at one account: only those whose time was over before a reading that has found no payment."""
+    expired = await charge_store.find_expired_of_account(context.pool, account_id, heard_until, count_max)
+    await _expire(context, expired)
+    return len(expired)
+
+
+async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
+    if expired:
+        async with context.writes.transaction() as batch:
+            # Locked before we take the ids, so that this event comes after everything that the charge has caused.
+            charges, _ = await charge_store.lock(batch.connection, expired)
+            work = await begin_work(batch)
+            for charge in charges.values():
+                # Checked again under the lock, by the database's time: it may be paid or held, and ``until`` may be off.
+                if may_expire(charge, work.now):
+                    after = expire_charge(charge, max(work.now, charge.modified_at))
+                    work.move(CHARGES, charge, after)
+                    work.announce(announce_charge, after, "qrcode.expired")
+            await work.write()
+
+
+async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> str:
+    """Check the rules in the documented order, and return the normalised key."""
+    money.check_amount(request.amount_cents)
+    key = holder.parse_pix_key(request.key).key
+    if await context.directory.find_owner(key) != caller.holder_id:
+        raise errors.PixKeyNotOwned("key: is not a Pix key of this holder")
+    if request.payer is not None:
+        tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    ability.check_issues_codes(context.policy.abilities)
+    return key
+
+
+def _found(charge: Charge | None, parameter: str) -> Charge:
+    # Another holder's charge looks exactly like an absent one.
+    if charge is None:
+        raise errors.NotFound(f"{parameter}: there is no such charge")
+    return charge

@@ -1,0 +1,204 @@
+"""The effect of a payment's reports, while a batch holds the locks.
+
+::
+
+    accepted ──► PROCESSING, holds its charge ──► settled ──► CONFIRMED, charge paid
+        │                                    └──► cancelled ──► ERROR, charge free again
+        └── refused by us ──► ERROR
+
+Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
+arrive in any order. After it has ended, a contradicting one is kept for an operator: a cancellation never takes money back.
+
+A payment that is held as suspect is one that was accepted, with its money set aside (``suspect_credit.py``): it settles when
+it is released and fails when it is returned.
+
+If the rail does not permit refusals, we credit a payment that we cannot accept and refund it, and its charge stays as it was.
+If the holder had a debt, that is repaid first: the rest of the payment is not refunded in part, a person handles it.
+
+``kernel.rules.charge_payment`` decides which charge a payment pays, for payments by book too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.kernel.flows import suspect_credit
+from pixconnect.kernel.flows.charge_moves import finish_payment, keep_parts
+from pixconnect.kernel.flows.credit_source import AutomaticRefund, CreditSource
+from pixconnect.kernel.flows.refund import hold_automatic_refund
+from pixconnect.kernel.rules import charge as charge_rules
+from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules import transfer as transfer_rules
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.charge_payment import ChargeDecision, ChargePayment, decide_charge
+from pixconnect.kernel.rules.kept_report import Misfit
+from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables.charge import CHARGES
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+
+NOT_GIVEN_BACK: Final = Misfit(
+    reason="cannot_be_returned",
+    explanation="it cannot be accepted and would be given back, and what the holder owed was repaid with it",
+)
+
+
+class Credit(Struct, frozen=True, kw_only=True):
+    """A reported payment to one of our holders, with every id made before the first try."""
+
+    holder_id: int
+    report: CreditReport
+    transfer_id: int
+    correlation_id: UUID
+    refund: AutomaticRefund | None
+    """The refund if we cannot accept it; ``None`` if the rail permits refusing it."""
+    source: CreditSource
+    key_was_removed: bool
+    """As in ``Credited``."""
+    charge_txid: str | None
+
+    @property
+    def code(self) -> tuple[str, int]:
+        """By which its charge is known; no charge has an empty txid."""
+        return self.charge_txid or "", self.holder_id
+
+
+def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
+    """Record the first report of a payment, and judge it; the caller writes the transfer.
+
+    What becomes of the charges here is known to the rest of the batch.
+    """
+    report, decision = credit.report, _decide(work, credit)
+    code = _find_reject_code(work, credit, decision)
+    # A payment that will be refunded pays no charge.
+    charge = decision.charge if code is None or credit.refund is None else None
+    transfer = transfer_rules.open_incoming_transfer(
+        report,
+        charge,
+        transfer_id=credit.transfer_id,
+        holder_id=credit.holder_id,
+        correlation_id=credit.correlation_id,
+        account_id=credit.source.account_id,
+        now=work.now,
+    )
+    work.announce_transfer(transfer)
+    if isinstance(report, CreditCancelled):  # with any answer from us
+        return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now)), None
+    is_settled = not isinstance(report, CreditAccepted | CreditHeld)
+    if code is not None and credit.refund is None:
+        failed = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
+        if not is_settled:
+            failed = msgspec.structs.replace(failed, acceptance_refused=True)
+        return _announced(work, failed), None
+    if charge is not None:
+        keep_parts(work, transfer, charge, credit.source.find_parts(report, charge))
+    if not is_settled:
+        _await_end(work, credit, transfer, charge)
+        return transfer, None
+    return _settle(work, credit, transfer, code, decision)
+
+
+def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfer, Misfit | None]:
+    """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
+    is_open = transfer.status == "PROCESSING"
+    match credit.report:
+        case CreditAccepted():
+            return transfer, None
+        case CreditHeld() as report:
+            # A repetition, or after its end: an ended one was released, or never held here.
+            if is_open and not suspect_credit.is_held(work, transfer):
+                suspect_credit.hold(work, transfer, report, work.charges.get(credit.code))
+            return transfer, None
+        case CreditCancelled(code=code) if is_open:
+            if transfer.charge_id is not None:
+                held = work.charges[credit.code]
+                freed = work.charges[credit.code] = charge_rules.free_charge(held)
+                work.move(CHARGES, held, freed)
+            was_held = suspect_credit.release(work, transfer, credit.report)
+            fail = suspect_credit.return_held if was_held else transfer_rules.cancel_incoming
+            return _announced(work, fail(transfer, code, work.now)), None
+        case CreditCancelled():
+            return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
+        case _ if is_open:
+            suspect_credit.release(work, transfer, credit.report)
+            # What it held is its own; what it holds none of, another one may have paid.
+            decision = ChargeDecision() if transfer.charge_id is not None else _decide(work, credit)
+            return _settle(work, credit, transfer, _judge_again(work, credit, transfer, decision), decision)
+        case _:
+            # A payment that we refused at its settlement has not settled: the answer to that report was the refusal.
+            is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
+            return transfer, _contradiction("settled", transfer) if is_over else None
+
+
+def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> None:
+    """Keep a charge for a payment that has not ended, and its money where that has come already."""
+    if charge is not None:
+        held = work.charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
+        work.move(CHARGES, charge, held)
+    if isinstance(credit.report, CreditHeld):
+        suspect_credit.hold(work, transfer, credit.report, charge)
+
+
+def _decide(work: UnitOfWork, credit: Credit) -> ChargeDecision:
+    report, source = credit.report, credit.source
+    return decide_charge(
+        work.charges.get(credit.code),
+        ChargePayment(
+            holder_id=credit.holder_id,
+            account_id=source.account_id,
+            txid=report.txid,
+            amount_cents=report.amount_cents,
+            at=source.find_instant(report),
+            is_refusable=not source.is_final,
+            is_held=isinstance(report, CreditHeld),
+        ),
+    )
+
+
+def _find_reject_code(work: UnitOfWork, credit: Credit, decision: ChargeDecision) -> str | None:
+    if credit.source.is_final:
+        return None
+    if credit.key_was_removed:
+        return reject_code.ACCOUNT_UNKNOWN
+    if not work.balances[credit.holder_id].may_deposit:
+        return reject_code.ACCOUNT_BLOCKED
+    return decision.reject_code
+
+
+def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, decision: ChargeDecision) -> str | None:
+    """Decide whether an accepted payment is refunded now that it settles."""
+    # If we could have refused it, accepting it was our word. The same holds if it holds its charge.
+    if credit.refund is None or transfer.charge_id is not None:
+        return None
+    code = _find_reject_code(work, credit, decision)
+    # It could not be accepted for this charge then, so it does not pay it now: the charge may be free again.
+    return reject_code.QR_CODE_REFUSED if code is None and decision.charge is not None else code
+
+
+def _settle(
+    work: UnitOfWork, credit: Credit, transfer: Transfer, code: str | None, decision: ChargeDecision
+) -> tuple[Transfer, Misfit | None]:
+    """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
+    network_at = credit.report.settled_at or credit.report.reported_at
+    transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now, network_at))
+    work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer.cause)
+    if code is not None and credit.refund is not None:
+        if work.balances[transfer.holder_id].available_cents < transfer.amount_cents:
+            return transfer, NOT_GIVEN_BACK
+        return hold_automatic_refund(work, transfer, credit.refund, code), None
+    finish_payment(work, transfer, credit.code, decision.divergences)
+    return transfer, None
+
+
+def _announced(work: UnitOfWork, transfer: Transfer) -> Transfer:
+    work.announce_transfer(transfer)
+    return transfer
+
+
+def _contradiction(said: str, transfer: Transfer) -> Misfit:
+    explanation = f"the rail reports it as {said}, and {transfer.status} is recorded here"
+    return Misfit(reason="contradiction", explanation=explanation)

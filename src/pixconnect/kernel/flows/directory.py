@@ -1,0 +1,142 @@
+"""Our own holders as others see them: who owns a Pix key, an account as one side of a transfer, what a QR code leads to.
+
+The details of a holder kept here never change, except its address and, once, the account at an institution on which it is
+put. Both move ``access_revision``, which empties the caches; what moves money judges the account again under the balances'
+locks. A key may be removed, so we use the cache of owners only while our last reading of the revision is under a second old;
+without one, we look up each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, structs
+
+from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
+from pixconnect.kernel.rules.address import Address
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.holder import Holder, Party, PixKey
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.bounded_cache import BoundedCache
+from pixconnect.platform.flow.batches import Batches
+from pixconnect.platform.pool import Pool
+
+BATCH_MAX = 256
+"""Keys, or locations, that are looked up by one query."""
+KEPT_MAX = 20_000
+"""Entries of each cache: of keys, and of accounts."""
+
+
+class OwnAccount(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    party: Party
+    """The account as one side of a transfer, without a key."""
+    city: str
+    """As printed in QR codes."""
+    institution_id: int | None = None
+    """The account at an institution on which its money lies."""
+    address: Address | None = None
+
+
+class HolderDirectory:
+    """Our own keys and accounts, cached once found."""
+
+    def __init__(self, pool: Pool, ispb: str, institution_name: str, monotonic_s: Callable[[], float]) -> None:
+        self._pool = pool
+        self._monotonic_s = monotonic_s
+        self._revision: int | None = None
+        self._fresh_until_s = float("-inf")
+        self.on_use: Callable[[], None] | None = None
+        """Called for each question about a key's owner, so that the revision is read often enough."""
+        self._ispb = ispb
+        self._institution_name = institution_name
+        self._owners = BoundedCache[str, int](KEPT_MAX)
+        self._accounts = BoundedCache[int, OwnAccount](KEPT_MAX)
+        self._batches = Batches(self._find_owners, BATCH_MAX)
+        self._locations = Batches(self._find_served, BATCH_MAX)
+
+    def note_revision(self, revision: int, looked_at_s: float) -> None:
+        """Note that a read of the revision began at this instant of the process's clock."""
+        if revision != self._revision:
+            self._owners.clear()
+            self._accounts.clear()
+            self._revision = revision
+        self._fresh_until_s = looked_at_s + IN_FORCE_AFTER_S
+
+    def forget_all(self) -> None:
+        """Look everything up again: the database is not the one that it was found in."""
+        # New ones, so that answers to earlier questions are not kept among later ones.
+        self._owners = BoundedCache[str, int](KEPT_MAX)
+        self._accounts = BoundedCache[int, OwnAccount](KEPT_MAX)
+        self._revision, self._fresh_until_s = None, float("-inf")
+
+    async def find_owner(self, key: str) -> int | None:
+        """The holder of a normalised key, or ``None`` if no holder here has it."""
+        if self.on_use is not None:
+            self.on_use()
+        owner = self._owners.recall(key)
+        if owner is not None and self._monotonic_s() < self._fresh_until_s:
+            return owner
+        revision, owners = self._revision, self._owners
+        # A text that the database cannot hold, which a network may report, fails alone and not with its batch.
+        owner = await self._batches.ask(key) if key.isprintable() else (await self._find_owners([key]))[0]
+        # We cache only keys that we found: an unknown key may be added in a moment. Nor do we cache answers older than a known
+        # removal: the key may be the removed one.
+        if owner is not None and revision == self._revision:
+            owners.keep(key, owner)
+        return owner
+
+    async def _find_owners(self, keys: Sequence[str]) -> list[int | None]:
+        owners = await holder_store.find_key_owners(self._pool, list(set(keys)))
+        return [owners.get(key) for key in keys]
+
+    async def find_served(self, path: str) -> Charge | None:
+        """The charge at one of our locations in its present state, of any holder; ``path`` has no prefix."""
+        return await self._locations.ask(path)
+
+    async def _find_served(self, paths: Sequence[str]) -> list[Charge | None]:
+        charges = await charge_store.find_served(self._pool, paths)
+        return [charges.get(path) for path in paths]
+
+    async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:
+        """Our account with this number, or ``None``."""
+        holder = await holder_store.find_by_account(self._pool, branch, account_number)
+        return None if holder is None else self._open(holder)
+
+    async def read_account(self, holder_id: int) -> OwnAccount:
+        account = self._accounts.recall(holder_id)
+        return await self.read_account_anew(holder_id) if account is None else account
+
+    async def read_account_anew(self, holder_id: int) -> OwnAccount:
+        """The account as the database has it now, which the next readers get too."""
+        accounts = self._accounts
+        holder = errors.require(await holder_store.find(self._pool, holder_id), f"there is no holder {holder_id}")
+        account = self._open(holder)
+        accounts.keep(holder_id, account)
+        return account
+
+    def _open(self, holder: Holder) -> OwnAccount:
+        party = Party(
+            account_number=holder.account_number,
+            account_type=holder.account_type,
+            bank=self._institution_name,
+            branch=holder.branch,
+            ispb=self._ispb,
+            name=holder.name,
+            tax_id=holder.tax_id,
+        )
+        return OwnAccount(
+            holder_id=holder.id,
+            party=party,
+            city=holder.city,
+            institution_id=holder.institution_id,
+            address=holder.address,
+        )
+
+
+def with_key(party: Party, key: PixKey | None) -> Party:
+    if key is None:
+        return party
+    return structs.replace(party, key=key.key, key_type=key.key_type)

@@ -1,0 +1,348 @@
+"""Operators' actions on holders: open, limit, block and disable them, and register their Pix keys.
+
+Functions for one holder raise ``NotFound`` if it does not exist.
+"""
+
+from __future__ import annotations
+
+import asyncpg
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Context, Core, Operator, Writer, write_alone
+from pixconnect.kernel.flows.proposal import CONFIRM, confirm, make_proposal, propose
+from pixconnect.kernel.rules import holder as holder_rules
+from pixconnect.kernel.rules import tax_id as tax_id_rules
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.address import STREET_LENGTH_MAX, check_state, read_postal_code
+from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey, check_quarantine
+from pixconnect.kernel.rules.ledger import Funds
+from pixconnect.kernel.rules.limit import cut_limits, find_raise_wait, read_limits, read_night_begin, write_limits
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+_TEXT_LENGTH_MAX = 255
+_ADDRESS = ("street", "city", "state", "postal_code")
+_AMOUNTS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
+_LIMITS = (*_AMOUNTS, "night_begins_late")
+
+
+class NewHolder(Struct, frozen=True, kw_only=True):
+    name: str
+    tax_id: str
+    """With a mask or without."""
+    branch: str
+    """1 to 4 digits."""
+    account_number: str
+    """1 to 20 digits or capital letters; no other holder has it."""
+    city: str = "Sao Paulo"
+    street: str | None = None
+    """With state and postal code: the address that charges with a due date show."""
+    state: str | None = None
+    postal_code: str | None = None
+    account_type: AccountType = "TRANSACTIONAL"
+    transfer_limit_cents: int | UnsetType | None = UNSET
+    """The most that one transfer may send; ``None`` is no limit. In live mode each limit must be set."""
+    day_limit_cents: int | UnsetType | None = UNSET
+    night_limit_cents: int | UnsetType | None = UNSET
+
+
+class HolderChanges(Struct, frozen=True, kw_only=True):
+    """Changes of a holder; a field that is left unset stays as it is."""
+
+    may_deposit: bool | UnsetType = UNSET
+    may_withdraw: bool | UnsetType = UNSET
+    may_lend: bool | UnsetType = UNSET
+    """Shown with the balance, and has no other effect."""
+    transfer_limit_cents: int | UnsetType | None = UNSET
+    """``None`` is no limit."""
+    day_limit_cents: int | UnsetType | None = UNSET
+    night_limit_cents: int | UnsetType | None = UNSET
+    night_begins_h: int | UnsetType = UNSET
+    """The hour in Sao Paulo at which the night of the night limit begins: one of two."""
+    approve_above_cents: int | UnsetType | None = UNSET
+    """Transfers above this wait for an operator's yes; ``None`` is none. What waits already goes on waiting."""
+    approve_new_payees: bool | UnsetType = UNSET
+    """Whether transfers to payees that were never paid wait for it."""
+    street: str | UnsetType = UNSET
+    """With state and postal code, unless they are there already."""
+    city: str | UnsetType = UNSET
+    """Codes that were made before keep the city that they name."""
+    state: str | UnsetType = UNSET
+    postal_code: str | UnsetType = UNSET
+    is_disabled: bool | UnsetType = UNSET
+    """Locks out all its clients too."""
+
+
+async def create_holder(context: Operator, new: NewHolder) -> Holder:
+    """Open a holder with an empty account.
+
+    Raises:
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
+    """
+    async with write_alone(context.pool) as connection:
+        return await make_holder(context, connection, new)
+
+
+async def make_holder(context: Operator, connection: Connection, new: NewHolder) -> Holder:
+    """The same in a transaction of the caller's."""
+    _check_text("name", new.name, _TEXT_LENGTH_MAX)
+    address = _read_address(dict(street=new.street, city=new.city, state=new.state, postal_code=new.postal_code))
+    limits = _read_limits(new, must_be_named=not context.policy.is_sandbox)
+    tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
+    tax_id_rules.check_tax_id(tax_id, "tax_id", "with its mask or without")
+    holder_rules.check_account(new.branch, new.account_number, context.policy.ispb)
+    now = await service_now_to_write(context.clock, connection)
+    holder = Holder(
+        id=await holder_store.next_id(connection),
+        name=new.name,
+        tax_id=tax_id,
+        branch=new.branch,
+        account_number=new.account_number,
+        account_type=new.account_type,
+        may_deposit=True,
+        may_withdraw=True,
+        may_lend=False,
+        disabled_at=None,
+        created_at=now,
+        transfer_limit_cents=limits["transfer_limit_cents"],
+        day_limit_cents=limits["day_limit_cents"],
+        night_limit_cents=limits["night_limit_cents"],
+        city=address["city"] or new.city,
+        street=address["street"],
+        state=address["state"],
+        postal_code=address["postal_code"],
+    )
+    if not await holder_store.insert(connection, holder):
+        raise errors.InvalidAccount("account_number: another holder has it")
+    await audit.record(context, connection, "holder create", _subject(holder.id), after=holder)
+    return holder
+
+
+async def read_holder(context: Operator, holder_id: int) -> Holder:
+    async with context.pool.acquire() as connection:
+        return _found(await holder_store.find(connection, holder_id), holder_id)
+
+
+async def read_holder_with_funds(context: Operator, holder_id: int) -> tuple[Holder, Funds]:
+    next_ones = await holder_store.list_with_funds(context.pool, holder_id - 1, 1)
+    found = next((found for found in next_ones if found[0].id == holder_id), None)
+    return _found(found and found[0], holder_id), errors.require(found, "the holder was found")[1]
+
+
+async def list_holders(context: Operator, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
+    """Holders in the order of their ids."""
+    return await holder_store.list_with_funds(context.pool, after_id, count_max)
+
+
+async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) -> Holder:
+    """Change a holder's flags and limits, disable it or enable it again.
+
+    A flag or a lower limit counts from the next request on, in live mode a higher one waits as a proposal; disabling
+    takes effect on every process within a second.
+
+    Raises:
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        BadRequest: A night may not begin at that hour.
+    """
+    wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
+    for field, value in wanted.items():
+        if field.endswith("_cents"):
+            _check_limit(field, value)
+    night_begins_h = wanted.pop("night_begins_h", None)
+    if night_begins_h is not None:
+        wanted["night_begins_late"] = read_night_begin(night_begins_h, context.clock.now())
+    is_disabled = wanted.pop("is_disabled", None)
+    changes_address = not wanted.keys().isdisjoint(_ADDRESS)
+    async with write_alone(context.pool) as connection:
+        before = _found(await _lock_limits(connection, holder_id), holder_id)
+        if is_disabled is not None:
+            # Disabled twice, it keeps the instant of the first time.
+            since = before.disabled_at or context.clock.real_now()
+            wanted["disabled_at"] = since if is_disabled else None
+        if changes_address:
+            wanted |= _read_address({name: wanted.get(name, getattr(before, name)) for name in _ADDRESS})
+        holder = msgspec.structs.replace(before, **wanted)
+        if not wanted.keys().isdisjoint(_LIMITS):
+            holder = await _keep_higher(context, connection, before, holder)
+        await holder_store.update(connection, holder)
+        verb = "set" if is_disabled is None else "disable" if is_disabled else "enable"
+        await audit.record(context, connection, f"holder {verb}", _subject(holder_id), before=before, after=holder)
+    return holder
+
+
+async def raise_limits(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """Let the higher limits act now that another operator wants; any change of limits since would have forgotten them."""
+    holder_id = errors.require(proposal.holder_id, "it is about a holder")
+    async with write_alone(context.pool) as connection:
+        before = _found(await _lock_limits(connection, holder_id), holder_id)
+        # First: a trigger refuses higher limits that only one operator wants.
+        await confirm(context, connection, proposal)
+        holder = before.with_limits(read_limits(proposal.contents))
+        await holder_store.update(connection, holder)
+        await audit.record(context, connection, CONFIRM, _subject(holder_id), before=before, after=holder)
+
+
+async def find_waiting_limits(context: Core, holder_id: int) -> Proposal | None:
+    """The higher limits that wait for a holder."""
+    return next(iter(await proposal_store.list_waiting(context.pool, holder_id=holder_id)), None)
+
+
+async def act_on_due_limits(context: Context) -> None:
+    """Give holders the limits that have waited for long enough."""
+    async with write_alone(context.pool) as connection:
+        await proposal_store.act_on_due_limits(connection)
+
+
+async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
+    """Register a Pix key of a holder; doing it twice changes nothing.
+
+    Raises:
+        BadRequest: The holder was succeeded.
+        InvalidPixKey: Its form is wrong, another holder has it, or payments to its earlier holder may be under way.
+    """
+    if text is None and key_type != "EVP":
+        raise errors.BadRequest(
+            f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
+        )
+    key = holder_rules.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
+    async with write_alone(context.pool) as connection:
+        now = await service_now_to_write(context.clock, connection)
+        _found(await holder_store.find(connection, holder_id), holder_id).check_not_succeeded()
+        owner_id = (await holder_store.find_key_owners(connection, [key.key])).get(key.key)
+        if owner_id is None:
+            check_quarantine(await holder_store.read_quarantine(connection, key.key, holder_id))
+            await holder_store.insert_key(connection, key, holder_id, now)
+            # The insert leaves a key alone that another operator has given to a holder meanwhile.
+            owner_id = (await holder_store.find_key_owners(connection, [key.key]))[key.key]
+        if owner_id != holder_id:
+            raise errors.InvalidPixKey("key: another holder has it")
+        await audit.record(context, connection, "key add", _subject(holder_id), after=key)
+    return key
+
+
+async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey:
+    """Remove a Pix key of a holder: within a second no process resolves it."""
+    key = holder_rules.as_kept(text)
+    async with write_alone(context.pool) as connection:
+        _found(await holder_store.find(connection, holder_id), holder_id)
+        # Setting a webhook takes the same lock: no webhook is left for a removed key.
+        await endpoint_store.lock_holder(connection, holder_id)
+        removed = await holder_store.remove_key(connection, key, holder_id)
+        if removed is None:
+            raise errors.NotFound(f"key: holder {holder_id} has no such key")
+        await endpoint_store.delete_key_webhook(connection, holder_id, key)
+        await audit.record(context, connection, "key remove", _subject(holder_id), before=removed)
+    return removed
+
+
+async def list_pix_keys(context: Core, holder_id: int) -> list[PixKey]:
+    """A holder's keys, oldest first."""
+    async with context.pool.acquire() as connection:
+        return await holder_store.list_pix_keys(connection, holder_id)
+
+
+async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
+    """Lock a holder, so that all batches after the transaction decide by its changes.
+
+    Batches decide by flags and limits that they read while they hold the balance's lock: with the same lock we wait for running
+    ones.
+
+    Raises:
+        ServiceUnavailable: Another operation has the balance; nothing was done.
+    """
+    try:
+        await ledger_store.lock_balance(connection, holder_id)
+    except asyncpg.LockNotAvailableError:
+        raise errors.ServiceUnavailable("the account is locked by another operation; nothing was done") from None
+    return await holder_store.lock(connection, holder_id)
+
+
+async def _keep_higher(context: Operator, connection: Connection, before: Holder, asked: Holder) -> Holder:
+    """Store the raised part of a locked holder's new limits as pending; earlier pending ones are discarded.
+
+    Returns:
+        The holder with the changes that act at once: all of them if nothing is raised, and in the sandbox, where nothing can be
+        lost.
+    """
+    await proposal_store.forget(connection, "limits", holder_id=before.id)
+    at_once = cut_limits(before.limits, asked.limits)
+    if at_once == asked.limits or context.policy.is_sandbox:
+        return asked
+    # Its day would begin before it is visible. A reduction never waits for a clock.
+    await service_now_to_write(context.clock, connection)
+    waits = find_raise_wait(context.clock.real_now())
+    raised = make_proposal(context, "limits", write_limits(asked.limits), holder_id=before.id, acts_after=waits)
+    await propose(context, connection, "holder set", f"limits of holder {before.id}", raised)
+    return asked.with_limits(at_once)
+
+
+def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:
+    # No holder of real money is without limits by oversight.
+    limits: dict[str, int | None] = {}
+    for field in _AMOUNTS:
+        limit: int | UnsetType | None = getattr(new, field)
+        if isinstance(limit, UnsetType) and must_be_named:
+            raise errors.BadRequest(
+                f"{field.removesuffix('_cents')}: missing; live mode wants every limit named, or --no-limits"
+            )
+        limits[field] = None if isinstance(limit, UnsetType) else _check_limit(field, limit)
+    return limits
+
+
+def _read_address(sent: dict[str, str | None]) -> dict[str, str | None]:
+    """Judge an address; besides the city there may be none of it, or all."""
+    read = dict(sent)
+    _check_text("city", sent["city"] or "", _TEXT_LENGTH_MAX)
+    missing = [name for name in _ADDRESS if sent[name] is None]
+    if missing and len(missing) < len(_ADDRESS) - 1:
+        raise errors.BadRequest(f"{missing[0]}: missing; an address has street, city, state and postal code")
+    if not missing:
+        _check_text("street", sent["street"] or "", STREET_LENGTH_MAX)
+        check_state(sent["state"] or "")
+        read["postal_code"] = read_postal_code(sent["postal_code"] or "")
+    return read
+
+
+def _check_text(field: str, text: str, length_max: int) -> None:
+    if not 1 <= len(text) <= length_max or not text.isprintable():
+        raise errors.BadRequest(f"{field}: must have 1 to {length_max} printable characters")
+
+
+def _check_limit(field: str, limit: int | None) -> int | None:
+    if limit is not None and not 0 <= limit <= AMOUNT_MAX_CENTS:
+        raise errors.AmountOutOfRange(f"{field}: must be from 0 to {AMOUNT_MAX_CENTS} cents")
+    return limit
+
+
+def _found(holder: Holder | None, holder_id: int) -> Holder:
+    if holder is None:
+        raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
+    return holder
+
+
+def _subject(holder_id: int) -> str:
+    return f"holder {holder_id}"
+
+
+async def read_as_former(context: Context, caller: Caller, account_number: str) -> Caller:
+    """The caller as the holder of this account number: its own, or one that it has succeeded.
+
+    Raises:
+        NotFound: None of them has this account number.
+    """
+    holder_id = await holder_store.find_in_family(context.pool, caller.holder_id, account_number)
+    if holder_id is None:
+        raise errors.NotFound(
+            "X-Account-Number: neither this holder nor one that it has succeeded has this account number"
+        )
+    return structs.replace(caller, holder_id=holder_id)

@@ -1,0 +1,132 @@
+"""Reports that wait for a person: kept before they are acknowledged, listed, closed.
+
+Closing one moves no money. An operator first puts things right, at the rail or with the holder; closing then records who did
+it and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from pixconnect.features.cases.tables import case as case_store
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.rules import kept_report
+from pixconnect.kernel.rules.kept_report import Kept, KeptItem, KeptReport, Misfit
+from pixconnect.kernel.tables import kept_report as kept_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection, Pool
+
+LISTED_MAX: Final = 1000
+COUNTED_MAX: Final = 10_000
+REASON_LENGTH_MAX: Final = 1000
+UNREADABLE_OPEN_MAX: Final = 500
+"""Open reports of items that could not be read, of all accounts: more than a person reads one by one."""
+
+AHEAD_MAX: Final = timedelta(minutes=5)
+"""Institutions' clocks are at most this much ahead of ours."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def keep(
+    connection: Connection | Pool,
+    kept: Kept,
+    misfit: Misfit,
+    refusal_code: str | None = None,
+    *,
+    is_listed: bool = False,
+) -> None:
+    """Keep a report for an operator, and the refusal code for the rail, if any. Once committed, it may be acknowledged.
+
+    Args:
+        is_listed: It came from a list, which is read again and again: only the first time counts.
+    """
+    kept_id, is_new = await kept_store.keep(connection, kept, misfit, refusal_code, is_listed=is_listed)
+    if is_new:
+        _log.critical(
+            "a report waits for an operator",
+            kept_id=kept_id,
+            kind=kept_report.kind_of(kept),
+            name=kept_report.storable(kept_report.name_of(kept)),
+            reason=misfit.reason,
+        )
+
+
+async def keep_reported(
+    context: Context,
+    report: Kept,
+    misfit: Misfit,
+    refusal_code: str | None = None,
+    connection: Connection | None = None,
+) -> None:
+    """Keep a report of the context's rail, or of the list of its account."""
+    is_listed = context.policy.account is not None
+    await keep(connection or context.pool, report, misfit, refusal_code, is_listed=is_listed)
+
+
+async def keep_listed_item(pool: Pool, item: KeptItem, misfit: Misfit) -> None:
+    """Keep an item of a list that cannot be read, if fewer than ``UNREADABLE_OPEN_MAX`` wait; a later reading keeps it then.
+
+    An institution that lists other items each time would otherwise add reports with each reading.
+    """
+    if await kept_store.count_unreadable(pool, UNREADABLE_OPEN_MAX) < UNREADABLE_OPEN_MAX:
+        await keep(pool, item, misfit, is_listed=True)
+    else:
+        _log.error(
+            "an item that cannot be read is not kept: too many wait for an operator",
+            name=item.name,
+            account=item.account,
+        )
+
+
+async def keep_if_dated_ahead(context: Context, kept: Kept, settled_at: datetime | None) -> bool:
+    """Keep a listed fact dated further ahead than clocks can differ; it is recorded once it is listed in its time."""
+    # In a sandbox either clock may be ahead of the other, and what either of them allows is no mistake.
+    now = max(context.clock.now(), context.clock.real_now())
+    if settled_at is None or settled_at <= now + AHEAD_MAX:
+        return False
+    explanation = f"it is dated {settled_at.isoformat()}, and was reported at {now.isoformat()}"
+    await keep(context.pool, kept, Misfit(reason="cannot_be_recorded", explanation=explanation), is_listed=True)
+    return True
+
+
+async def count_open(pool: Pool) -> Mapping[str, int]:
+    """How many are open, by reason; counting ends at ``COUNTED_MAX``."""
+    return await kept_store.count_open(pool, COUNTED_MAX)
+
+
+async def list_kept(context: Operator, *, with_closed: bool) -> list[KeptReport]:
+    """Open reports, or all, the newest first."""
+    return await kept_store.list_newest(context.pool, with_closed=with_closed, count_max=LISTED_MAX)
+
+
+async def read_kept(context: Operator, kept_id: int) -> KeptReport:
+    return errors.found(await kept_store.find(context.pool, kept_id), f"report: there is none with the id {kept_id}")
+
+
+async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport:
+    """Close a report that an operator has dealt with."""
+    if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
+        raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters that say something")
+    async with write_alone(context.pool) as connection:
+        before = await kept_store.find(connection, kept_id)
+        closed = await kept_store.close(
+            connection,
+            kept_id,
+            kept_report.storable(context.operator),
+            kept_report.storable(reason.strip(), REASON_LENGTH_MAX),
+        )
+        if closed is None:
+            known = "there is none with" if before is None else "it is closed already:"
+            raise errors.NotFound(f"report: {known} the id {kept_id}")
+        # Together with the case that waits for the same person: a case left open would ask for a completed task.
+        await case_store.end_of_report(
+            connection, kept_id, errors.require(closed.closed_by, "it is closed"), closed.close_reason or reason
+        )
+        await audit.record(context, connection, "report close", f"report {kept_id}", before=before, after=closed)
+    return closed

@@ -1,0 +1,259 @@
+"""A rate limit for look-ups without a payment, against scans of the directory or of our own accounts.
+
+As in the directory's own rules (``kernel/register/register.py``): a key that is not found costs many tokens, one that is found and
+not paid one, and tokens come back with time and with payments that settle. So a holder that pays never runs dry, at any rate.
+
+Pending look-ups count as if they found nothing: a holder has as many at once as its remaining tokens pay for, and the others
+wait until one of them ends. Otherwise a thousand concurrent ones would all be answered before the first is counted.
+
+All processes share one count, which the database keeps. A process spends from the last known level and reports to the database
+at once, without keeping the caller waiting. It reads others' spending once a second: so much may be overspent, and is owed
+afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from pixconnect.kernel.register.register import LookupAllowance, find_lookup_allowance
+from pixconnect.kernel.tables import lookup as lookup_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.lookup import KeptBudget
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.rate import RatePolicy
+from pixconnect.platform.bounded_cache import BoundedCache
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.flow.shares import FairSemaphore
+
+if TYPE_CHECKING:  # it holds the budgets
+    from pixconnect.kernel.flows.context import Context
+
+Found = Literal["nobody", "somebody"]
+
+DIRECTORY_AT_ONCE_MAX: Final = 128
+"""Look-ups in the directory under way at once, in one process: half of the connections that a rail has."""
+
+_WAITING_MAX: Final = 4096
+_HOLDERS_MAX: Final = 20_000
+_ASKED_AGAIN_AFTER_S: Final = 1.0
+_SETTLED_LOOK_INTERVAL_S: Final = 1.0
+_SETTLED_LOOKED_AT_MAX: Final = 1000
+
+
+class Lookup:
+    """What the look-up of one request has found, which costs something if nothing is paid; ``None`` costs nothing."""
+
+    __slots__ = ("found",)
+
+    def __init__(self, found: Found | None = None) -> None:
+        self.found = found
+
+
+class _Budget:
+    """What a holder has left, as this process knows it."""
+
+    def __init__(self, allowance: LookupAllowance, now: datetime) -> None:
+        self.allowance = allowance
+        self.asked_at_s = float("-inf")
+        # When payments that settled were last counted, in monotonic time.
+        self.looked_at_s = float("-inf")
+        self.settled_until: datetime | None = None
+        # Spent here and not yet reported to the database.
+        self.untold = 0
+        self.telling: asyncio.Task[None] | None = None
+        self.under_way = 0
+        self.waiting = deque[asyncio.Future[None]]()
+        self._tokens = float(allowance.policy.tokens_max)
+        self._read_at = now
+
+    def read(self, now: datetime) -> float:
+        policy = self.allowance.policy
+        refilled = self._tokens + max(0.0, (now - self._read_at).total_seconds()) * policy.refill_per_s
+        return min(float(policy.tokens_max), refilled) - self.untold
+
+    def adopt(self, kept: KeptBudget) -> None:
+        self._tokens, self._read_at, self.settled_until = kept.tokens, kept.read_at, kept.settled_until
+
+    def count_left(self, now: datetime) -> int:
+        return max(0, int(self.read(now)))
+
+    def wake_next(self) -> None:
+        """Let the one that has waited longest look whether its turn has come."""
+        while self.waiting:
+            turn = self.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def wait_for_turn(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.wake_next()
+            raise
+
+
+class LookupBudgets:
+    def __init__(self) -> None:
+        self._budgets = BoundedCache[int, _Budget](_HOLDERS_MAX)
+        self._semaphore = FairSemaphore(
+            DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory"
+        )
+
+    @asynccontextmanager
+    async def looking_up(self, context: Context, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
+        """Look up a party within the holder's budget; a failed or abandoned look-up has spent it at the end.
+
+        Raises:
+            RateLimited: The holder has used up its budget.
+            ServiceUnavailable: Too many of its look-ups wait already.
+        """
+        budget = await self._find(context, holder_id)
+        await self._take_turn(context, holder_id, budget)
+        try:
+            yield
+        except asyncio.CancelledError:
+            # The directory may have been queried meanwhile.
+            lookup.found = lookup.found or "nobody"
+            raise
+        finally:
+            if lookup.found == "nobody":
+                self.spend(context, holder_id, lookup)
+                lookup.found = None
+            budget.under_way -= 1
+            budget.wake_next()
+
+    async def _take_turn(self, context: Context, holder_id: int, budget: _Budget) -> None:
+        while True:
+            if budget.read(context.clock.real_now()) <= 0:
+                await self._add_settled(context, holder_id, budget)
+            left = budget.read(context.clock.real_now())
+            if left <= 0:
+                # The next in the queue continue too, one after the other.
+                budget.wake_next()
+                message = (
+                    "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
+                )
+                policy = budget.allowance.policy
+                raise errors.RateLimited(message, policy.seconds_until(1, left), policy)
+            if budget.under_way * budget.allowance.missed_cost < left:
+                break
+            if len(budget.waiting) >= _WAITING_MAX:
+                raise errors.ServiceUnavailable("too many look-ups wait; nothing was done")
+            await budget.wait_for_turn()
+        budget.under_way += 1
+        if budget.under_way * budget.allowance.missed_cost < left:
+            budget.wake_next()
+
+    async def read_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int]:
+        """How many look-ups of how many the holder has left."""
+        budget = await self._find(context, holder_id)
+        return budget.allowance.policy, budget.count_left(context.clock.real_now())
+
+    def recall_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int, int] | None:
+        """The policy, the remainder as last known, and seconds until all is back; ``None`` if nothing was spent."""
+        budget = self._budgets.get(holder_id)
+        if budget is None:
+            return None
+        policy, left = budget.allowance.policy, budget.read(context.clock.real_now())
+        if left >= policy.tokens_max:
+            return None
+        return policy, max(0, int(left)), policy.seconds_until(policy.tokens_max, left)
+
+    def spend(self, context: Context, holder_id: int, lookup: Lookup) -> None:
+        """Charge a look-up that has led to no payment."""
+        if lookup.found is None:
+            return
+        # It was checked a moment ago: only a process that knows twenty thousand others by now has forgotten it.
+        budget = self._budgets.get(holder_id)
+        if budget is None:
+            return
+        allowance = budget.allowance
+        budget.untold += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
+        if budget.telling is None:
+            # For itself, because a caller that hangs up has spent it all the same.
+            telling = self._tell(context, holder_id, budget, made_at=context.clock.now())
+            budget.telling = asyncio.get_running_loop().create_task(telling, context=contextvars.Context())
+
+    def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
+        """Limits the questions under way, in turn by holder; raises ServiceUnavailable if too many wait already."""
+        return self._semaphore.hold(holder_id)
+
+    async def _find(self, context: Context, holder_id: int) -> _Budget:
+        now_s = context.clock.monotonic_s()
+        budget = self._budgets.recall(holder_id)
+        if budget is None:
+            budget = await self._open(context, holder_id)
+        if now_s - budget.asked_at_s >= _ASKED_AGAIN_AFTER_S:
+            # One of several concurrent callers queries; the others use the known level.
+            budget.asked_at_s = now_s
+            kept = await lookup_store.find_budget(context.pool, holder_id)
+            # While a report is on its way, the answer may be from before or after it: that report's answer will show.
+            if kept is not None and budget.telling is None:
+                budget.adopt(kept)
+        return budget
+
+    async def _open(self, context: Context, holder_id: int) -> _Budget:
+        account = await context.directory.read_account(holder_id)
+        now = context.clock.real_now()
+        allowance = find_lookup_allowance(account.party.tax_id, now)
+        budget = self._budgets.recall(holder_id) or _Budget(allowance, now)
+        self._budgets.keep(holder_id, budget)
+        return budget
+
+    async def _tell(self, context: Context, holder_id: int, budget: _Budget, made_at: datetime) -> None:
+        policy = budget.allowance.policy
+        try:
+            while budget.untold:
+                cost = budget.untold
+                kept = await lookup_store.spend_budget(
+                    context.pool,
+                    holder_id,
+                    cost,
+                    now=context.clock.real_now(),
+                    tokens_max=policy.tokens_max,
+                    refill_per_s=policy.refill_per_s,
+                    made_at=made_at,
+                )
+                budget.untold -= cost
+                budget.adopt(kept)
+        except (*DATABASE_FAILED, errors.ServiceUnavailable):
+            # It stays spent here, and is reported with the next.
+            pass
+        finally:
+            budget.telling = None
+
+    async def _add_settled(self, context: Context, holder_id: int, budget: _Budget) -> None:
+        # A holder without tokens may ask very often; we count its payments once a second.
+        now_s, settled_from = context.clock.monotonic_s(), budget.settled_until
+        if settled_from is None or now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
+            return
+        budget.looked_at_s = now_s
+        count, until = await transfer_store.count_settled_out(
+            context.pool, holder_id, settled_from, _SETTLED_LOOKED_AT_MAX
+        )
+        if until is None:
+            return
+        policy = budget.allowance.policy
+        kept = await lookup_store.put_back_budget(
+            context.pool,
+            holder_id,
+            count * budget.allowance.paid_tokens,
+            now=context.clock.real_now(),
+            tokens_max=policy.tokens_max,
+            refill_per_s=policy.refill_per_s,
+            settled_from=settled_from,
+            settled_until=until,
+        )
+        kept = kept or await lookup_store.find_budget(context.pool, holder_id)
+        if kept is not None:
+            budget.adopt(kept)

@@ -1,0 +1,57 @@
+"""A rule of one feature about transfers and refunds before they become orders, and about orders that wait before they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pixconnect.kernel.rules.leaving import WaitingOrder
+from pixconnect.kernel.rules.ledger import Balance
+from pixconnect.kernel.rules.order import OpenOrder, OrderWait
+from pixconnect.kernel.rules.refund import NewRefund
+from pixconnect.kernel.rules.transfer import NewTransfer, Transfer
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.pool import Connection, Pool
+
+NewOrder = NewTransfer | NewRefund
+
+
+class OrderRule:
+    """Each batch of new transfers or refunds has one of each kind. A rule defines the methods that it needs."""
+
+    def __init__(self, work: UnitOfWork) -> None:
+        self.work = work
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        """Read what the rule compares, behind the batch's locks; returns whether the rule may concern any of the batch.
+
+        A rule that concerns none runs no query.
+        """
+        del batch
+        return True
+
+    def check(self, new: NewOrder) -> None:
+        """Refuse a transfer or refund."""
+
+    def count(self, new: NewOrder) -> None:
+        """Count an accepted one against the next ones of the batch."""
+
+    def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
+        """The order of an accepted transfer as it waits by this rule."""
+        del new, transfer
+        return order
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        """Refuse a transfer of this amount to any payee, outside of a batch."""
+
+    @staticmethod
+    async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
+        """This rule's reason why an order waits."""
+        del pool, order_name
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        """The reasons why some of these orders may not leave now, by their names."""
+        del connection, waiting
+        return {}

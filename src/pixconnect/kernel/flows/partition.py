@@ -1,0 +1,141 @@
+"""Makes the partitions of events and deliveries ahead of time, and drops the old ones.
+
+It goes by the database's real time, regardless of the sandbox clock. A new partition begins when the present one covers a tenth
+of the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
+retention and no pending delivery needs it: we fail these first, and callers can read them as such until the next pass.
+
+Personal texts are emptied once no rule keeps them: a worker's walk over all rows, restarted each day. Retention never follows
+the clock of a sandbox: rows are dated by service time and judged by real time, so that a sandbox whose clock was moved ahead
+keeps them longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Final
+
+import asyncpg
+import structlog
+
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.register.register import RETENTIONS
+from pixconnect.kernel.tables import partition as partition_store
+from pixconnect.kernel.tables import tally as tally_store
+from pixconnect.kernel.tables.partition import SWEPT, RetentionPeriods
+from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.database_failure import DATABASE_AWAY
+from pixconnect.platform.exception_text import name_database_error
+from pixconnect.platform.flow.shares import on_behalf_of_all
+from pixconnect.platform.pool import Pool
+
+_GIVEN_UP_MAX: Final = 5_000
+"""Deliveries given up in one transaction."""
+_MISSED_PASSES: Final = timedelta(minutes=5)
+
+_log = structlog.get_logger(__name__)
+
+
+async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> None:
+    """Make the partitions that will be needed and drop the old ones, as the role ``pixconnect_service``.
+
+    A step that fails keeps none of the others from being done; its error is raised in the end.
+    """
+    failures: list[asyncpg.PostgresError] = []
+    async with pool.acquire() as connection:
+        for parent in partition_store.PARENTS:
+            with _going_on(failures, "make", parent):
+                for name in await partition_store.make(connection, parent):
+                    _log.debug("partition made", name=name)
+        jump = await partition_store.note(connection)
+        if jump is not None:
+            _log.warning(
+                "the clock jumped since the last look at the partitions: none is dropped for an hour", jump=str(jump)
+            )
+        # From here on history is lost: a process whose clock is wrong raises ServiceUnavailable instead.
+        now = await service_now_to_write(clock, connection)
+        for parent in partition_store.PARENTS:
+            # If the owner of the database has set a longer retention, that one counts.
+            with _going_on(failures, "close", parent):
+                for name in await partition_store.close(connection, parent, retention):
+                    _log.debug("partition closed", name=name)
+            # Detached first, which is quick: a drop takes long, because it reads all that lists no longer count.
+            with _going_on(failures, "detach", parent):
+                while (name := await partition_store.detach_old(connection, parent, retention)) is not None:
+                    _log.debug("partition detached", name=name)
+        with _going_on(failures, "drop", "detached"):
+            while (name := await partition_store.drop_detached(connection)) is not None:
+                _log.info("partition dropped", name=name)
+        while count := await partition_store.give_up_old(connection, retention, now, _GIVEN_UP_MAX):
+            _log.warning("deliveries given up: they waited for longer than events are kept", deliveries_count=count)
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def _going_on(failures: list[asyncpg.PostgresError], step: str, of: str) -> Generator[None]:
+    try:
+        yield
+    except DATABASE_AWAY:
+        raise
+    except asyncpg.PostgresError as error:
+        _log.warning("partitions wait", step=step, of=of, reason=name_database_error(error))
+        failures.append(error)
+
+
+async def check_partitions(pool: Pool) -> None:
+    """A check of the service's health: are partitions made ahead of the events and deliveries to come?"""
+    ahead = await partition_store.read_ahead(pool)
+    fewest = min(ahead.counts.values(), default=0)
+    # One is enough while workers run, since they make the next; it is not when none has passed for a while.
+    if fewest < 1 or (fewest < 2 and ahead.passed_for > _MISSED_PASSES):
+        raise errors.ServiceUnavailable(
+            "partitions of events, deliveries or the feed are not made ahead: look at the worker's log"
+        )
+
+
+LOOKED_AT_MAX: Final = 5_000
+"""Rows that one step looks at, in one transaction."""
+
+
+def routine_periods(now: datetime) -> RetentionPeriods:
+    """How long the register keeps texts that no person asks to erase."""
+    return RetentionPeriods(
+        unpaid=_find_end("debtor", now), message=_find_end("message", now), party=_find_end("counterparty", now)
+    )
+
+
+def _find_end(data: str, now: datetime) -> timedelta:
+    at_most = RETENTIONS.find(data, now).at_most
+    if at_most is None:
+        raise AssertionError(f"{data}: the register has no end for it")
+    return at_most
+
+
+async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> int:
+    """One step over each kind; answers how many rows it looked at, 0 where nothing is left to look at today."""
+    ages, looked_count = routine_periods(context.clock.real_now()), 0
+    for kind in SWEPT:
+        # It is no party's own work, so it takes its turn beside all holders.
+        with on_behalf_of_all():
+            async with context.pool.acquire() as connection:
+                step = await partition_store.sweep_texts(connection, kind, ages, looked_at_max)
+        looked_count += step.looked_count
+        if step.erased_count:
+            _log.info("texts about people were emptied, since no rule keeps them", kind=kind, count=step.erased_count)
+    return looked_count
+
+
+NOTES_MAX: Final = 20_000
+"""Notes of one kind that one transaction adds up."""
+
+
+async def fold_tallies(context: Context) -> int:
+    """Add up the notes on new and changed rows, and return how many there were; 0 also while another process does it."""
+    async with context.pool.acquire() as connection, connection.transaction():
+        if not await tally_store.try_lock_tally(connection):
+            return 0
+        return await tally_store.fold(connection, NOTES_MAX)

@@ -1,0 +1,244 @@
+"""Refunds out: return a payment that a holder received, wholly or in part; read, list.
+
+Accepting reserves the money and counts it against the original; a worker hands the refund to the rail afterwards. The refund of
+a book transfer is settled by book, in the same transaction.
+
+For an automatic refund the money arrives and is reserved in one transaction, so that it cannot be spent, and the refund then
+goes the way of any other. It has no requester, so the rules for requesters (a holder that may not withdraw) do not forbid it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from msgspec import structs
+
+from pixconnect.kernel.flows import forgotten_refund
+from pixconnect.kernel.flows.available import lock_balances
+from pixconnect.kernel.flows.before_order import begin_rules
+from pixconnect.kernel.flows.charge_moves import count_returned
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.credit_source import AutomaticRefund
+from pixconnect.kernel.flows.idempotency import Idempotency
+from pixconnect.kernel.flows.of_caller import of_caller
+from pixconnect.kernel.flows.order_rule import OrderRule
+from pixconnect.kernel.flows.way import source_of
+from pixconnect.kernel.rules import ability, identifiers, money, reject_code
+from pixconnect.kernel.rules import refund as refund_rules
+from pixconnect.kernel.rules import transfer as transfer_rules
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.fingerprint import fingerprint
+from pixconnect.kernel.rules.ledger import check_may_withdraw
+from pixconnect.kernel.rules.order import open_order
+from pixconnect.kernel.rules.refund import NewRefund, Refund, RefundRequest
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import refund as refund_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.origin import ORIGINS, Asked
+from pixconnect.kernel.tables.refund import REFUNDS
+from pixconnect.kernel.tables.transfer import TRANSFERS
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.base import errors
+
+_IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
+
+
+async def start_refund(context: Context, caller: Caller, request: RefundRequest, *, is_new: bool = False) -> Refund:
+    """Accept a refund: we reserve its money, and a worker hands it to the rail or gives it up.
+
+    Args:
+        is_new: Refuse an ``external_id`` that was used before, also by the same request (``ExternalIdConflict``).
+
+    Returns:
+        The new refund; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: In the documented order.
+        ServiceUnavailable: Nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    # Read without a lock: the receiver, and whether it was by book, never change. We check sums under the lock.
+    original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
+    source = source_of(original)
+    abilities = source.find_abilities(context)
+    try:
+        ability.check_external_id(abilities, request.external_id)
+        money.check_amount(request.amount_cents)
+        is_refundable = original is not None and original.direction == "IN" and original.settled_at is not None
+        if original is None or not is_refundable:
+            # HOLDER_BLOCKED comes before it in the documented order.
+            await _check_may_withdraw(context, caller)
+            if original is None:
+                await forgotten_refund.check_read(context, caller)
+            raise errors.OriginalNotRefundable(refund_rules.explain_unsettled(original))
+        if original.holder_id != caller.holder_id:
+            await _check_family(context, caller, original.holder_id)
+        ability.check_refund_amount(abilities, request.amount_cents, original)
+        await source.check_sends(context)
+    except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:
+        made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+        return _refuse_repeat(made, is_new=is_new)
+    sent = await transfer_store.find_named(context.pool, [original.end_to_end_id], "OUT") if original.is_book else {}
+    new = NewRefund(
+        # For a payment to a holder that the caller's has succeeded, it pays its own money on its own account.
+        holder_id=original.holder_id,
+        caller=structs.replace(caller, holder_id=original.holder_id),
+        external_id=request.external_id or context.entropy.uuid7(),
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=sent.get(original.end_to_end_id),
+        refund_id=await context.ids.refund_id(),
+        received_id=await context.ids.refund_id() if original.is_book else 0,
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+        handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
+        may_exist=request.external_id is not None,
+        account_id=source.account_id,
+    )
+    made = await context.writes.submit(START_REFUNDS, new)
+    # Its id was made for this request, in any of its tries.
+    return made if made.id == new.refund_id else _refuse_repeat(made, is_new=is_new)
+
+
+def _refuse_repeat(made: Refund, *, is_new: bool) -> Refund:
+    if is_new:
+        raise errors.ExternalIdConflict("external_id: was already used for a refund")
+    return made
+
+
+async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixConnectError]:
+    work = await lock_balances(batch, _holders_of)
+    await work.lock_charges_of([new.request.end_to_end_id for new in batch])
+    # Both sides of a book transfer, so that its refund is one transaction.
+    sides = {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
+    await work.lock_transfers({(new.original_id, new.holder_id) for new in batch} | sides)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+    rules = await begin_rules(work, batch)
+    forgotten = await forgotten_refund.find_made(batch.connection, batch)
+
+    def accept(new: NewRefund) -> Refund:
+        made = forgotten.get(new.refund_id)
+        return _accept(work, new, rules) if made is None else forgotten_refund.repeat_made(new, made)
+
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, accept)
+    await work.write()
+    return outcomes
+
+
+START_REFUNDS: Final = WriteOperation(
+    "start_refunds", _start_refunds, makes_orders=True, external_id_of=lambda new: new.external_id
+)
+
+
+def _holders_of(new: NewRefund) -> tuple[int, ...]:
+    return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
+
+
+async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) -> Refund:
+    return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
+
+
+async def read_refund_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund:
+    refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    if refund is None:
+        refund = await forgotten_refund.find_by_external_id(context, caller, external_id)
+    return _found(refund, "externalId")
+
+
+async def read_refund_by_return_id(context: Context, caller: Caller, return_id: str) -> Refund:
+    # The refund of a book transfer has two sides under one id: this is the holder's own.
+    refund = await refund_store.find_by_return_id(context.pool, caller.holder_id, return_id)
+    return _found(refund, "returnIdentification")
+
+
+list_refunds: Final = of_caller(refund_store.read_page)
+"""One page of the holder's refunds, both ways, of one status or of all, newest first."""
+
+
+def _accept(work: UnitOfWork, new: NewRefund, rules: Sequence[OrderRule]) -> Refund:
+    for rule in rules:
+        rule.check(new)
+    original = work.transfers[new.original_id, new.holder_id]
+    refund = refund_rules.open_refund(new, original, work.now)
+    if new.caller is not None:
+        work.put(ORIGINS, Asked("refund", refund.id, work.now, new.caller))
+    work.announce_refund(refund)
+    if new.sent is not None:
+        return _settle_by_book(work, new, refund, original, work.transfers[new.sent.id, new.sent.holder_id])
+    for rule in rules:
+        rule.count(new)
+    returning = hold_refund(work, refund, original, new.handover_timeout)
+    work.transfers[original.id, original.holder_id] = returning
+    work.move(TRANSFERS, original, returning)
+    return refund
+
+
+def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:
+    """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
+    work.post(refund.holder_id, "available", "reserved", refund.amount_cents, refund.cause)
+    work.put(REFUNDS, refund)
+    work.order(open_order(refund, work.now, handover_timeout, original=original))
+    # Counted from now on, so that refunds under way never exceed the original together.
+    return transfer_rules.begin_return(original, refund.amount_cents)
+
+
+def _settle_by_book(work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, sent: Transfer) -> Refund:
+    received = refund_rules.open_other_side(new, refund, sent)
+    work.announce_refund(received)
+    if not work.balances[sent.holder_id].may_deposit:
+        return _fail_by_book(work, refund, received)
+    amount_cents = refund.amount_cents
+    sides = [refund_rules.settle_refund(side, work.now) for side in (refund, received)]
+    work.post(refund.holder_id, "available", "settlement", amount_cents, sides[0].cause)
+    work.post(sent.holder_id, "settlement", "available", amount_cents, sides[1].cause)
+    for side in sides:
+        work.announce_refund(side)
+        work.put(REFUNDS, side)
+    for transfer in (original, sent):
+        count_returned(work, transfer, amount_cents)
+    return sides[0]
+
+
+def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
+    # As the rail would have it: the refund fails for both, and no money moves.
+    code = reject_code.ACCOUNT_BLOCKED
+    sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
+    for side in sides:
+        work.announce_refund(side)
+        work.put(REFUNDS, side)
+    return sides[0]
+
+
+async def _check_family(context: Context, caller: Caller, former_id: int) -> None:
+    """Refuse a refund of a former holder's payment if its successor may not withdraw, or the former one is disabled."""
+    await _check_may_withdraw(context, caller)
+    former = await holder_store.find(context.pool, former_id)
+    if former is not None and former.disabled_at is not None:
+        raise errors.HolderBlocked("end_to_end_id: the holder that received it is disabled")
+
+
+async def _check_may_withdraw(context: Context, caller: Caller) -> None:
+    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
+    if balance is not None:
+        check_may_withdraw(balance)
+
+
+def _found(refund: Refund | None, parameter: str) -> Refund:
+    if refund is None:
+        raise errors.NotFound(f"{parameter}: there is no such refund")
+    return refund
+
+
+def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
+    """Return all of a payment just credited, for the code of its refusal; the caller writes the transfer."""
+    refund = refund_rules.open_automatic_refund(
+        received, refund_id=planned.refund_id, return_id=planned.return_id, code=code, now=work.now
+    )
+    work.announce_refund(refund)
+    # No caller waits for an answer, and the money is not the holder's: so we do not give it up after a minute.
+    return hold_refund(work, refund, received, refund_rules.find_window(received.settled_at or work.now))

@@ -1,0 +1,96 @@
+"""Where a holder's money lies, and what differs by it: the installation's own rail, or an account at an institution."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.directory import OwnAccount
+from pixconnect.kernel.flows.lookup_budget import Lookup
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
+from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.transfer import Payee, SendingTerms, TransferRequest
+from pixconnect.platform.pool import Pool
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    """How a transfer leaves."""
+
+    payer: Party
+    payee: Payee
+    terms: SendingTerms
+    account_id: int | None = None
+    """The account over which it does; ``None`` is the installation's own rail, and what goes by book."""
+    br_code: str | None = None
+    """The code that the account's institution reads for itself."""
+    spends_lookup: bool = False
+    """Whether a key without an owner costs the account a look-up there; a key that is paid puts back more than this."""
+
+
+class Source(Protocol):
+    @property
+    def account_id(self) -> int | None:
+        """The account; ``None`` of the installation's own rail."""
+        ...
+
+    @property
+    def sends_in_turn(self) -> bool:
+        """Whether one order waits for another to be sent."""
+        ...
+
+    @property
+    def may_name_payee_at_end(self) -> bool:
+        """Whether the payee of a transfer may be reported only with its end."""
+        ...
+
+    async def find_payee(
+        self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
+    ) -> Payee | None:
+        """Find the payee of a key that no holder here has; ``None`` if a required system cannot be reached."""
+        ...
+
+    async def choose_way(
+        self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
+    ) -> Way:
+        """Choose how a transfer to a payee outside leaves: its terms, and the key that pays.
+
+        Raises:
+            RuleBroken: The payee is the payer, or cannot be compared with the owner that the caller names.
+            ServiceUnavailable: Nothing can be sent now; nothing was done.
+            OutcomeUnknown: The database was restored, and the request may have been paid before.
+        """
+        ...
+
+    async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
+        """Raise ``OutcomeUnknown`` if a refused request may have been paid before the database was restored."""
+        ...
+
+    def find_abilities(self, context: Context) -> Abilities: ...
+
+    async def check_sends(self, context: Context) -> None:
+        """Raise ``ServiceUnavailable`` while nothing is handed over."""
+        ...
+
+    async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
+        """The charge that a payment names by its txid, over a rail or by book.
+
+        Args:
+            pool: The database.
+            owner: The holder of the paid key.
+            name: The payment's txid.
+        """
+        ...
+
+    async def create_charge(
+        self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
+    ) -> Charge:
+        """Make the charge of a judged request; ``key`` is normalised."""
+        ...
+
+
+def is_key_alone(payee: Payee) -> bool:
+    return payee.holder_id is None and payee.party.tax_id == UNKNOWN_PARTY.tax_id

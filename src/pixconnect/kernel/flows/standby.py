@@ -1,0 +1,172 @@
+"""Reads at a standby, for lists that may be slightly old, while the standby's age is known; else at the primary.
+
+::
+
+    primary: records its clock ───────── each second, with its server's identity ────────┐
+    standby: shows the last record ───── is it a standby, of that server, and how old? ──┴─► a read goes there
+                └── too old, gone, promoted, of another server, cancelled there ──────────► the primary answers
+
+A connection is checked before its first use, and again once its last check is older than allowed: a name may lead to several
+standbys. So no result is older than that. PostgreSQL's own instant of the last transaction would not do: it stands still
+without writes, and some providers do not have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, TypeVar
+
+import structlog
+
+from pixconnect.kernel.tables import installation as installation_store
+from pixconnect.kernel.tables.installation import BEAT_EVERY_S, Heartbeat
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.database_failure import DATABASE_BUSY, DATABASE_FAILED
+from pixconnect.platform.pool import Connection, Pool
+
+AGE_MAX_S: Final = 10
+"""How old the standby's tables may be to be read from."""
+ANSWER_TIMEOUT_S: Final = 3.0
+"""How long a read may take at the standby before the primary is asked instead."""
+LOOK_TIMEOUT_S: Final = 2.0
+GOOD_LOOKS_MIN: Final = 3
+"""After so many good looks in a row a standby is used again: one that comes and goes writes few lines."""
+
+Answer = TypeVar("Answer")
+Outcome = Literal["answered", "not_used", "missing", "cancelled", "failed"]
+_log = structlog.get_logger(__name__)
+
+
+class StandbyRefusedError(ConnectionError):
+    """The server must not be read from; the message states the reason."""
+
+
+class Standby:
+    """One process's record of the standby from which it reads.
+
+    Attributes:
+        why_not: Why reads go to the primary; ``None`` while the standby is used.
+        age_s: The age of its tables at the last check; ``None`` if unknown.
+        outcomes: The number of reads by outcome, for the metrics.
+    """
+
+    def __init__(self, primary: Pool, clock: Clock, *, age_max_s: float) -> None:
+        self._primary = primary
+        self._monotonic_s = clock.monotonic_s
+        self._age_max_s = age_max_s
+        self._pool: Pool | None = None
+        self._shown: Heartbeat | None = None
+        """What the primary showed, and when it was asked."""
+        self._shown_s = 0.0
+        self._good_looks = GOOD_LOOKS_MIN - 1
+        self.why_not: str | None = "it was not looked at yet"
+        self.age_s: float | None = None
+        self.outcomes: Counter[Outcome] = Counter()
+
+    @property
+    def pool(self) -> Pool:
+        """Its connections, each as new as it has to be."""
+        return errors.require(self._pool, "it was opened")
+
+    def use(self, pool: Pool) -> None:
+        """Read by these connections, which call ``check``."""
+        self._pool = pool
+
+    async def check(self, connection: Connection) -> None:
+        """Raise ``StandbyRefusedError`` unless the connection leads to a usable standby; called before each of its uses."""
+        if self._monotonic_s() - connection.known_s <= self._age_max_s:  # type: ignore[union-attr]  a standby's has it
+            return
+        try:
+            await self._look_through(connection)
+        except BaseException:
+            # The driver closes it now, and would wait for a server that may hang.
+            connection.terminate()
+            raise
+
+    async def _look_through(self, connection: Connection) -> float:
+        """Ask a connection how old its tables are, and remember that; raises ``StandbyRefusedError``."""
+        found = await installation_store.find_heartbeat(connection)
+        asked_s = self._monotonic_s()
+        age_s = self._measure_age(found, asked_s)
+        if age_s > self._age_max_s:
+            raise StandbyRefusedError(f"its tables are {age_s:.0f} s old: at most {self._age_max_s:.0f} s are allowed")
+        connection.note_known(asked_s - age_s)  # type: ignore[union-attr]  a standby's has it
+        return age_s
+
+    def _measure_age(self, found: Heartbeat | None, asked_s: float) -> float:
+        shown = self._shown
+        if found is None:
+            raise StandbyRefusedError("it has no installation yet")
+        if not found.is_standby:
+            raise StandbyRefusedError("it is no standby: it was promoted, or its address leads to the primary")
+        if shown is None:
+            raise StandbyRefusedError("the primary has not been seen yet")
+        # It follows a server that lost its place, or has not come as far as the note of the one that took it.
+        if found.noted != shown.noted or found.beat_at is None:
+            raise StandbyRefusedError("its tables are not those of the primary that we know")
+        # Both instants are of the primary's clock; the time since the report of its clock is measured by ours.
+        return max(0.0, (shown.now - found.beat_at).total_seconds() + asked_s - self._shown_s)
+
+    async def keep_watch(self) -> None:
+        """Let the primary note its clock and look at the standby, each second until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(BEAT_EVERY_S)
+
+    async def look(self) -> None:
+        asked_s = self._monotonic_s()
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S), self._primary.acquire() as connection:
+                self._shown, self._shown_s = await installation_store.make_heartbeat(connection), asked_s
+        except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
+            # The record of the primary grows old meanwhile, and with it the standby.
+            _log.debug("the primary's clock is not noted", reason=type(error).__name__)
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S), self.pool.acquire() as connection:
+                self.age_s = await self._look_through(connection)
+        except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
+            self._leave(error)
+        else:
+            self._good_looks += 1
+            if self.why_not is not None and self._good_looks >= GOOD_LOOKS_MIN:
+                self.why_not = None
+                _log.info("the standby is read from", age_s=round(self.age_s, 1))
+
+    def _leave(self, error: BaseException) -> None:
+        """Read at the primary until the standby has been good for a while; the log has one line of it."""
+        self._good_looks, self.age_s = 0, None
+        reason = str(error) if isinstance(error, StandbyRefusedError) else f"it gives no answer: {type(error).__name__}"
+        was_used, self.why_not = self.why_not is None, reason
+        if was_used:
+            _log.warning("the standby is not read from, and the primary instead", reason=reason)
+
+    async def read(self, there: Callable[[], Awaitable[Answer]], here: Callable[[], Awaitable[Answer]]) -> Answer:
+        """What ``there`` answers, which reads at the standby; where that cannot be, what ``here`` does at the primary."""
+        if self.why_not is not None:
+            self.outcomes["not_used"] += 1
+            return await here()
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                answer = await there()
+        except errors.NotFound:
+            # What it is about may have been made since.
+            self.outcomes["missing"] += 1
+        except DATABASE_BUSY:
+            # What a standby has to replay may take away what a read still looks at.
+            self.outcomes["cancelled"] += 1
+        except DATABASE_FAILED:
+            # The standby's monitor decides whether to leave it: no request waits for that, nor logs it.
+            self.outcomes["failed"] += 1
+        else:
+            self.outcomes["answered"] += 1
+            return answer
+        return await here()
+
+
+async def check_standby(standby: Standby) -> None:
+    """A check of the service's health: are reads answered where the operator wants them to be?"""
+    if standby.why_not is not None:
+        raise errors.ServiceUnavailable(f"the standby is not read from, and the primary instead: {standby.why_not}")

@@ -1,0 +1,315 @@
+"""Transfers out: accept, read, list.
+
+Accepting reserves the money and answers; a worker hands the transfer to the rail afterwards. A transfer between two of our
+holders is settled by book, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from pixconnect.kernel.flows.available import lock_balances
+from pixconnect.kernel.flows.before_order import BEFORE_PAYEE, begin_rules, check_payer
+from pixconnect.kernel.flows.charge_moves import finish_payment, keep_parts
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.directory import OwnAccount, with_key
+from pixconnect.kernel.flows.idempotency import Idempotency
+from pixconnect.kernel.flows.lookup_budget import Lookup
+from pixconnect.kernel.flows.order_rule import OrderRule
+from pixconnect.kernel.flows.payee import find_payee
+from pixconnect.kernel.flows.source import Way
+from pixconnect.kernel.flows.way import AccountChanged, admit_forgotten, check_way, choose_way, is_another
+from pixconnect.kernel.rules import identifiers, money, reject_code
+from pixconnect.kernel.rules import transfer as transfer_rules
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import compose_amount
+from pixconnect.kernel.rules.charge_payment import ChargePayment, decide_charge
+from pixconnect.kernel.rules.fingerprint import fingerprint
+from pixconnect.kernel.rules.holder import parse_pix_key
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.order import open_order
+from pixconnect.kernel.rules.transfer import (
+    NO_TERMS,
+    AccountTransferRequest,
+    NewTransfer,
+    SendingTerms,
+    Transfer,
+    TransferRequest,
+    TransferStatus,
+    TransferView,
+)
+from pixconnect.kernel.rules.transfer_search import TransferSearch
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables import transfer_search as transfer_search_store
+from pixconnect.kernel.tables.origin import ORIGINS, Asked
+from pixconnect.kernel.tables.transfer import TRANSFERS
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.base import errors
+
+_IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
+
+_NEVER_ACCEPTED: Final = (
+    errors.ExternalIdConflict,
+    errors.AmountOutOfRange,
+    errors.InvalidPixKey,
+    errors.InvalidTaxId,
+    errors.InvalidAccount,
+)
+"""These depend on the request alone, at any time: it cannot have been done before."""
+
+
+class PayeeIsAnother(errors.PixKeyNotFound):
+    """The key belongs to another owner than the caller named."""
+
+
+async def start_transfer(
+    context: Context, caller: Caller, request: TransferRequest, terms: SendingTerms = NO_TERMS
+) -> TransferView:
+    """Accept a transfer: we reserve its money, and a worker hands it to the rail or gives it up.
+
+    Returns:
+        The new transfer; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: In the documented order.
+        RateLimited: The holder looked up too many keys and did not pay them.
+        ServiceUnavailable: A system that we must ask, or the database, cannot be reached; nothing was done.
+        OutcomeUnknown: The commit was lost, or the database was restored and it may have been paid before; repeat the request.
+    """
+    lookup = Lookup()
+    # Read before any write: the written rows can be shown then, whatever happens to the database.
+    account = await context.directory.read_account(caller.holder_id)
+    try:
+        return _view(account, await _start_transfer(context, caller, account, request, terms, lookup))
+    except errors.Refusal as refusal:
+        # Looking up a key without paying costs tokens, as a protection of the directory against scans.
+        context.lookups.spend(context, caller.holder_id, lookup)
+        if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, _NEVER_ACCEPTED):
+            await admit_forgotten(context, account, request)
+        raise
+
+
+async def _start_transfer(
+    context: Context, caller: Caller, account: OwnAccount, request: TransferRequest, terms: SendingTerms, lookup: Lookup
+) -> Transfer:
+    try:
+        return await _try_transfer(context, caller, account, request, terms, lookup)
+    except AccountChanged as changed:
+        for holder_id in changed.holder_ids:
+            await context.directory.read_account_anew(holder_id)
+    # Decided again by the present account of the money.
+    account = await context.directory.read_account(caller.holder_id)
+    return await _try_transfer(context, caller, account, request, terms, lookup)
+
+
+async def _try_transfer(
+    context: Context, caller: Caller, account: OwnAccount, request: TransferRequest, terms: SendingTerms, lookup: Lookup
+) -> Transfer:
+    end_to_end_id = terms.end_to_end_id or identifiers.make_end_to_end_id(
+        context.policy.ispb, context.clock.now(), context.entropy
+    )
+    if request.external_id is not None and not isinstance(request, AccountTransferRequest):
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before we ask the network anything
+        if replayed is not None:
+            return _refuse_repeat(terms, replayed)
+    try:
+        money.check_amount(request.amount_cents)
+        payee = await find_payee(context, caller, request, end_to_end_id, lookup)
+        if payee is not None and is_another(payee, terms):
+            raise PayeeIsAnother("key: belongs to another tax id")
+        way = None if payee is None else await choose_way(context, account, request, payee, terms)
+    except (errors.RuleBroken, errors.RateLimited, errors.ServiceUnavailable, errors.OutcomeUnknown) as refusal:
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
+        if replayed is not None:
+            return _refuse_repeat(terms, replayed)
+        is_judged_first = isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited | errors.OutcomeUnknown)
+        if not is_judged_first:
+            await check_payer(context, caller.holder_id, request.amount_cents, BEFORE_PAYEE)
+        raise
+    # A system that we must ask is away. If the transfer breaks a rule all the same, we refuse it for that.
+    if way is None:
+        await check_payer(context, caller.holder_id, request.amount_cents)
+        raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
+    # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
+    new = NewTransfer(
+        holder_id=caller.holder_id,
+        caller=caller,
+        external_id=request.external_id or context.entropy.uuid7(),
+        fingerprint=fingerprint(request),
+        request=request,
+        payee=way.payee,
+        payer=way.payer,
+        handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
+        transfer_id=await context.ids.transfer_id(),
+        received_id=0 if way.payee.holder_id is None else await context.ids.transfer_id(),
+        end_to_end_id=end_to_end_id,
+        correlation_id=context.entropy.uuid4(),
+        may_exist=request.external_id is not None,
+        terms=way.terms,
+        account_id=way.account_id,
+        br_code=way.br_code,
+    )
+    return _answer(context, new, way, lookup, await context.writes.submit(START_TRANSFERS, new))
+
+
+def _answer(context: Context, new: NewTransfer, way: Way, lookup: Lookup, made: Transfer) -> Transfer:
+    # Its id was made for this request, in any of its tries.
+    if made.id != new.transfer_id:
+        return _refuse_repeat(new.terms, made)
+    if way.spends_lookup:
+        context.lookups.spend(context, new.holder_id, lookup)
+    return made
+
+
+def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:
+    if terms.is_new:
+        raise errors.ExternalIdConflict("external_id: was already used for a transfer")
+    if terms.payee_tax_id not in (None, made.counterparty.tax_id):
+        raise errors.ExternalIdConflict("external_id: was already used for a transfer to a key of another owner")
+    return made
+
+
+async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.PixConnectError]:
+    work = await lock_balances(batch, _holders_of, _statements_of)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+    wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
+    await work.lock_charges(sorted(wanted))
+    rules = await begin_rules(work, batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, rules))
+    await work.write()
+    return outcomes
+
+
+START_TRANSFERS: Final = WriteOperation(
+    "start_transfers", _start_transfers, makes_orders=True, external_id_of=lambda new: new.external_id
+)
+
+
+def _holders_of(new: NewTransfer) -> tuple[int, ...]:
+    return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
+
+
+def _statements_of(new: NewTransfer) -> tuple[int, ...]:
+    """Reserved money shows in no statement, so settlements may lock the statement's end meanwhile."""
+    return () if new.payee.holder_id is None else _holders_of(new)
+
+
+async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
+    transfer = await transfer_store.find_by_id(context.pool, caller.holder_id, transfer_id)
+    return await view_transfer(context, _found(transfer, "id"))
+
+
+async def read_transfer_by_external_id(context: Context, caller: Caller, external_id: str) -> TransferView:
+    transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    return await view_transfer(context, _found(transfer, "externalId"))
+
+
+async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_to_end_id: str) -> TransferView:
+    # A book transfer has two sides under one id: this is the holder's own.
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    return await view_transfer(context, _found(transfer, "endToEndId"))
+
+
+async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
+    """One page of the holder's transfers of one status, both ways, newest first."""
+    page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
+    return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
+
+
+async def search_transfers(context: Context, caller: Caller, search: TransferSearch, span: Span) -> Page[TransferView]:
+    """One page of the holder's transfers that have everything looked for, newest first.
+
+    Raises:
+        SearchTooLarge: The period is too long for a search by these fields.
+    """
+    if search.external_id is None and search.end_to_end_id is None:
+        read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+        page = await read(context.pool, caller.holder_id, search, span)
+        return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
+    # An id names at most one: we check the other conditions here.
+    if search.external_id is not None:
+        transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, search.external_id)
+    else:
+        name = search.end_to_end_id or ""
+        transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, name)
+    if transfer is None or not search.finds(transfer, span):
+        return Page(items=[], total_count=0)
+    # There is no second page, and no cursor leads to one.
+    items = [await view_transfer(context, transfer)] if span.position == 0 else []
+    return Page(items=items, total_count=1)
+
+
+def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> Transfer:
+    """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
+    check_way(work, new)
+    for rule in rules:
+        rule.check(new)
+    transfer = transfer_rules.open_transfer(new, work.now)
+    work.put(ORIGINS, Asked("transfer", transfer.id, work.now, new.caller))
+    work.announce_transfer(transfer)
+    if new.payee.holder_id is not None:
+        transfer = _settle_by_book(work, new, new.payee.holder_id, transfer)
+    else:
+        work.post(new.holder_id, "available", "reserved", transfer.amount_cents, transfer.cause)
+        work.put(TRANSFERS, transfer)
+        order = open_order(transfer, work.now, new.handover_timeout, br_code=new.br_code)
+        for rule in rules:
+            order = rule.delay(new, transfer, order)
+        work.order(order)
+    # The next transfers of this batch count this one.
+    if transfer_rules.is_spent(transfer):
+        for rule in rules:
+            rule.count(new)
+    return transfer
+
+
+def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
+    """Settle a transfer between two of our holders, or fail it as over the rail."""
+    scanned = new.payee.charge
+    name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
+    decision = decide_charge(
+        work.charges.get(name),
+        ChargePayment.by_book(sent, work.balances[payee_id], work.now, is_refusable=not new.payee.is_static),
+    )
+    received = transfer_rules.open_other_side(new, sent, payee_id, decision.charge)
+    work.announce_transfer(received)
+    code = decision.reject_code if work.balances[payee_id].may_deposit else reject_code.ACCOUNT_BLOCKED
+    if code is not None:
+        refused = code, reject_code.explain(code), work.now
+        sent, received = (transfer_rules.fail_transfer(side, *refused) for side in (sent, received))
+    else:
+        sent = transfer_rules.settle_transfer(sent, work.now)
+        received = transfer_rules.settle_transfer(received, work.now)
+        work.post(sent.holder_id, "available", "settlement", sent.amount_cents, sent.cause)
+        work.post(payee_id, "settlement", "available", sent.amount_cents, received.cause)
+    # Each side has its own events: processing was announced before, the end is announced now.
+    for side in (sent, received):
+        work.announce_transfer(side)
+        work.put(TRANSFERS, side)
+    if code is None:
+        if decision.charge is not None:
+            keep_parts(work, received, decision.charge, compose_amount(decision.charge, work.now))
+        finish_payment(work, received, name, decision.divergences)
+    return sent
+
+
+def _found(transfer: Transfer | None, parameter: str) -> Transfer:
+    if transfer is None:
+        raise errors.NotFound(f"{parameter}: there is no such transfer")
+    return transfer
+
+
+async def view_transfer(context: Context, transfer: Transfer) -> TransferView:
+    """A transfer with both its sides."""
+    return _view(await context.directory.read_account(transfer.holder_id), transfer)
+
+
+def _view(account: OwnAccount, transfer: Transfer) -> TransferView:
+    # The holder's account is shown with the key by which it was found.
+    own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))
+    if transfer.direction == "OUT":
+        return TransferView(transfer=transfer, debit_party=own, credit_party=transfer.counterparty)
+    return TransferView(transfer=transfer, debit_party=transfer.counterparty, credit_party=own)

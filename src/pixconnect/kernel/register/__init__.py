@@ -1,0 +1,1 @@
+"""Rules with dates: the arrangement's, and how long data is kept."""

@@ -1,0 +1,298 @@
+"""The registers: of the rules of the arrangement (contents, first day, bound parties) and of personal data.
+
+The rows stand in ``arrangement.csv``. A changed rule gets a new row and keeps the former one: the rule at the beginning applies
+until the end, so callers pass the instant that starts the clock. A rule with a single source warns, and never refuses.
+
+As in the register of the arrangement's rules a changed row gets a new row, and an instant decides which one counts.
+``tests/repository/test_retention.py`` checks that ``text_columns.csv`` and the features' ``text_columns`` list each column of
+the database that can hold texts.
+"""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from pixconnect.kernel.feature import list_features
+from pixconnect.kernel.rules.identifiers import minute_of_name
+from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.rate import RatePolicy
+
+_FILE: Final = Path(__file__).parent / "arrangement.csv"
+
+
+class Unit(StrEnum):
+    """The unit of a rule's value; a duty has no value, and a lifted rule has none left."""
+
+    SECONDS = "seconds"
+    MINUTES = "minutes"
+    HOURS = "hours"
+    DAYS = "days"
+    CENTS = "cents"
+    TOKENS = "tokens"
+    TOKENS_A_MINUTE = "tokens a minute"
+    HOUR_OF_DAY = "hour of day"
+    KEYS = "keys"
+    ACCOUNTS = "accounts"
+    TRIES = "tries"
+    DUTY = "duty"
+    LIFTED = "lifted"
+
+
+class RuleParty(StrEnum):
+    """The party bound by a rule. Those of institutions are played by the sandbox, and shown; those of holders are enforced."""
+
+    HOLDER = "holder"
+    PAYERS_INSTITUTION = "payer's institution"
+    RECEIVERS_INSTITUTION = "receiver's institution"
+    NOBODY_HERE = "nobody here"
+
+
+class RuleChange(StrEnum):
+    """Which way of changing a value makes a rule stricter: an operator may go that way alone."""
+
+    LESS = "less"
+    MORE = "more"
+    NONE = "none"
+    """It is not an operator's to change."""
+
+
+class RuleSource(StrEnum):
+    CITED = "cited"
+    ONE_SOURCE = "one source"
+    OURS = "ours"
+
+
+class ArrangementRule(Struct, frozen=True, kw_only=True):
+    """One row: a rule from a day on."""
+
+    name: str
+    value: int | None
+    unit: Unit
+    since: date
+    """A day of Sao Paulo; ``date.min`` where no day is known, for it was always so here."""
+    clock: str
+    """The start of its clock, in words; empty if nothing runs."""
+    binds: RuleParty
+    stricter: RuleChange
+    standing: RuleSource
+    source: str
+    says: str
+
+    @property
+    def duration(self) -> timedelta:
+        """How long it lasts; only of a rule in days, hours, minutes or seconds."""
+        return timedelta(**{self.unit.value: self.read_value()})
+
+    def read_value(self) -> int:
+        """The number, in the rule's unit."""
+        if self.value is None:
+            raise LookupError(f"{self.name} has no value since {self.since}")
+        return self.value
+
+
+class Dated(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def since(self) -> date: ...
+
+
+DatedRow = TypeVar("DatedRow", bound=Dated)
+
+
+class Register(Generic[DatedRow]):
+    """All rules, each with its rows by day."""
+
+    def __init__(self, rows: Mapping[str, tuple[DatedRow, ...]]) -> None:
+        self.rows = rows
+        self._days = {name: [row.since for row in of_name] for name, of_name in rows.items()}
+
+    def find(self, name: str, began_at: datetime) -> DatedRow:
+        """The rule's row for a clock that began at an instant."""
+        of_name = self.rows.get(name, ())
+        if len(of_name) == 1 and of_name[0].since == date.min:  # most of them, and the hot ones
+            return of_name[0]
+        index = bisect_right(self._days.get(name, ()), to_day(began_at))
+        if not index:
+            raise LookupError(f"{name} on {to_day(began_at)}")
+        return of_name[index - 1]
+
+    def find_constant(self, name: str) -> DatedRow:
+        """A rule that has always been the same; raises ``LookupError`` once it has changed, for then an instant decides."""
+        rows = self.rows.get(name, ())
+        if len(rows) != 1:
+            raise LookupError(f"{name} has {len(rows)} rows")
+        return rows[0]
+
+
+def parse_register(text: str) -> Register[ArrangementRule]:
+    """Read the rows of a register; raises ``ValueError`` that names the row where one is not as it must be."""
+    return parse_rows(text, _parse_row)
+
+
+def parse_rows(text: str, parse_row: Callable[[Mapping[str, str]], DatedRow]) -> Register[DatedRow]:
+    """The same, of rows of any kind."""
+    rows: dict[str, list[DatedRow]] = {}
+    # Counted as an editor counts: the names of the columns are line 1.
+    for number, cells in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            row = parse_row(cells)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"row {number}: {error}") from error
+        of_name = rows.setdefault(row.name, [])
+        # The rows of one name stand in the order of their days: the register looks for the last one that has begun.
+        if of_name and of_name[-1].since >= row.since:
+            raise ValueError(f"row {number}: {row.name} is not after its former row")
+        of_name.append(row)
+    return Register({name: tuple(of_name) for name, of_name in rows.items()})
+
+
+def _parse_row(cells: Mapping[str, str]) -> ArrangementRule:
+    rule = ArrangementRule(
+        name=cells["rule"],
+        value=int(cells["value"]) if cells["value"] else None,
+        unit=Unit(cells["unit"]),
+        since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
+        clock=cells["clock"],
+        binds=RuleParty(cells["binds"]),
+        stricter=RuleChange(cells["stricter"]),
+        standing=RuleSource(cells["standing"]),
+        source=cells["source"],
+        says=cells["says"],
+    )
+    if (rule.value is None) != (rule.unit in (Unit.DUTY, Unit.LIFTED)):
+        raise ValueError(f"{rule.name}: each unit needs a value, except a duty and a lifted rule")
+    return rule
+
+
+ARRANGEMENT: Final = parse_register(_FILE.read_text(encoding="utf-8"))
+
+
+def find_name_window(named_at: datetime) -> timedelta:
+    """How far the network's time may be from the minute in a name."""
+    return ARRANGEMENT.find("name_window", named_at).duration
+
+
+def is_outside_window(text: str, now: datetime) -> bool:
+    """Whether the network refuses an order of this name because of its time (FF08)."""
+    instant = minute_of_name(text)
+    return instant is not None and abs(now - instant) > find_name_window(instant)
+
+
+_CPF_LENGTH: Final = 11
+
+
+class LookupAllowance(Struct, frozen=True, kw_only=True):
+    """In tokens, as the directory counts them."""
+
+    policy: RatePolicy
+    missed_cost: int
+    """A key or an account that does not exist."""
+    found_cost: int
+    """One that exists, and is not paid."""
+    paid_tokens: int
+    """The tokens that a settled payment returns."""
+
+
+def find_lookup_allowance(tax_id: str, now: datetime) -> LookupAllowance:
+    """The look-up allowance of a payer with this CPF or CNPJ."""
+    kind = "person" if len(tax_id) == _CPF_LENGTH else "firm"
+    refill = _read(f"{kind}_lookup_refill", now)
+    return LookupAllowance(
+        policy=RatePolicy(name="lookups", tokens_max=_read(f"{kind}_lookup_tokens", now), refill_per_s=refill / 60),
+        missed_cost=_read("lookup_missed", now),
+        found_cost=_read("lookup_found", now),
+        paid_tokens=_read(f"{kind}_lookup_paid", now),
+    )
+
+
+def _read(name: str, now: datetime) -> int:
+    return ARRANGEMENT.find(name, now).read_value()
+
+
+_FOLDER: Final = Path(__file__).parent
+NOT_PERSONAL: Final = "none"
+"""Contents without personal data: states, digests, names of programs."""
+
+
+class RetentionEnd(StrEnum):
+    """The process that removes expired data."""
+
+    WORKER = "worker"
+    PARTITION = "partition"
+    VERB = "verb"
+    NEVER = "never"
+    """Not removed yet: it stays as long as the database."""
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """One row: how long one kind of data is kept from a day on."""
+
+    name: str
+    whose: str
+    at_least: timedelta
+    """No request of a person ends it before."""
+    at_most: timedelta | None
+    """From when on it is taken out without a request; ``None`` is never."""
+    since: date
+    clock: str
+    ends: RetentionEnd
+    standing: RuleSource
+    source: str
+    says: str
+    why: str
+
+
+def parse_retentions(text: str) -> Register[Retention]:
+    """Read the rows of the register; raises ``ValueError`` that names the row where one is not as it must be."""
+    return parse_rows(text, _parse_retention)
+
+
+def _parse_retention(cells: Mapping[str, str]) -> Retention:
+    kept = Retention(
+        name=cells["data"],
+        whose=cells["whose"],
+        at_least=timedelta(days=int(cells["at_least"])),
+        at_most=timedelta(days=int(cells["at_most"])) if cells["at_most"] else None,
+        # Without a day it has always been so.
+        since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
+        clock=cells["clock"],
+        ends=RetentionEnd(cells["ends"]),
+        standing=RuleSource(cells["standing"]),
+        source=cells["source"],
+        says=cells["says"],
+        why=cells["why"],
+    )
+    if kept.at_most is not None and kept.at_most < kept.at_least:
+        raise ValueError(f"{kept.name} ends before it may")
+    if (kept.at_most is not None) != (kept.ends in (RetentionEnd.WORKER, RetentionEnd.PARTITION)):
+        raise ValueError(f"{kept.name}: data removed by a worker have an end, and no other")
+    return kept
+
+
+def read_columns(text: str) -> dict[tuple[str, str], str]:
+    """Which data each column has, by table and column; ``NOT_PERSONAL`` where none."""
+    return {
+        (row["table"], column): row["data"]
+        for row in csv.DictReader(filter(None, text.splitlines()))
+        for column in row["columns"].split()
+    }
+
+
+# Read when the module is loaded: a register that is wrong stops a process at its start, and no erasure begins by half a
+# table.
+RETENTIONS: Final = parse_retentions((_FOLDER / "retention.csv").read_text(encoding="utf-8"))
+TEXT_COLUMNS: Final = read_columns(
+    "".join(
+        ((_FOLDER / "text_columns.csv").read_text(encoding="utf-8"), *(one.text_columns for one in list_features()))
+    )
+)

@@ -1,0 +1,1 @@
+"""Pure rules and records of holders, charges, transfers, refunds, orders and events."""

@@ -1,0 +1,322 @@
+"""Clients, their scopes, and the caller of a request.
+
+A client belongs to one holder and has some of the scopes. Only the client has its secret; we store a keyed hash. Token
+lifetimes and the limits on failed token requests follow real time, regardless of the sandbox clock.
+
+Visitors of the console: an operator, who sees all holders, or a holder by one of its clients.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from pixconnect.kernel.feature import Scope, list_features
+from pixconnect.platform.base import errors
+
+_KERNEL: Final = (
+    Scope("charge.read", "reading and listing charges", ("charge",)),
+    Scope("charge.write", "creating charges"),
+    Scope("transfer.read", "reading and listing transfers", ("transfer", "spent")),
+    Scope("transfer.write", "starting transfers"),
+    Scope("refund.read", "reading and listing refunds", ("refund",)),
+    Scope("refund.write", "returning a received Pix"),
+    Scope("ledger.read", "the balance, the transactions, the statement", ("ledger entry",)),
+    Scope("webhook.read", "reading webhook endpoints, deliveries and events", ("event", "delivery", "endpoint")),
+    Scope("webhook.write", "changing endpoints, redelivery and replay"),
+)
+_ALL: Final = (*_KERNEL, *(scope for feature in list_features() for scope in feature.scopes))
+SCOPES: Final = tuple(scope.name for scope in _ALL)
+"""In the order in which they are shown."""
+OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
+"""Those that our own interface asks for; the others are the central bank's Pix API's, which asks for `webhook.*` too."""
+SCOPE_TEXTS: Final = {scope.name: scope.text for scope in _ALL}
+"""The permission of each."""
+if TYPE_CHECKING:
+    ScopeName: TypeAlias = str
+else:
+    ScopeName = Literal[SCOPES]
+
+AUDIENCE = "pix-connect"
+"""The tokens' ``aud``."""
+
+IN_FORCE_AFTER_S = 1.0
+"""Disabling a client, a holder or a signing key takes effect on every process after this."""
+
+FAILURES_MAX = 10
+"""Failed token requests in the window, of a client_id and of an address, before 429."""
+FAILURES_WINDOW_S = 60
+"""How long a failed token request counts."""
+
+WRONG_CODES_MAX: Final = 10
+"""Wrong codes of an operator's second factor, with the right password, that lock the account until a person unlocks it."""
+WRONG_CODE_COUNTS: Final = timedelta(days=1)
+"""How long a wrong code counts, unless it was the last permitted one.
+
+Three of a million codes are valid at a time. An attacker who has the password and stays below the limit finds one within
+a year with a probability of 1 %; nine tries an hour would make it 21 %.
+"""
+
+_HOPS_MAX: Final = 32
+_CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+Network = IPv4Network | IPv6Network
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    client_id: str
+    holder_id: int
+    scopes: frozenset[str]
+    certificate: str | None = None
+    """The thumbprint of the client certificate that the token is bound to (RFC 8705); an unbound token works with any."""
+    token_id: str | None = None
+    """Its ``jti``; console sessions have none."""
+    peer: str = ""
+    """The address that the request comes from."""
+    request_id: str | None = None
+    operator: str | None = None
+    """As the audit names them, if an operator acts for the holder; then there is no client."""
+    traceparent: str | None = None
+    """The trace that the request belongs to, where traces are sent."""
+
+    def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> Caller:
+        """The same with the request that is being answered."""
+        return Caller(
+            client_id=self.client_id,
+            holder_id=self.holder_id,
+            scopes=self.scopes,
+            certificate=self.certificate,
+            token_id=self.token_id,
+            peer=peer,
+            request_id=request_id,
+            traceparent=traceparent,
+        )
+
+
+class Client(Struct, frozen=True, kw_only=True):
+    client_id: str
+    holder_id: int
+    name: str
+    scopes: tuple[str, ...]
+    """In the order of ``SCOPES``."""
+    created_at: datetime
+    rotated_at: datetime | None = None
+    disabled_at: datetime | None = None
+    tokens_from: datetime | None = None
+    """Tokens issued earlier are refused. A whole second, because tokens are dated in whole seconds."""
+    certificate: str | None = None
+    """The thumbprint of the certificate required to get and use its tokens."""
+    certificate_expires_at: datetime | None = None
+    """When that ends, in real time; also ``None`` where an older version has bound the client to it."""
+
+
+class IssuedClient(Struct, frozen=True, kw_only=True):
+    """A client with its secret, which is shown once and never again."""
+
+    client: Client
+    client_secret: str
+    """43 random characters, 256 bits."""
+
+
+class AccessToken(Struct, frozen=True, kw_only=True):
+    access_token: str
+    expires_in_s: int
+    scopes: tuple[str, ...]
+    """In the order of ``SCOPES``."""
+
+
+def is_client_id(text: str) -> bool:
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
+def make_app_id(client_id: str, client_secret: str) -> str:
+    """Both as one text, as institutions want them that give no tokens."""
+    return base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
+
+
+def end_tokens_at(now: datetime) -> datetime:
+    """Find the ``tokens_from`` that refuses every token issued until now."""
+    # The next whole second: the order of two tokens of this second is unknown.
+    return now.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def issue_at(now: datetime, tokens_from: datetime | None) -> datetime:
+    """Date a new token (``iat``), so that a client whose tokens were revoked can log in again at once."""
+    # Up to a second ahead, or the new token would be refused with those that were ended.
+    return now if tokens_from is None else max(now, tokens_from)
+
+
+def check_certificate(caller: Caller, certificate: str | None) -> None:
+    """Refuse a token that is bound to another certificate than the one that its connection showed."""
+    if caller.certificate is not None and caller.certificate != certificate:
+        raise errors.Unauthorized(
+            "Authorization: the token is bound to a client certificate, and this connection did not show it"
+        )
+
+
+def authorize(caller: Caller, scope: str) -> None:
+    if scope not in caller.scopes:
+        raise errors.Forbidden(f"the token lacks the scope {scope}")
+
+
+def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    """Read scopes in any order; the answer has each once, in the order of ``SCOPES``."""
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise errors.BadRequest(f"scope: must be one of {', '.join(SCOPES)}")
+    if not scopes:
+        raise errors.BadRequest("scope: a client needs at least one")
+    return tuple(scope for scope in SCOPES if scope in scopes)
+
+
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Find the address that the failures of a token request count for; arguments as in ``sender_address``."""
+    address = _find_sender(peer, forwarded_for, trusted)
+    if isinstance(address, IPv6Address):
+        # A caller with one IPv6 address has its whole /64.
+        return str(IPv6Network((address, 64), strict=False))
+    return peer if address is None else str(address)
+
+
+def sender_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Find the address that a request comes from; ``forwarded_for`` is joined with commas, the oldest first, or empty."""
+    address = _find_sender(peer, forwarded_for, trusted)
+    return peer if address is None else str(address)
+
+
+def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> IPv4Address | IPv6Address | None:
+    address = _parse_address(peer)
+    if address is None:
+        return None
+    # From right to left, and only as far as trusted proxies wrote it: any client can send this header, and if we trusted all of
+    # it, each guess at a secret could come from a separate address.
+    for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
+        if not any(address in network for network in trusted):
+            break
+        earlier = _parse_address(hop)
+        if earlier is None:
+            break
+        address = earlier
+    return address
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    # Proxies write addresses with a port, in brackets, with a zone, or IPv4 inside IPv6.
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+Role = Literal["reader", "operator"]
+VisitorKind = Literal["operator", "sandbox", "holder"]
+
+SESSION_IDLE_MAX: Final = timedelta(minutes=30)
+"""A session without requests for this long has ended."""
+SESSION_LENGTH_MAX: Final = timedelta(hours=12)
+LINK_LASTS: Final = timedelta(hours=12)
+SEEN_EVERY: Final = timedelta(minutes=1)
+"""A session's end is moved on at most so often: to look at a page writes nothing."""
+
+RECOVERY_CODES_COUNT: Final = 10
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
+
+
+READ_SCOPES: Final = {kind: scope.name for scope in _ALL for kind in scope.kinds}
+"""The scope for viewing each kind; other kinds are for operators alone."""
+
+
+class Viewer(Struct, frozen=True, kw_only=True):
+    """A visitor's viewing rights."""
+
+    holder_id: int | None
+    """``None`` is all holders."""
+    scopes: frozenset[str]
+
+    def may(self, scope: ScopeName) -> bool:
+        return scope in self.scopes
+
+    def may_see(self, kind: str) -> bool:
+        scope = READ_SCOPES.get(kind)
+        return self.holder_id is None if scope is None else self.may(scope)
+
+    def require(self, scope: ScopeName) -> None:
+        if not self.may(scope):
+            raise errors.Forbidden(f"this client lacks the scope {scope}")
+
+
+class Visitor(Struct, frozen=True, kw_only=True):
+    """A person who has signed in."""
+
+    session_id: int
+    kind: VisitorKind
+    name: str
+    """The operator's, or the client_id."""
+    role: Role
+    """A reader changes nothing. A holder's visitor may do what the client's scopes allow."""
+    holder_id: int | None
+    scopes: frozenset[str]
+    csrf_token: str
+    created_at: datetime
+    expires_at: datetime
+
+    @property
+    def may_act(self) -> bool:
+        return self.role == "operator"
+
+    @property
+    def party(self) -> int | str:
+        """The party for fair shares: a holder with all its visitors, or an operator."""
+        return self.holder_id or self.audit_name
+
+    @property
+    def audit_name(self) -> str:
+        return f"client {self.name}" if self.kind == "holder" else f"console {self.name}"
+
+    def viewer(self, chosen_holder_id: int | None = None) -> Viewer:
+        """Its view of the chosen holder; a holder's visitor sees its own, whichever was chosen."""
+        return Viewer(holder_id=self.holder_id or chosen_holder_id, scopes=self.scopes)
+
+    def caller(self, chosen_holder_id: int | None = None, peer: str = "") -> Caller:
+        """The caller of a use case of the API that makes a change, with its address."""
+        if not self.may_act:
+            raise errors.Forbidden("a reader changes nothing")
+        holder_id = self.holder_id or chosen_holder_id
+        if holder_id is None:
+            raise errors.BadRequest("holder_id: choose a holder first")
+        operator = None if self.kind == "holder" else self.audit_name
+        return Caller(client_id=self.name, holder_id=holder_id, scopes=self.scopes, peer=peer, operator=operator)
+
+
+ALL_SCOPES: Final = frozenset(SCOPES)
+"""Those of an operator."""
+READING_SCOPES: Final = frozenset[str](scope for scope in SCOPES if scope.endswith(".read"))
+"""A reader's scopes; actors' secrets, such as a valid signature, need one of the other scopes."""
+
+
+def is_operator_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def check_operator_name(name: str) -> None:
+    if not is_operator_name(name):
+        raise errors.BadRequest(
+            "name: must have 1 to 63 of a-z, 0-9, '.', '_', '@' and '-', and begin with one of the first"
+        )
+
+
+def end_session_at(created_at: datetime, now: datetime) -> datetime:
+    """When a session that is used now ends."""
+    return min(now + SESSION_IDLE_MAX, created_at + SESSION_LENGTH_MAX)

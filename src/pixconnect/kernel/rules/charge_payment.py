@@ -1,0 +1,121 @@
+"""Decides the effect of a payment on the charge that it names: over the rail, at an institution and by book.
+
+- On the installation's own rail a payment pays its charge exactly, or is refused.
+- At an institution a payment has settled and cannot be refused. It pays the charge unless another payment did, and
+  ``charge.diverged`` reports each difference.
+- By book between two holders of one account the code decides: a payment of a static code is as one at the institution, a
+  payment of a dynamic code can be refused.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules import charge as charge_rules
+from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules.charge import PAID, Charge, is_amount_free, list_amounts_at_institution
+from pixconnect.kernel.rules.event import Divergence
+from pixconnect.kernel.rules.ledger import Balance
+from pixconnect.kernel.rules.transfer import Transfer
+
+TXID_LENGTH_MIN: Final = 26
+"""A shorter name is the reference of a static code: anyone can print one, and it may have no charge."""
+
+
+class ChargePayment(Struct, frozen=True, kw_only=True):
+    """The properties of a payment that decide its charge."""
+
+    holder_id: int
+    """The credited holder."""
+    account_id: int | None
+    """The account at an institution on which the money is; ``None`` is the installation's own rail."""
+    txid: str | None
+    """The payment's txid, or the reference of a static code."""
+    amount_cents: int
+    at: datetime
+    """On the own rail the instant of the report; otherwise that of the settlement."""
+    is_refusable: bool
+    is_held: bool = False
+    """The institution holds it as suspect: it has not settled."""
+
+    @classmethod
+    def by_book(cls, sent: Transfer, payee: Balance, at: datetime, *, is_refusable: bool) -> ChargePayment:
+        return cls(
+            holder_id=payee.holder_id,
+            account_id=payee.institution_id,
+            txid=sent.txid,
+            amount_cents=sent.amount_cents,
+            at=at,
+            is_refusable=is_refusable,
+        )
+
+
+class ChargeDecision(Struct, frozen=True, kw_only=True):
+    charge: Charge | None = None
+    """The charge that the payment pays, holds or is refused for."""
+    reject_code: str | None = None
+    divergences: tuple[Divergence, ...] = ()
+    """How a payment that settles differs from the charge that it names."""
+
+
+def decide_charge(named: Charge | None, payment: ChargePayment) -> ChargeDecision:
+    """Decide which charge a payment pays. Call it while the charge is locked.
+
+    Args:
+        named: The charge of the payment's txid or reference, as it was before the payment.
+        payment: The payment.
+    """
+    if payment.account_id is None:
+        return ChargeDecision(charge=named, reject_code=None if named is None else _find_reject_code(named, payment))
+    if named is not None and named.institution_id != payment.account_id:
+        named = None
+    if named is not None and payment.is_refusable and (code := _find_reject_code(named, payment)) is not None:
+        return ChargeDecision(charge=named, reject_code=code)
+    divergences = find_divergences(named, payment.txid, payment.amount_cents, payment.at)
+    # A suspect payment keeps the charge for itself only while others may still pay that.
+    is_open = named is not None and not _is_taken(named) and (named.status == "PENDING" or not payment.is_held)
+    return ChargeDecision(charge=named if is_open else None, divergences=divergences)
+
+
+def find_divergences(
+    charge: Charge | None, txid: str | None, amount_cents: int, settled_at: datetime
+) -> tuple[Divergence, ...]:
+    """How a settled payment differs from its charge, as the charge was before it; empty if it does not.
+
+    Args:
+        charge: The one that the payment names, by its txid or by the reference of its static code.
+        txid: The payment's own.
+        amount_cents: The paid amount.
+        settled_at: By the institution's clock.
+    """
+    if charge is None:
+        return ("NEVER_OPENED",) if txid is not None and len(txid) >= TXID_LENGTH_MIN else ()
+    if _is_taken(charge):
+        return ("PAID_BEFORE",)
+    found: list[Divergence] = []
+    if charge.status in ("REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"):
+        found.append("REMOVED")
+    # Its end may not be noted here yet: for that a reading is awaited.
+    elif charge.status == "EXPIRED" or settled_at >= charge.expires_at:
+        found.append("EXPIRED")
+    if not is_amount_free(charge) and amount_cents not in list_amounts_at_institution(charge, settled_at):
+        found.append("OTHER_AMOUNT")
+    return tuple(found)
+
+
+def _is_taken(charge: Charge) -> bool:
+    """Whether another payment has paid it, or holds it as suspect."""
+    return charge.status in PAID or charge.held_by is not None
+
+
+def _find_reject_code(charge: Charge, payment: ChargePayment) -> str | None:
+    # The code asks for money for another account than the credited one.
+    if charge.holder_id != payment.holder_id:
+        return reject_code.QR_CODE_REFUSED
+    if payment.account_id is None or charge.due_on is None:
+        return charge_rules.find_reject_code(charge, payment.amount_cents, payment.at)
+    # The institution calculates amount and end of a charge with a due date, and the code was read there.
+    return reject_code.QR_CODE_REFUSED if charge.status != "PENDING" or charge.held_by is not None else None

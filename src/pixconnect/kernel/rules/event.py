@@ -1,0 +1,244 @@
+"""Events: changes of resources, in the form in which webhooks announce them.
+
+An event is made where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt at
+every endpoint sends the same bytes.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.kernel.feature import Event as EventRow
+from pixconnect.kernel.feature import list_features
+from pixconnect.platform.base.clock import format_instant
+
+# Those of the contract in its order, and ours.
+_KERNEL: Final = (
+    EventRow("qrcode.pending", "charge", "A charge was created, or one that had expired can be paid again."),
+    EventRow("qrcode.approved", "charge", "A charge was paid, in time and in full."),
+    EventRow("qrcode.expired", "charge", "A charge was not paid in time, or was removed."),
+    EventRow("transfer.in.processing", "transfer", "A payment to you has arrived."),
+    EventRow("transfer.in.confirmed", "transfer", "We accepted a payment to you: the money is in your account."),
+    EventRow("transfer.in.error", "transfer", "A payment to you was refused, and no money moved."),
+    EventRow("transfer.out.processing", "transfer", "You started a transfer: its amount is reserved."),
+    EventRow("transfer.out.confirmed", "transfer", "A transfer of yours has settled."),
+    EventRow(
+        "transfer.out.error",
+        "transfer",
+        "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is yours "
+        "again.",
+    ),
+    EventRow("refund.in.processing", "refund", "The receiver of a transfer of yours is returning money."),
+    EventRow(
+        "refund.in.returned", "refund", "We accepted the money that the receiver returned: it is in your account."
+    ),
+    EventRow("refund.in.error", "refund", "We refused the money that the receiver returned, and no money moved."),
+    EventRow("refund.out.processing", "refund", "You started a refund: its amount is reserved."),
+    EventRow("refund.out.returned", "refund", "A refund of yours has settled."),
+    EventRow(
+        "refund.out.error",
+        "refund",
+        "A refund of yours was rejected, or given up before it left: the money is yours again.",
+    ),
+    EventRow(
+        "movement.posted",
+        "movement",
+        "Your institution has moved money on your account by no Pix of yours: a fee, a wire, a person's act.",
+        is_own=True,
+    ),
+)
+_ALL: Final = (*_KERNEL, *(row for feature in list_features() for row in feature.events))
+EVENT_FACTS: Final = {row.name: row.fact for row in _ALL}
+"""The fact behind each event."""
+OWN_EVENT_NAMES: Final = tuple(row.name for row in _ALL if row.is_own)
+"""Those that the contract does not know."""
+INSTITUTION_EVENT_NAMES: Final = frozenset(row.name for row in _ALL if not row.is_in_sandbox)
+"""Those that only happen on accounts at institutions, or because an operator wants them: callers of a sandbox cause none."""
+EVENT_NAMES: Final = frozenset(EVENT_FACTS)
+if TYPE_CHECKING:
+    EventName: TypeAlias = str
+    Resource: TypeAlias = str
+else:
+    EventName = Literal[tuple(EVENT_FACTS)]
+    Resource = Literal[tuple(dict.fromkeys(row.resource for row in _ALL))]
+TOLD_LATER: Final[Mapping[str, EventName]] = dict(IN="transfer.in.completed", OUT="transfer.out.waiting")
+"""Events of a transfer that leave its state unchanged, by its direction."""
+
+SLOTS_COUNT = 256
+"""Work is leased in this many parts. A charge, the transfer that pays it and its refunds share one."""
+
+
+Amount = Annotated[int, Meta(description="Cents.")]
+Instant = Annotated[
+    str, Meta(description="RFC 3339, UTC, with microseconds.", extra_json_schema=dict(format="date-time"))
+]
+
+
+class ChargePayload(Struct, frozen=True, kw_only=True):
+    """The payload of ``qrcode.*`` events."""
+
+    id: int
+    """The charge's id."""
+    transaction_identification: str
+    """Its txid."""
+    external_id: str
+    """Your own name for it, or the one that the service made."""
+    status: str
+    """The status that this event announces."""
+    create_timestamp: Instant
+    """When the charge was made."""
+
+
+class CreditHold(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That an institution holds a payment as suspect."""
+
+    deliver: Literal["NOT_YET"]
+    """The payer may get it back: deliver once it is released, and not before."""
+    until: Instant
+    """When the institution releases or returns it at the latest."""
+    charge_id: int | None = None
+    """The charge that it will pay once it is released.
+
+    Until then the charge is pending, never expires, and no other payment can pay it.
+    """
+    transaction_identification: str | None = None
+    """The txid that the payment names."""
+    external_id: str | None = None
+    """Your own name for the charge, or the one that the service made."""
+
+
+class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payload of ``transfer.*`` events."""
+
+    id: int
+    """The transfer's id."""
+    external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
+    end_to_end_id: str
+    """Its name on the whole network."""
+    correlation_id: UUID
+    """The same in everything that belongs to one transfer, its refunds included."""
+    amount: Amount
+    """The amount sent."""
+    impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
+    initiation_type: Literal["KEY", "MANUAL", "QRCODE"]
+    """How the payee was named: by key, by account, or by QR code."""
+    status: str
+    """The status that this event announces."""
+    create_timestamp: Instant
+    """When the transfer was accepted."""
+    hold: CreditHold | None = None
+    """Of `transfer.in.held` alone."""
+
+
+class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payload of ``refund.*`` events."""
+
+    id: int
+    """The refund's id."""
+    external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
+    return_identification: str
+    """Its name on the whole network."""
+    original_end_to_end_id: str
+    """The Pix that is returned."""
+    correlation_id: UUID
+    """The same as that of the transfer that is returned."""
+    amount: Amount
+    """The amount returned."""
+    status: str
+    """The status that this event announces."""
+    flow: Literal["IN", "OUT"]
+    """OUT: you return a payment that you received. IN: a payment of yours is returned to you."""
+    create_timestamp: Instant
+    """When the refund was accepted."""
+
+
+class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payload of ``movement.*`` events."""
+
+    id: int
+    """The movement's id: that of its line in your statement, where it has one."""
+    item_id: str
+    """The institution's name of the item in its own statement; unique on your account."""
+    kind: str
+    """The kind: `fee`, `wire`, `boleto`, `by_hand` (a person in the institution's app), `reversal`, `judicial`, `other`, or
+    `opening_balance`, with which the account begins here."""
+    impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
+    amount: Amount
+    """How much was moved."""
+    deficit: Amount
+    """The part that exceeded your balance: you owe it, and incoming money repays it first."""
+    end_to_end_id: str | None = None
+    """The Pix that it is about, such as the one that a fee is taken of."""
+    description: str | None = None
+    """The institution's text."""
+    status: Literal["POSTED"]
+    """Only movements that moved money are announced."""
+    settle_timestamp: Instant
+    """When it happened at the institution."""
+    create_timestamp: Instant
+    """When it was posted."""
+
+
+Divergence = Literal["EXPIRED", "REMOVED", "OTHER_AMOUNT", "PAID_BEFORE", "NEVER_OPENED"]
+
+
+class EventFamily(Struct, frozen=True, kw_only=True):
+    """Events whose payload is one record."""
+
+    prefix: str
+    """What their names begin with."""
+    schema: str
+    """The name of the whole event's schema."""
+    payload: type[Struct]
+    resource: str | None
+    """The name of the schema of the thing that the event concerns, with its status; ``None`` if callers read none."""
+
+    @property
+    def names(self) -> list[EventName]:
+        return [name for name in EVENT_FACTS if name.startswith(self.prefix)]
+
+
+FAMILIES: Final = (
+    EventFamily(prefix="qrcode.", schema="ChargeEvent", payload=ChargePayload, resource="Charge"),
+    EventFamily(prefix="transfer.", schema="TransferEvent", payload=TransferPayload, resource="Transfer"),
+    EventFamily(prefix="refund.", schema="RefundEvent", payload=RefundPayload, resource="Refund"),
+    EventFamily(prefix="movement.", schema="MovementEvent", payload=MovementPayload, resource=None),
+)
+
+
+class Envelope(Struct, frozen=True, kw_only=True):
+    """The body of a webhook."""
+
+    id: int
+    name: EventName
+    payload: Struct
+    create_timestamp: str
+    """When the fact was decided, service time."""
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    id: int
+    """Below 2^53, so that JSON readers keep it; receivers drop ids that they have seen."""
+    holder_id: int
+    name: EventName
+    resource: Resource
+    resource_id: int
+    slot: int
+    body: str
+    created_at: datetime
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_body(event_id: int, name: EventName, payload: Struct, created_at: datetime) -> str:
+    envelope = Envelope(id=event_id, name=name, payload=payload, create_timestamp=format_instant(created_at))
+    return _encoder.encode(envelope).decode()

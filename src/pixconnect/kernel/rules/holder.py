@@ -1,0 +1,312 @@
+"""Holders, parties (accounts as the network shows them) and Pix keys, which people give instead of an account.
+
+Source: SPI message catalogue 5.13.1, pacs.008, identifiers of account, branch and participant.
+
+A key is normalised before any other use, so that it has one spelling in the database, in the directory and in every answer.
+Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that only looks like another must not
+become it.
+
+An account's list may report a payment long after it settled, so a removed key is in quarantine until a whole reading has ended
+that began 72 hours after the removal. Without one, two operators may release it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from pixconnect.kernel.rules import tax_id
+from pixconnect.kernel.rules.address import Address
+from pixconnect.kernel.rules.limit import Limits
+from pixconnect.kernel.rules.short_text import trim_pasted
+from pixconnect.platform.base import errors
+
+AccountType = Literal["CHECKING", "SAVINGS", "SALARY", "TRANSACTIONAL"]
+KeyType = Literal["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"]
+
+
+class Party(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An account, its owner, and the key by which it was found."""
+
+    # In the order in which callers are shown them.
+    account_number: str
+    account_type: AccountType
+    bank: str | None = None
+    branch: str
+    ispb: str
+    key: str | None = None
+    key_type: KeyType | None = None
+    name: str
+    tax_id: str
+    """CPF or CNPJ, unmasked."""
+
+
+UNKNOWN_PARTY: Final = Party(
+    account_number="0", account_type="TRANSACTIONAL", branch="0", ispb="99999999", name="-", tax_id="00000000000"
+)
+"""Placeholders for a party that an institution does not report: the contract's shapes require all of these."""
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    id: int
+    name: str
+    tax_id: str
+    city: str
+    branch: str
+    account_number: str
+    account_type: AccountType
+    may_deposit: bool
+    may_withdraw: bool
+    may_lend: bool
+    """Shown in the balance; nothing else depends on it."""
+    transfer_limit_cents: int | None
+    """Limits are on outgoing transfers; ``None`` is no limit."""
+    day_limit_cents: int | None
+    night_limit_cents: int | None
+    disabled_at: datetime | None
+    created_at: datetime
+    institution_id: int | None = None
+    """The account at an institution on which its money lies; ``None`` is the installation's own rail."""
+    approve_above_cents: int | None = None
+    """Outgoing transfers above this wait for an operator's yes; ``None`` is none."""
+    approve_new_payees: bool = False
+    """Also the first outgoing transfer to each payee."""
+    street: str | None = None
+    """With state and postal code, or none of the three; without them it makes no charges with a due date."""
+    state: str | None = None
+    postal_code: str | None = None
+    night_begins_late: bool = False
+    """Of the two hours at which the night of the night limit may begin, the later one."""
+    family_id: int | None = None
+    """The first of the holders that succeeded each other; ``None`` where none did."""
+    successor_id: int | None = None
+    """The newest of them, which has the clients, keys and webhooks of all."""
+
+    def check_not_succeeded(self) -> None:
+        """Refuse to give it what its successor would have; ``BadRequest``."""
+        if self.successor_id is not None:
+            raise errors.BadRequest(
+                f"holder_id: holder {self.id} was succeeded, and starts nothing: name holder {self.successor_id}"
+            )
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            transfer_cents=self.transfer_limit_cents,
+            day_cents=self.day_limit_cents,
+            night_cents=self.night_limit_cents,
+            night_begins_late=self.night_begins_late,
+        )
+
+    def with_limits(self, limits: Limits) -> Holder:
+        """The same holder under other limits."""
+        return structs.replace(
+            self,
+            transfer_limit_cents=limits.transfer_cents,
+            day_limit_cents=limits.day_cents,
+            night_limit_cents=limits.night_cents,
+            night_begins_late=limits.night_begins_late,
+        )
+
+    @property
+    def address(self) -> Address | None:
+        if self.street is None or self.state is None or self.postal_code is None:
+            return None
+        return Address(street=self.street, city=self.city, state=self.state, postal_code=self.postal_code)
+
+
+BRANCH: Final = re.compile(r"[0-9]{1,4}")
+_ACCOUNT_NUMBER: Final = re.compile(r"[0-9A-Z]{1,20}")
+ACCOUNT_DIGITS: Final = re.compile(r"[0-9]{1,20}")
+"""The form in institutions' own interfaces."""
+ISPB: Final = re.compile(r"[0-9A-Z]{8}")
+
+
+def check_account(branch: str, account_number: str, ispb: str) -> None:
+    """Refuse an account that no institution could have; the message names the first field that is wrong."""
+    if not BRANCH.fullmatch(branch):
+        raise errors.InvalidAccount("branch: must be 1 to 4 digits")
+    if not _ACCOUNT_NUMBER.fullmatch(account_number):
+        raise errors.InvalidAccount("account_number: must be 1 to 20 digits or capital letters, without marks")
+    if not ISPB.fullmatch(ispb):
+        raise errors.InvalidAccount("ispb: must be 8 digits or capital letters")
+
+
+KEY_LENGTH_MAX: Final = 77
+
+SENT_LENGTH_MAX: Final = 120
+"""The limit for a key as people write it, with marks and blanks; we refuse longer texts unread."""
+
+_CACHED_MAX: Final = 4096
+
+_PHONE_MARKS: Final = str.maketrans("", "", " .-()")
+_PHONE: Final = re.compile(r"\+[1-9][0-9]{1,14}")
+# We do not check the UUID's version: the directory's own example has none.
+_EVP: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_EMAIL: Final = re.compile(rf"[a-z0-9.!#$'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")
+
+
+class PixKey(Struct, frozen=True, kw_only=True):
+    key: str
+    """Normalised: no mask, e-mail and EVP in lower case, CNPJ in capitals."""
+    key_type: KeyType
+
+
+def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
+    """Normalise a key, without the blanks around it, and judge its form; an ``InvalidPixKey`` does not repeat the key.
+
+    Args:
+        key_type: ``None`` derives it from the form: EVP, then ``@``, then a leading ``+``, then CPF, then CNPJ.
+
+    Source: DICT API 2.12.1, table of key types.
+    """
+    if len(text) > SENT_LENGTH_MAX:
+        raise errors.InvalidPixKey(
+            f"key: is longer than any Pix key: at most {KEY_LENGTH_MAX} characters without marks"
+        )
+    return _parse(trim_pasted(text), key_type)
+
+
+def as_kept(text: str) -> str:
+    """A key that people paste with its mask or in capitals, as keys are kept; any other text as it is."""
+    try:
+        return parse_pix_key(text).key
+    except errors.InvalidPixKey:
+        return text
+
+
+@lru_cache(_CACHED_MAX)
+def _parse(text: str, key_type: KeyType | None) -> PixKey:
+    found = key_type or _type_of(text)
+    key = _NORMALISE[found](text) if text.isascii() else None
+    if key is None or len(key) > KEY_LENGTH_MAX:
+        rule = "is neither EVP, EMAIL, PHONE, CPF nor CNPJ" if key_type is None else f"is no {found}"
+        raise errors.InvalidPixKey(f"key: {rule}: {_RULES[found]}")
+    return PixKey(key=key, key_type=found)
+
+
+def _type_of(text: str) -> KeyType:
+    if _EVP.fullmatch(text.lower()):
+        return "EVP"
+    if "@" in text:
+        return "EMAIL"
+    if text.startswith("+"):
+        return "PHONE"
+    # Both may be written without marks; 14 characters are never a CPF.
+    return "CPF" if _normalise_cpf(text) else "CNPJ"
+
+
+def _normalise_cpf(text: str) -> str | None:
+    key = tax_id.unmask_tax_id(text)
+    return key if tax_id.is_cpf(key) else None
+
+
+def _normalise_cnpj(text: str) -> str | None:
+    key = tax_id.unmask_tax_id(text)
+    return key if tax_id.is_cnpj(key) else None
+
+
+def _normalise_phone(text: str) -> str | None:
+    key = text.translate(_PHONE_MARKS)
+    return key if _PHONE.fullmatch(key) else None
+
+
+def _normalise_email(text: str) -> str | None:
+    key = text.lower()
+    return key if _EMAIL.fullmatch(key) else None
+
+
+def _normalise_evp(text: str) -> str | None:
+    key = text.lower()
+    return key if _EVP.fullmatch(key) else None
+
+
+_NORMALISE: Final[Mapping[KeyType, Callable[[str], str | None]]] = {
+    "CPF": _normalise_cpf,
+    "CNPJ": _normalise_cnpj,
+    "PHONE": _normalise_phone,
+    "EMAIL": _normalise_email,
+    "EVP": _normalise_evp,
+}
+
+_RULES: Final = dict[KeyType, str](
+    (
+        ("CPF", "11 digits with right check digits"),
+        ("CNPJ", "14 characters with right check digits"),
+        ("PHONE", "+ and 2 to 15 digits, the country's code first"),
+        ("EMAIL", "an address such as ana@shop.example, of at most 77 characters"),
+        ("EVP", "a UUID with its hyphens"),
+    )
+)
+
+
+QUARANTINE: Final = timedelta(hours=72)
+"""The span of the widest reading of new payments (``features/institutions/rules/sweep.py``)."""
+
+
+class KeyHolding(Struct, frozen=True, kw_only=True):
+    """For how long a holder had a key."""
+
+    member_id: int | None
+    """The holder, or the one of its family that lies on the account; ``None`` if none does."""
+    given_at: datetime
+    removed_at: datetime | None
+    """``None`` while the holder has it."""
+
+
+class Quarantine(Struct, frozen=True, kw_only=True):
+    """The reasons that keep a key from another holder since its last removal."""
+
+    former_id: int
+    removed_at: datetime
+    left_s: float
+    """The seconds until no request that looked it up before the removal is still under way."""
+    has_open: bool
+    """Payments that the rail accepted for the former holder have not settled."""
+    unread: list[str]
+    """The accounts of the former holder without a reading that began late enough, nor a release by two operators."""
+
+
+def find_holder_at(holdings: Sequence[KeyHolding], at: datetime) -> tuple[int | None, bool]:
+    """The holder to which a key on an account led when a payment to it settled, and whether several are possible.
+
+    Args:
+        holdings: All of the key, in their order.
+        at: When the payment settled.
+    """
+    for held in holdings:
+        if held.given_at <= at and (held.removed_at is None or at <= held.removed_at):
+            return held.member_id, False
+    if not holdings or holdings[-1].removed_at is not None:
+        return None, False
+    present = holdings[-1].member_id
+    # It settled before the present holder had the key, and another one had it once.
+    is_doubtful = any(held.member_id != present for held in holdings)
+    return (None if is_doubtful else present), is_doubtful
+
+
+def check_quarantine(quarantine: Quarantine | None) -> None:
+    """Refuse to give a key to a holder while payments to its former one may still come in."""
+    if quarantine is None:
+        return
+    if quarantine.left_s > 0:
+        raise errors.InvalidPixKey(
+            f"key: led to another holder until a moment ago; it can be given to this one in {quarantine.left_s:.0f} s"
+        )
+    if quarantine.has_open:
+        raise errors.InvalidPixKey(
+            "key: led to another holder, and the rail has not settled all payments to that one yet; look at "
+            "`find --unresolved`"
+        )
+    if quarantine.unread:
+        raise errors.InvalidPixKey(
+            f"key: led to holder {quarantine.former_id} on the account {', '.join(quarantine.unread)}, and is free once a "
+            f"whole reading has ended there that began after {(quarantine.removed_at + QUARANTINE).isoformat()}; if the "
+            "account can no longer be read, two operators release it: `pixconnect institution release`"
+        )

@@ -1,0 +1,371 @@
+"""Reports of the rail for a person's attention: which ones are kept, and their stored form.
+
+A report is kept where recording it would be a guess: it names an unknown order, contradicts an earlier one, comes again
+with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail does not permit refusing it, or
+the holder already had a deficit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.kernel.rules import money
+from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms, InfractionReport
+from pixconnect.kernel.rules.rail import (
+    CreditAccepted,
+    CreditCancelled,
+    CreditHeld,
+    CreditReport,
+    InstitutionReturn,
+    MovementReport,
+    NeverTaken,
+    Rejected,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    Settled,
+    SettledReport,
+    Taken,
+)
+
+Reason = Literal[
+    "unknown_order",
+    "contradiction",
+    "changed_repeat",
+    "cannot_be_recorded",
+    "cannot_be_refused",
+    "cannot_be_returned",
+    "another_account",
+    "two_holders",
+]
+Kind = Literal[
+    "credit",
+    "credit_accepted",
+    "credit_held",
+    "credit_cancelled",
+    "return",
+    "settled",
+    "rejected",
+    "never_taken",
+    "taken",
+    "movement",
+    "institution_return",
+    "block",
+    "infraction",
+    "unreadable",
+]
+
+NAME_LENGTH: Final = 32
+ITEM_ID_LENGTH_MAX: Final = 64
+DESCRIPTION_LENGTH_MAX: Final = 140
+WORDS_LENGTH_MAX: Final = 2000
+BLOCKS_MAX: Final = 200
+"""In one report."""
+TXID_LENGTH_MAX: Final = 35
+
+
+class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
+    """The rail's answer to a query, in the form of a report so that it can be kept like one."""
+
+    report_id: str
+    id: str
+
+
+class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
+    """Likewise, of an order that the rail has."""
+
+    report_id: str
+    id: str
+    network_id: str | None
+
+
+class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
+    """An item of an institution's list in a wrong form, or with an unknown word."""
+
+    report_id: str
+    name: str
+    """Its subject, if at least that is readable."""
+    account: str
+    """The account's name here."""
+    content: str
+    """As sent, of a long one its beginning."""
+
+
+Kept = Report | InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
+
+_KINDS: Final = dict[type[Kept], Kind](
+    (
+        (CreditReport, "credit"),
+        (CreditAccepted, "credit_accepted"),
+        (CreditHeld, "credit_held"),
+        (CreditCancelled, "credit_cancelled"),
+        (ReturnReport, "return"),
+        (SettledReport, "settled"),
+        (RejectedReport, "rejected"),
+        (NeverTakenAnswer, "never_taken"),
+        (TakenAnswer, "taken"),
+        (MovementReport, "movement"),
+        (InstitutionReturn, "institution_return"),
+        (BlockReport, "block"),
+        (InfractionReport, "infraction"),
+        (KeptItem, "unreadable"),
+    )
+)
+
+
+class Misfit(Struct, frozen=True, kw_only=True):
+    """Why a report cannot simply be recorded."""
+
+    reason: Reason
+    explanation: str
+
+
+def find_other_account(credited_id: int | None, told_id: int | None) -> Misfit | None:
+    """A payment that one account at an institution has, and another, or the installation's own rail, reports too."""
+    if credited_id == told_id:
+        return None
+    both = f"it was credited on the account {credited_id} and is reported on {told_id} too"
+    return Misfit(reason="another_account", explanation=both)
+
+
+def find_change(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
+    """The differences of a repeat, by member with old and new value."""
+    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
+    return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
+
+
+class KeptReport(Struct, frozen=True, kw_only=True):
+    """A report that waits for a person, or that one has closed."""
+
+    id: int
+    kind: Kind
+    reason: Reason
+    explanation: str
+    name: str
+    report_id: str
+    report: str
+    refusal_code: str | None
+    """Our refusal code for a payment or return."""
+    seen_count: int
+    first_seen_at: datetime
+    last_seen_at: datetime
+    closed_at: datetime | None
+    closed_by: str | None
+    close_reason: str | None
+
+
+_LEAVES: Final = {"institution_return": True, "credit": False, "credit_held": False, "return": False}
+"""Reports of money that moved or is held, and whether it left the account."""
+
+
+def find_amount(kept: KeptReport) -> int | None:
+    """A kept report's sum on the account, in cents, negative for outgoing money; ``None`` if no money moved."""
+    try:
+        said: Any = msgspec.json.decode(kept.report)
+        cents = int(said["amount_cents"])
+        leaves = said["direction"] == "OUT" if kept.kind == "movement" else _LEAVES[kept.kind]
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+        return None
+    return -cents if leaves else cents
+
+
+def kind_of(kept: Kept) -> Kind:
+    return _KINDS[type(kept)]
+
+
+def name_of(kept: Kept) -> str:
+    match kept:
+        case CreditReport():
+            return kept.end_to_end_id
+        case ReturnReport():
+            return kept.return_id
+        case MovementReport():
+            return kept.item_id
+        case InstitutionReturn():
+            return kept.return_id or kept.original_end_to_end_id
+        case KeptItem():
+            return kept.name
+        case InfractionReport():
+            return kept.name
+        case BlockReport():
+            return kept.blocks[0].reference if kept.blocks else kept.report_id
+        case _:
+            return kept.id
+
+
+def is_name(text: str) -> bool:
+    return len(text) == NAME_LENGTH and text[0] in "ED" and is_text(text)
+
+
+def as_report(name: str, answer: Settled | Rejected | NeverTaken | Taken) -> Kept:
+    """Turn the rail's answer about one of our orders into a report of it."""
+    match answer:
+        case Settled(settled_at=settled_at, network_id=network_id):
+            return SettledReport(report_id=name, id=name, settled_at=settled_at, network_id=network_id)
+        case Rejected(code=code, reason=reason, network_id=network_id):
+            return RejectedReport(report_id=name, id=name, code=code, reason=reason, network_id=network_id)
+        case NeverTaken():
+            return NeverTakenAnswer(report_id=name, id=name)
+        case Taken(network_id=network_id):
+            return TakenAnswer(report_id=name, id=name, network_id=network_id)
+
+
+def encode(kept: Kept) -> str:
+    # In ASCII with escapes, so that any text can be kept, even half surrogates.
+    return json.dumps(msgspec.to_builtins(kept), ensure_ascii=True)
+
+
+def fingerprint(kept: Kept, reason: Reason) -> bytes:
+    """Hash a report's subject and contents, so that every repetition of it has the same fingerprint."""
+    said: dict[str, Any] = msgspec.to_builtins(kept)
+    # A repetition may come under another number and at another time.
+    for passing in ("report_id", "reported_at", "settled_at", "told_at"):
+        said.pop(passing, None)
+    # Added later: a report without parts keeps its earlier fingerprint.
+    if said.get("parts") is None:
+        said.pop("parts", None)
+    # The 1 is the version of this form: fingerprints are stored.
+    return hashlib.sha256(json.dumps([1, reason, said], sort_keys=True).encode()).digest()
+
+
+def storable(text: str, length_max: int = 255) -> str:
+    """Cut a text, and replace characters that PostgreSQL refuses."""
+    return text[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def find_fault(report: Report) -> str | None:
+    """Return why a report can never be recorded, naming field and rule; ``None`` if it can."""
+    # Nearly all reports are plain, and one look at the whole is faster than one at each text.
+    if not _is_plain(report):
+        for field, text in _texts(msgspec.to_builtins(report)):
+            if not is_text(text):
+                return f"{field}: holds a character that is no text"
+    if isinstance(report, CreditReport | ReturnReport):
+        return _find_fault_of_arrival(report)
+    if isinstance(report, MovementReport):
+        return _find_fault_of_movement(report)
+    if isinstance(report, BlockReport):
+        return _find_fault_of_blocks(report)
+    if isinstance(report, InfractionReport):
+        return _find_fault_of_infraction(report)
+    return None
+
+
+def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
+    # We detect here violations that the tables would refuse, so that we can keep the report with a reason.
+    letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
+    name = name_of(report)
+    if not is_name(name) or name[0] != letter:
+        return f"{field}: must have {NAME_LENGTH} characters and begin with {letter}"
+    fault = _find_fault_of_amount(report.amount_cents)
+    if fault is not None:
+        return fault
+    if report.reported_at.tzinfo is None or (report.settled_at or report.reported_at).tzinfo is None:
+        return "reported_at, settled_at: must have a time zone"
+    if isinstance(report, CreditHeld) and report.until.tzinfo is None:
+        return "until: must have a time zone"
+    if isinstance(report, CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
+        return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
+    return None
+
+
+def _find_fault_of_movement(report: MovementReport) -> str | None:
+    for field, text, length_max in (
+        ("item_id", report.item_id, ITEM_ID_LENGTH_MAX),
+        ("end_to_end_id", report.end_to_end_id or "-", ITEM_ID_LENGTH_MAX),
+        ("description", report.description or "-", DESCRIPTION_LENGTH_MAX),
+    ):
+        if not 0 < len(text) <= length_max:
+            return f"{field}: must have 1 to {length_max} characters"
+    if report.settled_at.tzinfo is None:
+        return "settled_at: must have a time zone"
+    if report.kind == "opening_balance" and report.amount_cents == 0:
+        return None
+    return _find_fault_of_amount(report.amount_cents)
+
+
+def _find_fault_of_blocks(report: BlockReport) -> str | None:
+    if report.told_at.tzinfo is None:
+        return "told_at: must have a time zone"
+    if not 0 < len(report.blocks) <= BLOCKS_MAX:
+        return f"blocks: must be 1 to {BLOCKS_MAX}"
+    if len({terms.reference for terms in report.blocks}) < len(report.blocks):
+        return "blocks: one of them is listed twice"
+    return next((fault for terms in report.blocks if (fault := find_fault_of_terms(terms)) is not None), None)
+
+
+def _find_fault_of_infraction(report: InfractionReport) -> str | None:
+    if not 0 < len(report.name) <= ITEM_ID_LENGTH_MAX:
+        return f"name: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
+    if not is_name(report.end_to_end_id):
+        return f"end_to_end_id: must have {NAME_LENGTH} characters and begin with E"
+    if report.words is not None and not 0 < len(report.words) <= WORDS_LENGTH_MAX:
+        return f"words: must have 1 to {WORDS_LENGTH_MAX} characters"
+    instants = (report.opened_at, report.respond_by, report.told_at, *(part.settled_at for part in report.taken))
+    if any(instant.tzinfo is None for instant in instants):
+        return "opened_at, respond_by, told_at, settled_at: must have a time zone"
+    if report.state in {"open", "answered"} and report.wanted_cents == 0:
+        return "wanted_cents: must not be zero for an undecided contest"
+    for part in report.taken:
+        if not is_name(part.return_id) or part.return_id[0] != "D":
+            return f"return_id: must have {NAME_LENGTH} characters and begin with D"
+        if _find_fault_of_amount(part.amount_cents) is not None:
+            return _find_fault_of_amount(part.amount_cents)
+    terms = BlockTerms(
+        reference=report.name,
+        kind="med",
+        wanted_cents=report.wanted_cents,
+        held_cents=report.held_cents,
+        until=report.until,
+    )
+    return find_fault_of_terms(terms) or _find_fault_of_amount(report.amount_cents)
+
+
+def find_fault_of_terms(terms: BlockTerms) -> str | None:
+    """Return why a block is impossible as reported."""
+    if not 0 < len(terms.reference) <= ITEM_ID_LENGTH_MAX:
+        return f"reference: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
+    if any(instant is not None and instant.tzinfo is None for instant in (terms.respond_by, terms.until)):
+        return "respond_by, until: must have a time zone"
+    if not 0 <= terms.held_cents <= terms.wanted_cents <= money.AMOUNT_MAX_CENTS:
+        return f"held_cents: must be from 0 to wanted_cents, and that at most {money.AMOUNT_MAX_CENTS}"
+    return None
+
+
+def _find_fault_of_amount(amount_cents: int) -> str | None:
+    if money.AMOUNT_MIN_CENTS <= amount_cents <= money.AMOUNT_MAX_CENTS:
+        return None
+    return f"amount_cents: must be from {money.AMOUNT_MIN_CENTS} to {money.AMOUNT_MAX_CENTS}"
+
+
+def _is_plain(report: Report) -> bool:
+    try:
+        return b"\\u0000" not in msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        return False
+
+
+def is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _texts(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for field, value in said.items():
+        if isinstance(value, str):
+            yield field, value
+        elif isinstance(value, dict):
+            yield from ((f"{field}.{name}", text) for name, text in _texts(cast("dict[str, Any]", value)))
+        elif isinstance(value, list | tuple):
+            listed = enumerate(cast("list[Any]", value))
+            yield from _texts({f"{field}[{place}]": one for place, one in listed})

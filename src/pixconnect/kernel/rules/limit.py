@@ -1,0 +1,184 @@
+"""Limits that an operator may set on a holder's outgoing transfers.
+
+A day is a civil day in Sao Paulo, a night the hours that the arrangement's rules name; the holder chooses one of two hours for
+its beginning. A cut acts at once, and a raise waits: a hijacked account gains nothing by raising it. Transfers that failed or
+were cancelled do not count; returned ones do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO, begin_of_day, end_of_day
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """``None`` is no limit."""
+
+    transfer_cents: int | None = None
+    day_cents: int | None = None
+    night_cents: int | None = None
+    night_begins_late: bool = False
+
+    @property
+    def are_of_sums(self) -> bool:
+        """Whether judging by them needs the spent sums."""
+        return self.day_cents is not None or self.night_cents is not None
+
+
+NO_LIMITS: Final = Limits()
+
+
+class ApprovalRule(Struct, frozen=True, kw_only=True):
+    """Which outgoing transfers of a holder an operator wants to approve before they leave; by default none."""
+
+    above_cents: int | None = None
+    new_payees: bool = False
+    """To payees that none of the holder's transfers has reached."""
+
+
+class ApprovalReason(Struct, frozen=True, kw_only=True):
+    """Why a transfer has to be approved."""
+
+    is_above: bool
+    is_new_payee: bool
+
+
+def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_payee: bool) -> ApprovalReason | None:
+    """Why an operator has to approve a transfer; ``None`` if it may leave at once."""
+    is_above = rule.above_cents is not None and amount_cents > rule.above_cents
+    is_new_payee = rule.new_payees and not is_known_payee
+    return ApprovalReason(is_above=is_above, is_new_payee=is_new_payee) if is_above or is_new_payee else None
+
+
+def write_limits(limits: Limits) -> Mapping[str, str | int]:
+    """Limits as the contents of a proposal; a limit that is missing is none."""
+    cents = (
+        ("transfer_cents", limits.transfer_cents),
+        ("day_cents", limits.day_cents),
+        ("night_cents", limits.night_cents),
+    )
+    return {name: value for name, value in cents if value is not None} | {
+        "night_begins_late": int(limits.night_begins_late)
+    }
+
+
+def read_limits(contents: Mapping[str, str | int]) -> Limits:
+    return msgspec.convert(contents, Limits, strict=False)
+
+
+def find_raise_wait(now: datetime) -> timedelta:
+    """How long the arrangement lets higher limits wait."""
+    return ARRANGEMENT.find("limit_raise_earliest", now).duration
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """The sums that already count against the limits."""
+
+    day_cents: int = 0
+    night_cents: int = 0
+    """Since the night began; 0 by day."""
+
+
+def cut_limits(before: Limits, wanted: Limits) -> Limits:
+    """The stricter of both in each part: as much of a change as acts at once."""
+    return Limits(
+        transfer_cents=_stricter(before.transfer_cents, wanted.transfer_cents),
+        day_cents=_stricter(before.day_cents, wanted.day_cents),
+        night_cents=_stricter(before.night_cents, wanted.night_cents),
+        night_begins_late=before.night_begins_late and wanted.night_begins_late,
+    )
+
+
+def _stricter(before: int | None, wanted: int | None) -> int | None:
+    return min((cents for cents in (before, wanted) if cents is not None), default=None)
+
+
+def read_night_begin(hour: int, now: datetime) -> bool:
+    """Whether a night that begins at this hour is the later one.
+
+    Raises:
+        BadRequest: A night may not begin then.
+    """
+    hours = [find_night_begin(is_late=is_late, now=now) for is_late in (False, True)]
+    if hour not in hours:
+        raise errors.BadRequest(f"night_begins: must be {hours[0]} or {hours[1]}, the hour in Sao Paulo")
+    return hour == hours[1]
+
+
+def find_night_begin(*, is_late: bool, now: datetime) -> int:
+    """The hour in Sao Paulo at which a night begins."""
+    return ARRANGEMENT.find("night_begins_late" if is_late else "night_begins", now).read_value()
+
+
+def begin_of_night(now: datetime, *, is_late: bool = False) -> datetime | None:
+    """When the present night began, at the earlier or the later hour; ``None`` by day."""
+    local = now.astimezone(SAO_PAULO)
+    begins_h = find_night_begin(is_late=is_late, now=now)
+    if ARRANGEMENT.find("night_ends", now).read_value() <= local.hour < begins_h:
+        return None
+    # After midnight it is still the night that began the evening before.
+    evening = local if local.hour >= begins_h else local - timedelta(days=1)
+    return evening.replace(hour=begins_h, minute=0, second=0, microsecond=0).astimezone(UTC)
+
+
+def end_of_night(now: datetime) -> datetime:
+    """When the present night ends."""
+    local, ends_h = now.astimezone(SAO_PAULO), ARRANGEMENT.find("night_ends", now).read_value()
+    morning = local if local.hour < ends_h else local + timedelta(days=1)
+    return morning.replace(hour=ends_h, minute=0, second=0, microsecond=0).astimezone(UTC)
+
+
+def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: bool) -> None:
+    """Refuse a transfer that would exceed a limit; the message names it."""
+    if limits.transfer_cents is not None and amount_cents > limits.transfer_cents:
+        raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.transfer_cents} cents a transfer")
+    if limits.day_cents is not None and spent.day_cents + amount_cents > limits.day_cents:
+        raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.day_cents} cents a day")
+    if is_night and limits.night_cents is not None and spent.night_cents + amount_cents > limits.night_cents:
+        raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.night_cents} cents a night")
+
+
+Interval = tuple[datetime, datetime]
+"""From an instant until before another one."""
+
+
+class Spending:
+    """The sums that count against limits, carried from transfer to transfer of a batch."""
+
+    def __init__(self, now: datetime) -> None:
+        # Days and nights have an end too: a sandbox that moves its clock back has transfers of later days.
+        self.day: Interval = begin_of_day(now), end_of_day(now)
+        self._now = now
+        self._spent: dict[int, Spent] = {}
+
+    def find_night(self, limits: Limits) -> Interval | None:
+        """The present night of a holder with these limits; ``None`` by day."""
+        began_at = begin_of_night(self._now, is_late=limits.night_begins_late)
+        return None if began_at is None else (began_at, end_of_night(self._now))
+
+    def start(self, holder_id: int, spent: Spent) -> None:
+        """Set the sums of a holder with limits before the batch."""
+        self._spent[holder_id] = spent
+
+    def check(self, holder_id: int, limits: Limits, amount_cents: int) -> None:
+        # Holders whose sums have no limits are not among them, and nothing is compared with their sums.
+        spent = self._spent.get(holder_id, Spent())
+        is_night = limits.night_cents is not None and self.find_night(limits) is not None
+        check_limits(limits, spent, amount_cents, is_night=is_night)
+
+    def count(self, holder_id: int, amount_cents: int) -> None:
+        spent = self._spent.get(holder_id)
+        if spent is not None:  # otherwise no sum is limited
+            self._spent[holder_id] = Spent(
+                day_cents=spent.day_cents + amount_cents,
+                # By day the night's sum is not used.
+                night_cents=spent.night_cents + amount_cents,
+            )

@@ -1,0 +1,136 @@
+"""Lists: the query for a page, the page, and the cursor, the text that callers send for the next one.
+
+A cursor is octets in base64url: a version, numbers, and a check over them and over the list: its holder and filters. The check
+is no secret; it only detects mistakes, such as a cursor of another list. SQL protects other holders' items: it filters by the
+caller's holder, whatever the cursor contains. Callers may keep cursors, the feed's for weeks, so any change here needs a new
+version.
+
+A cursor of a list has four numbers (see ``listing.Cursor``), with microseconds since 1970 for the instant: 39 octets.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
+
+from pixconnect.platform.base import errors
+
+Item = TypeVar("Item")
+OtherItem = TypeVar("OtherItem")
+
+
+class Cursor(Struct, frozen=True, kw_only=True):
+    """Where a list continues: after the last item that the caller has seen."""
+
+    created_at: datetime
+    id: int
+    position: int
+    """How many items came before."""
+    # Counted on the first page only: counting again for each page would cost more than the page.
+    total_count: int
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """The query for a page; lists are newest first."""
+
+    page: int = 1
+    """From 1; ignored beside ``after``."""
+    page_size: int = 10
+    """1 to 1000."""
+    initial_at: datetime | None = None
+    """Both bounds are included; ``None`` is no bound."""
+    final_at: datetime | None = None
+    after: Cursor | None = None
+
+    @property
+    def position(self) -> int:
+        return (self.page - 1) * self.page_size if self.after is None else self.after.position
+
+
+class Page(Struct, Generic[Item], frozen=True, kw_only=True):
+    items: list[Item]
+    total_count: int
+    """The count of the whole list, read together with the page; with a cursor, the count on the first page."""
+    next: Cursor | None = None
+    """``None`` on the last page."""
+
+    def with_items(self, items: list[OtherItem]) -> Page[OtherItem]:
+        return Page(items=items, total_count=self.total_count, next=self.next)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LATEST: Final = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+NUMBER_MAX: Final = 2**53 - 1
+"""The largest number that PostgreSQL, Python and JSON all represent."""
+
+
+class CursorText:
+    """The text form of one kind of cursor.
+
+    Args:
+        form: The version and the numbers, as ``struct`` has them.
+        check_size: Octets of the check; with the numbers a multiple of three, so that the text needs no padding.
+        refusal: The error message for any other text.
+    """
+
+    def __init__(self, version: int, form: str, check_size: int, refusal: str) -> None:
+        self._version = version
+        self._numbers = struct.Struct(form)
+        self._check_size = check_size
+        self._refusal = refusal
+
+    def write(self, listed: bytes, *numbers: int) -> str:
+        packed = self._numbers.pack(self._version, *numbers)
+        return urlsafe_b64encode(packed + self._check(packed, listed)).decode()
+
+    def read(self, listed: bytes, text: str) -> tuple[int, ...]:
+        """Read the numbers of a cursor, which callers can garble or make up; raises ``BadRequest``."""
+        try:
+            octets = urlsafe_b64decode(text)
+        except ValueError:
+            raise self.refuse() from None
+        packed, check = octets[: self._numbers.size], octets[self._numbers.size :]
+        # Python's decoder skips characters outside base64: encoding again must return the same text.
+        is_ours = urlsafe_b64encode(octets).decode() == text and len(packed) == self._numbers.size
+        if not is_ours or check != self._check(packed, listed):
+            raise self.refuse()
+        version, *numbers = self._numbers.unpack(packed)
+        if version != self._version:
+            raise self.refuse()
+        return tuple(numbers)
+
+    def refuse(self) -> errors.BadRequest:
+        return errors.BadRequest(self._refusal)
+
+    def _check(self, packed: bytes, listed: bytes) -> bytes:
+        return blake2b(packed + listed, digest_size=self._check_size).digest()
+
+
+_OF_LISTS: Final = CursorText(
+    1, ">BQQQQ", 6, "after: must be a cursor that this list answered to you in a Link header, under the same filters"
+)
+
+
+def write_cursor(cursor: Cursor, listed: bytes) -> str:
+    microseconds = (cursor.created_at - _EPOCH) // _MICROSECOND
+    return _OF_LISTS.write(listed, microseconds, cursor.id, cursor.position, cursor.total_count)
+
+
+def read_cursor(text: str, listed: bytes) -> Cursor:
+    """Read a cursor of a list.
+
+    Raises:
+        BadRequest: It is garbled, or not of this list, this caller and these filters.
+    """
+    microseconds, last_id, position, total_count = _OF_LISTS.read(listed, text)
+    # A forged cursor can have a correct check.
+    if microseconds > _LATEST or max(last_id, position, total_count) > NUMBER_MAX:
+        raise _OF_LISTS.refuse()
+    created_at = _EPOCH + timedelta(microseconds=microseconds)
+    return Cursor(created_at=created_at, id=last_id, position=position, total_count=total_count)

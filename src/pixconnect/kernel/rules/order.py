@@ -1,0 +1,236 @@
+"""An order: an outgoing transfer or refund that the rail has not ended yet.
+
+It lives beside its transfer or refund from acceptance to the end, and holds only the state of its way over the rail: the
+transfer or refund itself does not change meanwhile, except for the network's name.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from pixconnect.kernel.register.register import find_name_window
+from pixconnect.kernel.rules import identifiers, kept_report, reject_code
+from pixconnect.kernel.rules import refund as refund_rules
+from pixconnect.kernel.rules import transfer as transfer_rules
+from pixconnect.kernel.rules.rail import Abilities, NeverTaken, Rejected, Settled
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.platform.base import errors
+
+OrderApproval = Literal["awaited", "given", "refused"]
+"""The decision on an order that needs an operator's approval: none yet, yes or no. Time and a loss of the database refuse too.
+
+"""
+HoldsUp = Literal["operator", "approval", "funds"]
+"""The reason why a transfer waits: an operator's approval here, an approval at its institution, or funds there."""
+_TO_LEAVE: Final = timedelta(hours=1)
+"""How long before the network rejects an order's name it is too late to approve it: an order needs time to leave."""
+
+
+class OrderWait(Struct, frozen=True, kw_only=True):
+    """An order that goes on only once a person has acted."""
+
+    waits_for: HoldsUp
+    since: datetime
+
+
+class GivenUp(Struct, frozen=True):
+    """The order was never handed to the rail in the time it had."""
+
+    approval: OrderApproval | None = None
+    """The decision on it until then, if it had to be approved."""
+    hold: str | None = None
+    """Why it was not allowed to leave."""
+
+
+Ending = Settled | Rejected | NeverTaken | GivenUp
+
+_GIVEN_UP_REASON = "It could not be handed to the rail in time."
+_GIVEN_UP_REASONS: Final = dict[OrderApproval, str](
+    (
+        ("given", "An operator approved it, and it could not be handed to the rail in time."),
+        ("awaited", "No operator approved it in time."),
+        ("refused", "An operator refused it."),
+    )
+)
+_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail no longer takes it."
+
+
+class OpenOrder(Struct, frozen=True, kw_only=True):
+    name: str
+    """Our ``end_to_end_id`` of a transfer, our ``return_id`` of a refund."""
+    holder_id: int
+    resource_id: int
+    slot: int
+    """That of its transfer or refund."""
+    ordered_at: datetime
+    due_at: datetime
+    give_up_at: datetime
+    handed_at: datetime | None = None
+    """Written before the order is first sent to the rail. From then on only the rail's answer ends it."""
+    asked_count: int = 0
+    network_id: str | None = None
+    """The network's name, once reported, if that is not ``name``."""
+    institution_id: int | None = None
+    """The account at an institution over which it goes; ``None`` is the installation's own rail."""
+    br_code: str | None = None
+    """Of a transfer over an account that pays one."""
+    approval: OrderApproval | None = None
+    """Of one that had to wait for an operator's yes."""
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether no operator has to approve it any more."""
+        return self.approval in (None, "given")
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it is a transfer's; the others are refunds'."""
+        return identifiers.names_a_transfer(self.name)
+
+
+def complete_ending(ending: Ending, order: OpenOrder) -> Ending:
+    """An ending with the order's own facts."""
+    return structs.replace(ending, approval=order.approval) if isinstance(ending, GivenUp) else ending
+
+
+def name_of(ordered: Transfer | Refund) -> str:
+    return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
+
+
+def open_order(
+    ordered: Transfer | Refund,
+    now: datetime,
+    handover_timeout: timedelta,
+    *,
+    original: Transfer | None = None,
+    br_code: str | None = None,
+) -> OpenOrder:
+    """Open the order of a transfer, or of the refund of an original, over whose account it goes."""
+    over = ordered if isinstance(ordered, Transfer) else original
+    return OpenOrder(
+        name=name_of(ordered),
+        holder_id=ordered.holder_id,
+        resource_id=ordered.id,
+        slot=ordered.slot,
+        ordered_at=now,
+        due_at=now,  # handed over at once
+        give_up_at=now + handover_timeout,
+        institution_id=over and over.institution_id,
+        br_code=br_code,
+    )
+
+
+def await_approval(order: OpenOrder, handover_timeout: timedelta) -> OpenOrder:
+    """The same order, not yet written, as one that leaves only once an operator has approved it."""
+    named_at = identifiers.minute_of_name(order.name) or order.ordered_at
+    until = max(named_at + find_name_window(named_at) - _TO_LEAVE, order.ordered_at + handover_timeout)
+    # No worker has to look at it before.
+    return structs.replace(order, approval="awaited", due_at=until, give_up_at=until)
+
+
+def decide_approval(order: OpenOrder, now: datetime, handover_timeout: timedelta, *, is_approved: bool) -> OpenOrder:
+    """An order with an operator's decision: a worker hands it over, or gives it up, at once."""
+    errors.ensure(order.approval == "awaited", order.approval)
+    give_up_at = now + handover_timeout if is_approved else now
+    return structs.replace(order, approval="given" if is_approved else "refused", due_at=now, give_up_at=give_up_at)
+
+
+class FirstIds(Struct, frozen=True, kw_only=True):
+    """The first ids given out after the last start of the database's server; 0 while we know of none."""
+
+    transfer_id: int = 0
+    refund_id: int = 0
+
+
+def outlived_start(order: OpenOrder, first_ids: FirstIds) -> bool:
+    """Whether it was open before the server was started: a copy of the data may lack its mark, or its end."""
+    # By its id and not by its time, which the sandbox's clock moves.
+    return order.resource_id < (first_ids.transfer_id if order.is_transfer else first_ids.refund_id)
+
+
+def is_too_late(order: OpenOrder, now: datetime) -> bool:
+    # `now` is the database's clock, read under the lock: the worker's own may be ahead.
+    return order.give_up_at <= now
+
+
+def may_give_up(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
+    """Whether it was certainly never handed over, and its time is over."""
+    return order.handed_at is None and is_too_late(order, now) and not outlived_start(order, first_ids)
+
+
+def may_send(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
+    """Whether it may be sent to the rail for the first time now."""
+    # An order that was open before a start is sent while its time lasts. Later it is no longer expected, and this may be a copy
+    # of the data.
+    return not (is_too_late(order, now) and outlived_start(order, first_ids))
+
+
+Step = Literal["ask", "give up", "leave", "count as handed", "hold", "send"]
+
+
+def next_step(
+    order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities, *, is_held: bool, has_rail: bool
+) -> Step:
+    """The worker's next step for a due order; the first reason in this order counts."""
+    if order.handed_at is not None:
+        return "ask"
+    if may_give_up(order, now, first_ids):
+        return "give up"
+    # The clock was set back: an order that may not leave is no worker's until its time is over.
+    if not (order.may_leave or is_too_late(order, now)):
+        return "leave"
+    # It may have been sent without its mark, so the rail is asked first. If the rail cannot be asked by our id, we could never
+    # learn whether a young order was sent.
+    if outlived_start(order, first_ids) and (is_too_late(order, now) or abilities.answers_by_our_id):
+        return "count as handed"
+    if is_held:
+        return "hold"
+    # Without a rail we mark none, so that we can give it up when its time is over.
+    return "send" if has_rail else "leave"
+
+
+def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:
+    """The name by which we can ask the rail about an order; ``None`` if there is none, so that only a report can end it."""
+    return order.name if abilities.answers_by_our_id else order.network_id
+
+
+def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
+    """Apply how its order ended to the transfer: money moves only where it settled."""
+    match ending:
+        case Settled(settled_at=network_at):
+            return transfer_rules.settle_transfer(transfer, now, network_at)
+        case Rejected(code=code, reason=reason):
+            return transfer_rules.fail_transfer(transfer, *_storable(code, reason), now)
+        case NeverTaken():
+            # It was handed over, so it has failed: only unsent orders are cancelled.
+            return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+        case GivenUp(approval=approval, hold=hold):
+            reason = _GIVEN_UP_REASON if approval is None else _GIVEN_UP_REASONS[approval]
+            return transfer_rules.cancel_transfer(transfer, _with_hold(reason, hold), now)
+
+
+def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
+    """Apply how its order ended to the refund: money moves only where it settled."""
+    match ending:
+        case Settled(settled_at=network_at):
+            return refund_rules.settle_refund(refund, now, network_at)
+        case Rejected(code=code, reason=reason):
+            return refund_rules.fail_refund(refund, *_storable(code, reason), now)
+        case NeverTaken():
+            return refund_rules.fail_refund(refund, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+        case GivenUp(hold=hold):
+            reason = _with_hold(_GIVEN_UP_REASON, hold)
+            return refund_rules.fail_refund(refund, reject_code.NOT_HANDED_OVER, reason, now)
+
+
+def _with_hold(reason: str, hold: str | None) -> str:
+    return reason if hold is None else f"{reason.removesuffix('.')}: {hold}."
+
+
+def _storable(code: str, reason: str) -> tuple[str, str]:
+    # A rejection counts regardless of its texts, so these are cut rather than refused.
+    return kept_report.storable(code, 35), kept_report.storable(reason, 1000)

@@ -1,0 +1,71 @@
+"""Proposals: one operator wants something done, another reads it and confirms it by its code.
+
+::
+
+    proposed ──► done        by another operator, or by itself where it has waited for long enough
+         ├─────► replaced    by a later one of its kind for the same account or holder
+         └─────► lapsed      after 30 days
+
+Each kind is a row of ``KINDS`` (``features/cases/service/proposal.py``): what is judged again and done at the confirmation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.kernel.rules.confirmation import check_second_operator
+from pixconnect.platform.base import errors
+
+LAPSES_AFTER: Final = timedelta(days=30)
+_CODE_LENGTH: Final = 8
+
+
+class Proposal(Struct, frozen=True, kw_only=True):
+    """Of each act at most one waits on an account or a holder."""
+
+    act: str
+    institution_id: int | None = None
+    """The account that it is about; otherwise it is about a holder."""
+    holder_id: int | None = None
+    contents: Mapping[str, str | int]
+    """What belongs to the act."""
+    proposed_by: str
+    proposed_at: datetime
+    confirmable_at: datetime
+    acts_at: datetime | None = None
+    """From when on it is done without a second operator; ``None`` is never."""
+
+    @property
+    def code(self) -> str:
+        """A short code of all of it: who confirms states what they have read, for a later proposal may have replaced it."""
+        subject = (self.act, self.institution_id, self.holder_id)
+        read = (*subject, sorted(self.contents.items()), self.proposed_by, self.proposed_at.timestamp())
+        return hashlib.sha256(msgspec.json.encode(read)).hexdigest()[:_CODE_LENGTH]
+
+    @property
+    def contents_text(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in sorted(self.contents.items()))
+
+    @property
+    def text(self) -> str:
+        """All of it in one line, for the person who confirms."""
+        return f"{self.act} ({self.contents_text}), proposed by {self.proposed_by}, code {self.code}"
+
+    @property
+    def lapses_at(self) -> datetime:
+        return self.proposed_at + LAPSES_AFTER
+
+
+def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None:
+    """Refuse the operator who has proposed it, and a confirmation that is too early or too late."""
+    check_second_operator("confirm", operator, proposal.proposed_by)
+    if now < proposal.confirmable_at:
+        raise errors.BadRequest(f"confirm: may be confirmed from {proposal.confirmable_at.isoformat()} on")
+    if now >= proposal.lapses_at:
+        raise errors.BadRequest(f"confirm: lapsed on {proposal.lapses_at.isoformat()}: propose it again")

@@ -1,0 +1,394 @@
+"""The port to the network that settles money and resolves keys; calls take many orders or reports at once.
+
+An adapter implements one institution's access to the scheme: the sandbox over HTTP, later ISO 20022 or an institution's API.
+The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or the
+answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to query.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+
+from pixconnect.features.due_charges.rules.day_amount import DayAmount
+from pixconnect.kernel.rules.block_report import BlockReport, Defence, DefenceAnswer, InfractionReport
+from pixconnect.kernel.rules.holder import KeyType, Party
+
+InitiationType = Literal["KEY", "MANUAL", "QRCODE"]
+MovementKind = Literal["opening_balance", "fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
+"""The reason for a movement by no Pix of this service; ``by_hand`` is a person in the institution's app."""
+
+
+_APART: Final = timedelta(minutes=1)
+
+
+def date_settled(ours: datetime | None, networks: datetime | None) -> datetime | None:
+    """The network's instant, if it differs from ours by a minute or more.
+
+    Lists of received Pix use the same rule (``features/pix_api/tables/received.py``).
+    """
+    return ours if ours is None or networks is None or abs(ours - networks) < _APART else networks
+
+
+class RailUnavailable(Exception):  # noqa: N818  it is not our error
+    """The rail could not be asked, and we sent nothing that could take effect."""
+
+
+Contests = Literal["none", "theirs"]
+
+
+class Abilities(Struct, frozen=True, kw_only=True):
+    """A rail's abilities. Assembly puts them into ``Policy.abilities``, where use cases read them."""
+
+    refuses_credits: bool = True
+    """A payment that it reports can be refused in the acknowledgement: it has not settled yet."""
+    refunds_partly: bool = True
+    """A payment can be returned in parts."""
+    resolves_keys: bool = True
+    """Its directory resolves keys to accounts."""
+    issues_codes: bool = True
+    """Payers elsewhere can pay our QR codes."""
+    answers_by_our_id: bool = True
+    """It can be asked about an order by the id that we gave it, and refuses a second order under the same id."""
+    keeps_our_id: bool = True
+    """That id is also the order's name on the network; otherwise the rail reports the network's later."""
+    contests: Contests = "none"
+    """The judge of payers' contests: ``none`` if they are not reported, ``theirs`` if the institution blocks and decides."""
+    defence_length_max: int = 0
+    """The maximum length of an answer; 0 if contests are not reported."""
+
+
+class DirectoryEntry(Struct, frozen=True, kw_only=True):
+    """The account that a key leads to, as the directory knows it."""
+
+    key: str
+    key_type: KeyType
+    party: Party
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """One credit order (pacs.008); a retry carries the same id."""
+
+    end_to_end_id: str
+    """Ours, made before the first try. The network's name may differ (``network_id`` in answers and reports)."""
+    amount_cents: int
+    debit_party: Party
+    credit_party: Party
+    initiation_type: InitiationType
+    txid: str | None
+    ordered_at: datetime
+    """When the transfer was accepted; the network judges its age by the time in its id instead."""
+    payer_key: str | None = None
+    """The holder's key as which it pays, where the rail wants one."""
+    payer_message: str | None = None
+    """For the payee, at most 140 characters."""
+    br_code: str | None = None
+    """The code that is paid, of an order over an account at an institution, which reads it for itself."""
+
+
+class RefundOrder(Struct, frozen=True, kw_only=True):
+    """One return of a received payment (pacs.004); a retry carries the same id."""
+
+    return_id: str
+    original_end_to_end_id: str
+    amount_cents: int
+    reason: str
+    """The scheme's code of a reason (``refund.py``)."""
+    description: str | None
+    """For the receiver, at most 140 characters."""
+    ordered_at: datetime
+
+
+WaitsFor = Literal["approval", "funds"]
+"""A person's pending task: to approve an order at the institution, or to fund the account there."""
+
+
+# ``omit_defaults`` here and in reports: the fingerprint of a kept report covers only the fields that it has.
+class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
+    """The rail has the order; its outcome comes by report or by query."""
+
+    network_id: str | None = None
+    """The network's name of the order, once known to the rail; ``None`` if that is our id. It never changes."""
+    waits_for: WaitsFor | None = None
+    """Where it waits for a person: nothing is wrong with it, and it may take days."""
+
+
+class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
+    """The money has moved. Final."""
+
+    settled_at: datetime
+    network_id: str | None = None
+    """As of ``Taken``."""
+    payee: Party | None = None
+    """The payee, if an institution reports it only now; members may be masked."""
+
+
+class Rejected(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
+    """This very order was rejected and no money moved. Final."""
+
+    code: str
+    """The scheme's reason, such as AC03."""
+    reason: str
+    network_id: str | None = None
+    """As of ``Taken``."""
+
+
+class AlreadyKnown(Struct, frozen=True, tag="already_known"):
+    """A duplicate of an order that the rail has, or a retry that came too late: query it; this is never a rejection."""
+
+
+class NotTaken(Struct, frozen=True, tag="not_taken"):
+    """The order certainly never left us, such as when the connection was refused."""
+
+
+class Unknown(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="unknown"):
+    """A query found no such id, or a submission got no answer. Never final."""
+
+    is_repeatable: bool = False
+    """To a query: it was sent before, and sending it again moves no more money, even after a loss of data here."""
+    network_id: str | None = None
+    """As of ``Taken``, if reported before anything was sent: the order's name, if it was taken."""
+
+
+class NeverTaken(Struct, frozen=True, tag="never_taken"):
+    """A query found no such id, and the rail can never take it any more. Final: the money goes back.
+
+    Only a query after the id's window has closed (``is_outside_window``) may be answered so, and only where
+    all that is still on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
+    """
+
+
+# Settled, Rejected and NeverTaken are final. A submission is never answered NeverTaken: only a query after the id's
+# window has closed can know it.
+SubmitAnswer = Taken | Settled | Rejected | AlreadyKnown | NotTaken | Unknown
+QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
+
+
+class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
+    """A payer pays one of our holders; the rail waits for our acknowledgement."""
+
+    report_id: str
+    """The id to acknowledge; a repeated report carries the same."""
+    end_to_end_id: str
+    amount_cents: int
+    debit_party: Party
+    credit_party: Party
+    """Our holder's account as the payer named it, ``key`` set where paid by key."""
+    txid: str | None
+    initiation_type: InitiationType
+    reported_at: datetime
+    """This moment decides whether a charge is paid in time."""
+    payer_message: str | None = None
+    """The payer's message, ``RemittanceInformation`` of the network."""
+    settled_at: datetime | None = None
+    """The instant that the network gives it; ``None`` is ``reported_at``."""
+    parts: DayAmount | None = None
+    """Its parts, if an institution reports them."""
+
+
+# If money comes in two steps, a rail reports one payment twice: accepted, then settled (a plain ``CreditReport``) or cancelled;
+# and a suspect one as held, in place of accepted or after it. Each report contains the whole state, so that it can be recorded
+# in any order; and each has its own id.
+
+
+class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accepted"):
+    """A payer pays one of our holders, and the money is not there yet. We can refuse it only now."""
+
+
+class CreditHeld(CreditReport, frozen=True, kw_only=True, tag="credit_held"):
+    """A suspect payment to one of our holders: the institution holds it back (precautionary block).
+
+    It has the money, and the holder may not spend it. A plain ``CreditReport`` of the same payment means released, a
+    ``CreditCancelled`` returned. We can refuse it only now.
+    """
+
+    until: datetime
+    """When the institution releases or returns it at the latest."""
+
+
+class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cancelled"):
+    """The payment will never settle. Final."""
+
+    code: str
+    """The scheme's reason, such as AB03."""
+
+
+class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
+    """An order or refund order has settled."""
+
+    report_id: str
+    id: str
+    """Our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that the rail reported before."""
+    settled_at: datetime
+    network_id: str | None = None
+    """As of ``Taken``."""
+
+
+class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
+    """An order or refund order was rejected."""
+
+    report_id: str
+    id: str
+    """As of ``SettledReport``."""
+    code: str
+    reason: str
+    network_id: str | None = None
+    """As of ``Taken``."""
+
+
+class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
+    """The payee returns a transfer, wholly or in part; the rail waits for our acknowledgement."""
+
+    report_id: str
+    return_id: str
+    original_end_to_end_id: str
+    """Ours, or the ``network_id`` that the rail reported."""
+    amount_cents: int
+    reason: str
+    description: str | None
+    reported_at: datetime
+    settled_at: datetime | None = None
+    """As of ``CreditReport``."""
+
+
+class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_return"):
+    """A payment to one of our holders was returned, wholly or in part, without one of our orders.
+
+    A person did it in the institution's app, or the institution itself. It has settled and cannot be refused.
+    """
+
+    report_id: str
+    return_id: str | None
+    """The network's; ``None`` if not reported."""
+    asked_as: str
+    """The requester's name for it; unique among the returns of one payment."""
+    original_end_to_end_id: str
+    amount_cents: int
+    settled_at: datetime | None
+
+
+class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
+    """The institution moved money on a holder's account without an order, refund, payment or return here."""
+
+    report_id: str
+    item_id: str
+    """The institution's name of the item, unique on the account; never one of an order or refund here."""
+    party: Party
+    """The holder's account."""
+    kind: MovementKind
+    direction: Literal["IN", "OUT"]
+    amount_cents: int
+    """Only an opening balance may be 0."""
+    end_to_end_id: str | None
+    """The Pix that it is about, such as the one that a fee is taken of."""
+    description: str | None
+    settled_at: datetime
+
+
+Report = (
+    CreditReport
+    | CreditAccepted
+    | CreditHeld
+    | CreditCancelled
+    | SettledReport
+    | RejectedReport
+    | ReturnReport
+    | MovementReport
+    | BlockReport
+    | InfractionReport
+)
+
+
+class Acknowledgement(Struct, frozen=True, kw_only=True):
+    """Our answer to one report, given once it is durable here."""
+
+    report_id: str
+    refusal_code: str | None = None
+    """The scheme's reason (BE17, AM09, AC06...) where we refuse a credit or return."""
+
+
+class SettledItem(Struct, frozen=True, kw_only=True):
+    """One line of the rail's statement."""
+
+    id: str
+    """The name in the query or report: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id``."""
+    kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out", "held", "let_go"]
+    """Orders and refunds went out, credits and returns came in; movements have no order here.
+
+    A suspect credit came in as held; returned it went out again (``let_go``), and if released the credit itself came in at
+    once. Both have its ``end_to_end_id`` as their name, with ``/held`` or ``/let_go`` behind.
+    """
+    amount_cents: int
+    settled_at: datetime
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """The rail's balance for us: all incoming settlements, less all outgoing ones."""
+
+    amount_cents: int
+    as_of: datetime
+
+
+class Rail(Protocol):
+    """The network as we see it. The adapter bounds every call in time and size.
+
+    Every call but the submitting ones raises ``RailUnavailable`` when no answer came.
+    """
+
+    @property
+    def abilities(self) -> Abilities:
+        """Never change while a process runs."""
+        ...
+
+    # Real directories count look-ups by payer, hence the tax id.
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+        """Look up a key of another institution, on behalf of the paying holder."""
+        ...
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        """Send orders, or send them again under the same ids. One answer each, in order; never raises for one order."""
+        ...
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]: ...
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        """Query how orders and refund orders ended. A final answer never changes.
+
+        They are queried by our ``end_to_end_id`` or ``return_id``; without ``answers_by_our_id``, by the reported
+        ``network_id``, and orders without one not at all.
+        """
+        ...
+
+    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+        """Send holders' answers to contests. The same words again are no second answer; never raises for one of them."""
+        ...
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        """Wait up to ``wait_s`` for reports, oldest first.
+
+        A report may come again until it is acknowledged, and even after.
+        """
+        ...
+
+    # A charge does not expire before payments reported in time are recorded.
+    async def waiting_since(self) -> datetime | None:
+        """When the oldest unacknowledged payment was reported, whichever worker records it."""
+        ...
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        """Acknowledge reports; doing it twice changes nothing, and those that were missed come again."""
+        ...
+
+    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        """Read settlements from ``since`` on and before ``until``, by ``settled_at``, in batches.
+
+        Each item comes once. A past span is complete, and its items never change.
+        """
+        ...
+
+    async def position(self) -> Position:
+        """Sum up all that has settled by ``as_of``: two positions differ by the statement between them."""
+        ...
+
+    async def check(self) -> None: ...

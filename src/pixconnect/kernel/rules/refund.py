@@ -1,0 +1,354 @@
+"""A refund: a settled transfer returned, wholly or in part.
+
+::
+
+    PROCESSING ──settle──► RETURNED
+        └──reject──► ERROR
+
+``OUT`` returns money that the holder received, ``IN`` brings back money that the holder sent. Pending and settled refunds
+together never exceed the original. One made at the institution is reported after its end: it is RETURNED at once.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import ClassVar, Final, Literal, get_args
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.rules import event as events
+from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.event import Event, EventName
+from pixconnect.kernel.rules.fingerprint import fingerprint
+from pixconnect.kernel.rules.ledger import Balance, Cause
+from pixconnect.kernel.rules.rail import InstitutionReturn, ReturnReport
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import format_instant
+
+RefundStatus = Literal["PROCESSING", "RETURNED", "ERROR"]
+RefundReason = Literal["MD06", "BE08", "FR01", "SL02"]
+Flow = Literal["IN", "OUT"]
+MadeBy = Literal["service", "institution"]
+"""``institution`` includes a person in its app: either returned received money without a request here."""
+
+AUTOMATIC_PREFIX: Final = "auto:"
+"""The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of the transfer."""
+
+THEIRS_PREFIX: Final = "theirs:"
+"""Of one that was made at the institution, this and the network's name of it."""
+
+_REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
+
+_EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
+    (
+        (("OUT", "PROCESSING"), "refund.out.processing"),
+        (("OUT", "RETURNED"), "refund.out.returned"),
+        (("OUT", "ERROR"), "refund.out.error"),
+        (("IN", "PROCESSING"), "refund.in.processing"),
+        (("IN", "RETURNED"), "refund.in.returned"),
+        (("IN", "ERROR"), "refund.in.error"),
+    )
+)
+
+
+def find_window(settled_at: datetime) -> timedelta:
+    """How long after its settlement a Pix may be given back, the last instant included."""
+    return ARRANGEMENT.find("refund_window", settled_at).duration
+
+
+class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A client's request as it was sent: not yet checked."""
+
+    operation: ClassVar[str] = "refund"
+
+    end_to_end_id: str
+    amount_cents: int
+    external_id: str | None = None
+    reason: RefundReason = "MD06"
+    description: str | None = None
+
+
+class NewRefund(Struct, kw_only=True):
+    """A refund that may be accepted, with every id made before the first try."""
+
+    holder_id: int
+    caller: Caller | None
+    """``None`` without a caller's request."""
+    external_id: str
+    fingerprint: bytes
+    request: RefundRequest
+    """Its amount has been checked."""
+    original_id: int
+    sent: Transfer | None
+    """The payer's side of the original, if it was settled by book."""
+    refund_id: int
+    received_id: int
+    return_id: str
+    handover_timeout: timedelta
+    may_exist: bool
+    """Look for it first: the client named it, or it was tried before."""
+    account_id: int | None
+    """The account at an institution on which the original lies; ``None`` is the installation's own rail."""
+
+
+class Refund(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    transfer_id: int
+    flow: Flow
+    is_book: bool
+    """Between two holders of this service, without the rail."""
+    external_id: str | None
+    """The client's name for an outgoing one."""
+    fingerprint: bytes | None
+    """The fingerprint of the request that made it; incoming ones have none."""
+    return_id: str
+    """For an outgoing one our own id, by which we ask the rail: it never changes."""
+    original_end_to_end_id: str
+    """The id that callers see: it changes when the rail reports the network's id of the original."""
+    correlation_id: UUID
+    amount_cents: int
+    status: RefundStatus
+    reason: RefundReason
+    description: str | None
+    outcome_code: str | None
+    outcome_reason: str | None
+    slot: int
+    handed_at: datetime | None
+    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
+    settled_at: datetime | None
+    created_at: datetime
+    modified_at: datetime
+    network_id: str | None = None
+    """The network's name of an outgoing one, if that is not our id; some rails report it later."""
+    network_settled_at: datetime | None = None
+    """When it settled by the network's clock; ``settled_at`` is by our clock."""
+    made_by: MadeBy = "service"
+
+    @property
+    def shown_id(self) -> str:
+        """The ``return_identification`` that callers see."""
+        return self.network_id or self.return_id
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of the ledger entries of its state."""
+        return Cause("refund", self.status, self.id)
+
+
+DESCRIPTION_LENGTH_MAX = 140
+
+
+def read_reason(text: str) -> RefundReason:
+    """Read the reason of a return that another institution made; an unknown one becomes MD06."""
+    # The money has come back under any name: a report that could not be recorded would come again for ever.
+    return _REASONS.get(text, "MD06")
+
+
+def check_original(amount_cents: int, original: Transfer, now: datetime) -> None:
+    """Refuse a refund that is larger than the rest of its original, or too late."""
+    # We checked before any lock that the original has settled: settlement is never undone.
+    if original.settled_at is None:
+        raise errors.InvariantBroken("judged before, and never undone")
+    # Refunds under way count too: all of them may still settle.
+    left_cents = original.amount_cents - original.returned_cents - original.returning_cents
+    if amount_cents > left_cents:
+        raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
+    if now > original.settled_at + find_window(original.settled_at):
+        window = find_window(original.settled_at)
+        raise errors.RefundWindowClosed(f"end_to_end_id: settled more than {window.days} days ago")
+
+
+def explain_unsettled(original: Transfer | None) -> str:
+    if original is not None and original.direction == "IN" and original.status == "PROCESSING":
+        return "end_to_end_id: has not settled; what your institution holds as suspect only it gives back"
+    return "end_to_end_id: is not a Pix that this holder received and that has settled"
+
+
+def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
+    """Make an outgoing refund, whose money is about to be reserved or moved by book."""
+    return Refund(
+        id=new.refund_id,
+        holder_id=new.holder_id,
+        transfer_id=original.id,
+        flow="OUT",
+        is_book=original.is_book,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        return_id=new.return_id,
+        original_end_to_end_id=original.shown_id,
+        correlation_id=original.correlation_id,
+        amount_cents=new.request.amount_cents,
+        status="PROCESSING",
+        reason=new.request.reason,
+        description=new.request.description,
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str, code: str, now: datetime) -> Refund:
+    """Make the refund of a payment that we would have refused with ``code``, if the rail permitted refusals."""
+    request = RefundRequest(
+        end_to_end_id=original.end_to_end_id,
+        amount_cents=original.amount_cents,
+        reason="BE08",
+        description=reject_code.explain(code)[:DESCRIPTION_LENGTH_MAX],
+    )
+    new = NewRefund(
+        caller=None,
+        holder_id=original.holder_id,
+        # One for each payment: the schema holds that an external id is used once.
+        external_id=AUTOMATIC_PREFIX + original.end_to_end_id,
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=None,
+        refund_id=refund_id,
+        received_id=0,
+        return_id=return_id,
+        handover_timeout=find_window(original.settled_at or now),
+        may_exist=False,
+        account_id=original.institution_id,
+    )
+    return open_refund(new, original, now)
+
+
+def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
+    """Make the payer's side of a refund between two holders of this service."""
+    return msgspec.structs.replace(
+        refund,
+        id=new.received_id,
+        holder_id=sent.holder_id,
+        transfer_id=sent.id,
+        flow="IN",
+        external_id=None,
+        fingerprint=None,
+        # The id of the transfer that it returns, as with every refund.
+        slot=sent.slot,
+    )
+
+
+def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: int, now: datetime) -> Refund:
+    """Make a refund of a return that the rail reports, not yet judged."""
+    return Refund(
+        id=refund_id,
+        holder_id=original.holder_id,
+        transfer_id=original.id,
+        flow="IN",
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        return_id=report.return_id,
+        original_end_to_end_id=original.shown_id,
+        correlation_id=original.correlation_id,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        reason=read_reason(report.reason),
+        description=report.description and report.description[:DESCRIPTION_LENGTH_MAX],
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def name_institution_return(report: InstitutionReturn) -> str:
+    """The external id of a return that was made at the institution."""
+    name = report.return_id or f"{report.original_end_to_end_id}:{report.asked_as}"
+    return THEIRS_PREFIX + name
+
+
+def open_institution_return(
+    report: InstitutionReturn, original: Transfer, *, refund_id: int, return_id: str, now: datetime
+) -> Refund:
+    """Make the refund of a return made at the institution; it has settled there, and not yet here.
+
+    Args:
+        report: The report of it.
+        original: The payment, in its present state.
+        refund_id: A new one.
+        return_id: Ours, used if the network's name is not reported.
+        now: When it is recorded.
+    """
+    request = RefundRequest(end_to_end_id=original.end_to_end_id, amount_cents=report.amount_cents)
+    new = NewRefund(
+        caller=None,
+        holder_id=original.holder_id,
+        external_id=name_institution_return(report),
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=None,
+        refund_id=refund_id,
+        received_id=0,
+        return_id=report.return_id or return_id,
+        handover_timeout=find_window(original.settled_at or now),
+        may_exist=False,
+        account_id=original.institution_id,
+    )
+    return msgspec.structs.replace(open_refund(new, original, now), made_by="institution")
+
+
+def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance) -> str | None:
+    """The scheme's reason to refuse a reported return, or ``None``."""
+    left_cents = original.amount_cents - original.returned_cents
+    if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
+        return reject_code.ABOVE_ORIGINAL
+    # The instant of the report counts, however late it is recorded.
+    if report.reported_at > original.settled_at + find_window(original.settled_at):
+        return reject_code.WINDOW_CLOSED
+    return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
+
+
+def settle_refund(refund: Refund, now: datetime, network_at: datetime | None = None) -> Refund:
+    """As ``transfer.settle_transfer``."""
+    errors.ensure(refund.status == "PROCESSING", refund.status)
+    return msgspec.structs.replace(
+        refund, status="RETURNED", settled_at=now, network_settled_at=network_at, modified_at=now
+    )
+
+
+def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund:
+    """End a refund that was rejected or never handed over; no money has moved."""
+    errors.ensure(refund.status == "PROCESSING", refund.status)
+    return msgspec.structs.replace(refund, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
+
+
+def announce_refund(refund: Refund, event_id: int) -> Event:
+    """Make the event of the state that a refund has just reached."""
+    name = _EVENT_NAMES[refund.flow, refund.status]
+    payload = events.RefundPayload(
+        id=refund.id,
+        external_id=refund.external_id,
+        return_identification=refund.shown_id,
+        original_end_to_end_id=refund.original_end_to_end_id,
+        correlation_id=refund.correlation_id,
+        amount=refund.amount_cents,
+        status=refund.status,
+        flow=refund.flow,
+        create_timestamp=format_instant(refund.created_at),
+    )
+    return Event(
+        id=event_id,
+        holder_id=refund.holder_id,
+        name=name,
+        resource="refund",
+        resource_id=refund.id,
+        slot=refund.slot,
+        body=events.encode_body(event_id, name, payload, refund.modified_at),
+        created_at=refund.modified_at,
+    )

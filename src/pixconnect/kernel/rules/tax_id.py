@@ -1,0 +1,107 @@
+"""CPF and CNPJ: the tax ids of people and companies, and their check digits.
+
+A CNPJ issued from July 2026 on may hold letters in its first twelve characters; its two check digits stay digits, and
+one rule serves both kinds. The forms are judged here, on ASCII alone and in full, because the library that computes the
+check digits is made for forms that people fill in: it forgives masks, blanks and foreign digits.
+
+Source: Receita Federal do Brasil; Instrucao Normativa RFB 2.229/2024; python-stdnum computes the check digits.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from stdnum.br import cnpj, cpf
+
+from pixconnect.platform.base import errors
+
+_CPF_FORM: Final = re.compile(r"[0-9]{11}")
+_CNPJ_FORM: Final = re.compile(r"[0-9A-Z]{12}[0-9]{2}")
+# A mask counts only where a mask stands; each of its marks may be missing, as people write them.
+_MASKED_CPF: Final = re.compile(r"([0-9]{3})\.?([0-9]{3})\.?([0-9]{3})-?([0-9]{2})")
+_MASKED_CNPJ: Final = re.compile(
+    r"([0-9A-Za-z]{2})\.?([0-9A-Za-z]{3})\.?([0-9A-Za-z]{3})/?([0-9A-Za-z]{4})-?([0-9]{2})"
+)
+_CPF_LENGTH: Final = 11
+_CNPJ_LENGTH: Final = 14
+_CACHED_MAX: Final = 4096
+
+
+def check_tax_id(text: str, field: str, form: str = "unmasked") -> None:
+    """Refuse anything but a CPF of 11 digits or a CNPJ of 14 characters, unmasked.
+
+    Args:
+        form: The permitted form.
+    """
+    if not (is_cpf(text) or is_cnpj(text)):
+        raise errors.InvalidTaxId(
+            f"{field}: must be a CPF of 11 digits or a CNPJ of 14 characters, {form}, with right check digits"
+        )
+
+
+def unmask_tax_id(text: str) -> str:
+    """A masked CPF or CNPJ without its mask, letters in capitals; any other text as it is.
+
+    Example:
+        >>> unmask_tax_id("529.982.247-25")
+        '52998224725'
+    """
+    found = _MASKED_CPF.fullmatch(text) or _MASKED_CNPJ.fullmatch(text)
+    return "".join(found.groups()).upper() if found else text
+
+
+def is_cpf(text: str) -> bool:
+    # The length comes first so that the cache holds only texts as long as a CPF.
+    return len(text) == _CPF_LENGTH and _is_cpf(text)
+
+
+def is_cnpj(text: str) -> bool:
+    # The length first, as for a CPF.
+    return len(text) == _CNPJ_LENGTH and _is_cnpj(text)
+
+
+@lru_cache(_CACHED_MAX)
+def _is_cpf(text: str) -> bool:
+    # One digit eleven times has right check digits, but is never issued.
+    return _CPF_FORM.fullmatch(text) is not None and text != text[0] * _CPF_LENGTH and cpf.is_valid(text)
+
+
+@lru_cache(_CACHED_MAX)
+def _is_cnpj(text: str) -> bool:
+    return _CNPJ_FORM.fullmatch(text) is not None and cnpj.is_valid(text)
+
+
+def write_tax_id(tax_id: str) -> str:
+    """Write a CPF or CNPJ as people write it; any other text, such as one that is hidden in part, as it is.
+
+    Example:
+        >>> write_tax_id("12345678000195")
+        '12.345.678/0001-95'
+    """
+    if not tax_id.isalnum():
+        return tax_id
+    if len(tax_id) == _CPF_LENGTH:
+        return f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"
+    if len(tax_id) == _CNPJ_LENGTH:
+        return f"{tax_id[:2]}.{tax_id[2:5]}.{tax_id[5:8]}/{tax_id[8:12]}-{tax_id[12:]}"
+    return tax_id
+
+
+def mask_cpf(cpf: str) -> str:
+    """Write a CPF as institutions show it to others.
+
+    Example:
+        >>> mask_cpf("52998224725")
+        '***.982.247-**'
+    """
+    return f"***.{cpf[3:6]}.{cpf[6:9]}-**"
+
+
+def mask_tax_id(tax_id: str) -> str:
+    """A mask for permanent records: the middle of a CPF, as authorities print it, and a CNPJ's root.
+
+    Example:
+        >>> mask_tax_id("52998224725")
+        '***982247**'
+    """
+    return f"***{tax_id[3:9]}**" if len(tax_id) == _CPF_LENGTH else f"{tax_id[:8]}******"

@@ -1,0 +1,398 @@
+"""A transfer: money moved over the rail, out or in.
+
+::
+
+    OUT:  PROCESSING ──settle──► CONFIRMED ──returns reach the amount──► RETURNED
+              ├──reject (by the rail)──► ERROR
+              └──cancel (never handed over)──► CANCELLED
+    IN:   PROCESSING ──settle──► CONFIRMED ──refunds reach the amount──► RETURNED
+              ├──refuse (by us)──► ERROR
+              └──cancel, return a suspect one (by the rail)──► ERROR
+
+An outgoing transfer reserves its money when accepted. Until the rail has ended it there is an order beside it
+(``kernel.rules.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
+cancelled. An incoming one is PROCESSING only where the rail accepts it first and settles it later, or holds it as suspect.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import ClassVar, Final, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct, structs
+
+from pixconnect.kernel.rules import event as events
+from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.event import SLOTS_COUNT, CreditHold, Event, EventName
+from pixconnect.kernel.rules.holder import KeyType, Party
+from pixconnect.kernel.rules.ledger import Cause
+from pixconnect.kernel.rules.rail import CreditReport, InitiationType
+from pixconnect.kernel.rules.short_text import trim_pasted
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import format_instant
+
+MESSAGE_LENGTH_MAX: Final = 140
+"""The scheme's limit for a payer's text."""
+
+TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
+Direction = Literal["IN", "OUT"]
+
+_EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
+    (
+        (("OUT", "PROCESSING"), "transfer.out.processing"),
+        (("OUT", "CONFIRMED"), "transfer.out.confirmed"),
+        (("OUT", "ERROR"), "transfer.out.error"),
+        (("OUT", "CANCELLED"), "transfer.out.error"),
+        (("IN", "PROCESSING"), "transfer.in.processing"),
+        (("IN", "CONFIRMED"), "transfer.in.confirmed"),
+        (("IN", "ERROR"), "transfer.in.error"),
+    )
+)
+
+
+class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transfer to a Pix key, as a client sent it: not yet checked or normalised."""
+
+    operation: ClassVar[str] = "transfer by key"
+    initiation_type: ClassVar[InitiationType] = "KEY"
+
+    amount_cents: int
+    key: str
+    key_type: KeyType
+    external_id: str | None = None
+
+
+class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transfer to an account, as a client sent it."""
+
+    operation: ClassVar[str] = "transfer by account"
+    initiation_type: ClassVar[InitiationType] = "MANUAL"
+
+    amount_cents: int
+    credit_party: Party
+    external_id: str | None = None
+
+
+class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transfer to the payee of a BR Code, as a client sent it."""
+
+    operation: ClassVar[str] = "transfer by QR code"
+    initiation_type: ClassVar[InitiationType] = "QRCODE"
+
+    amount_cents: int
+    br_code: str
+    external_id: str | None = None
+
+    def __post_init__(self) -> None:
+        # Only the code is stored, compared and sent on, without pasted text around it.
+        structs.force_setattr(self, "br_code", trim_pasted(self.br_code))
+
+
+class SendingTerms(Struct, frozen=True, kw_only=True):
+    """Further facts of a transfer in some APIs."""
+
+    payer_key: str | None = None
+    """The holder's key as which it pays."""
+    payer_message: str | None = None
+    payee_tax_id: str | None = None
+    """It is refused unless the payee has this one."""
+    is_new: bool = False
+    """Whether a request that comes again is refused, and not answered as before."""
+    end_to_end_id: str | None = None
+    """Its name, if issued to the caller earlier; valid for that caller and the same terms only."""
+
+
+NO_TERMS: Final = SendingTerms()
+TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRequest
+
+
+class Payee(Struct, frozen=True, kw_only=True):
+    party: Party
+    holder_id: int | None
+    """Set for a holder of this service; then the transfer is settled by book."""
+    txid: str | None = None
+    charge: Charge | None = None
+    """Our charge, if one is being paid."""
+    leaves_amount_open: bool = False
+    is_static: bool = False
+    """The code that led here can be paid more than once."""
+
+
+class NewTransfer(Struct, kw_only=True):
+    """A transfer that may be accepted, with every id made before the first try."""
+
+    holder_id: int
+    caller: Caller
+    external_id: str
+    fingerprint: bytes
+    request: TransferRequest
+    """Its amount has been checked, and its payee found."""
+    payee: Payee
+    payer: Party
+    """The holder's account, as shown to a payee on this service."""
+    handover_timeout: timedelta
+    transfer_id: int
+    received_id: int
+    """For the payee's side, if it is settled by book."""
+    end_to_end_id: str
+    correlation_id: UUID
+    may_exist: bool
+    """Look for it first: the client named it, or it was tried before."""
+    terms: SendingTerms = NO_TERMS
+    account_id: int | None
+    """The account at an institution over which it leaves; ``None`` is the installation's own rail, and a transfer by book."""
+    br_code: str | None = None
+    """The code that it pays, where the account's institution reads that for itself."""
+
+
+class Transfer(Struct, frozen=True, kw_only=True):
+    """Money moved over the rail, or between two holders of this service by book."""
+
+    id: int
+    holder_id: int
+    direction: Direction
+    initiation_type: InitiationType
+    is_book: bool
+    """Between two holders of this service, without the rail."""
+    external_id: str | None
+    """The client's name for an outgoing one; unique for the holder."""
+    fingerprint: bytes | None
+    """The fingerprint of the request that made it; incoming ones have none."""
+    end_to_end_id: str
+    """For an outgoing one our own id, by which we ask the rail: it never changes."""
+    correlation_id: UUID
+    """Shared by everything of one payment, refunds included."""
+    txid: str | None
+    charge_id: int | None
+    """The charge that an incoming one pays, or was refused for."""
+    amount_cents: int
+    status: TransferStatus
+    own_key: str | None
+    counterparty: Party
+    outcome_code: str | None
+    outcome_reason: str | None
+    returned_cents: int
+    returning_cents: int
+    """Refunds under way; ``returned_cents`` are those that settled."""
+    slot: int
+    handed_at: datetime | None
+    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
+    settled_at: datetime | None
+    created_at: datetime
+    modified_at: datetime
+    network_id: str | None = None
+    """The network's name of an outgoing one, if that is not our id; some rails report it later."""
+    payer_message: str | None = None
+    """The message of an incoming one's payer."""
+    acceptance_refused: bool | None = None
+    """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
+    network_settled_at: datetime | None = None
+    """When it settled by the network's clock; lists use ``settled_at``, by our clock."""
+    institution_id: int | None = None
+    """Of the account on which it came in or left; ``None`` is the installation's own rail."""
+
+    @property
+    def shown_id(self) -> str:
+        """The ``end_to_end_id`` that callers see."""
+        return self.network_id or self.end_to_end_id
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of the ledger entries of its state."""
+        return Cause("transfer", self.status, self.id)
+
+
+def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
+    """Make an outgoing transfer, whose money is about to be reserved or moved by book."""
+    return Transfer(
+        id=new.transfer_id,
+        holder_id=new.holder_id,
+        direction="OUT",
+        initiation_type=new.request.initiation_type,
+        is_book=new.payee.holder_id is not None,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        end_to_end_id=new.end_to_end_id,
+        correlation_id=new.correlation_id,
+        txid=new.payee.txid,
+        charge_id=None,
+        amount_cents=new.request.amount_cents,
+        status="PROCESSING",
+        own_key=new.terms.payer_key,
+        payer_message=new.terms.payer_message,
+        counterparty=new.payee.party,
+        outcome_code=None,
+        outcome_reason=None,
+        returned_cents=0,
+        returning_cents=0,
+        slot=new.transfer_id % SLOTS_COUNT,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+        institution_id=new.account_id,
+    )
+
+
+def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int, charge: Charge | None) -> Transfer:
+    """Make the payee's side of a transfer between two holders of this service; ``charge`` is the one that it pays."""
+    return msgspec.structs.replace(
+        sent,
+        id=new.received_id,
+        holder_id=payee_id,
+        direction="IN",
+        external_id=None,
+        fingerprint=None,
+        charge_id=None if charge is None else charge.id,
+        own_key=new.payee.party.key,
+        counterparty=new.payer,
+        # A charge, the transfer that pays it and its refunds share a slot.
+        slot=(new.received_id if charge is None else charge.id) % SLOTS_COUNT,
+    )
+
+
+def open_incoming_transfer(
+    report: CreditReport,
+    charge: Charge | None,
+    *,
+    transfer_id: int,
+    holder_id: int,
+    correlation_id: UUID,
+    now: datetime,
+    account_id: int | None = None,
+) -> Transfer:
+    """Make a transfer of a payment that the rail reports, not yet judged; ``charge`` is the one of its txid."""
+    # A txid may name another holder's charge: such a payment is refused, and recorded without that charge.
+    own_charge_id = charge.id if charge is not None and charge.holder_id == holder_id else None
+    return Transfer(
+        id=transfer_id,
+        holder_id=holder_id,
+        direction="IN",
+        initiation_type=report.initiation_type,
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        end_to_end_id=report.end_to_end_id,
+        correlation_id=correlation_id,
+        txid=report.txid,
+        charge_id=own_charge_id,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        own_key=report.credit_party.key,
+        counterparty=report.debit_party,
+        outcome_code=None,
+        outcome_reason=None,
+        returned_cents=0,
+        returning_cents=0,
+        slot=(transfer_id if own_charge_id is None else own_charge_id) % SLOTS_COUNT,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+        # The payment has come, with a text of any length: we cut it to fit.
+        payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
+        institution_id=account_id,
+    )
+
+
+def is_spent(transfer: Transfer) -> bool:
+    """Whether it counts against its holder's limits: one that failed or was cancelled never left, one that was returned did."""
+    return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
+
+
+def settle_transfer(transfer: Transfer, now: datetime, network_at: datetime | None = None) -> Transfer:
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
+    return msgspec.structs.replace(
+        transfer, status="CONFIRMED", settled_at=now, network_settled_at=network_at, modified_at=now
+    )
+
+
+def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> Transfer:
+    """End a transfer that the rail rejected or we refused; no money has moved."""
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
+    return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
+
+
+def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:
+    """End a payment that the rail accepted and then cancelled. The code is our own: refusals look different."""
+    reason = f"The network cancelled it before it settled ({code}): {reject_code.explain(code)}"
+    return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
+
+
+def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
+    """End a transfer that provably never left."""
+    errors.ensure(transfer.handed_at is None, "an order handed to the rail is never cancelled")
+    ended = fail_transfer(transfer, reject_code.NOT_HANDED_OVER, reason, now)
+    return msgspec.structs.replace(ended, status="CANCELLED")
+
+
+def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returning_cents: int = 0) -> Transfer:
+    """Count a part as returned, of which ``returning_cents`` were pending; RETURNED when nothing is left."""
+    errors.ensure(transfer.status == "CONFIRMED", transfer.status)
+    returned_cents = transfer.returned_cents + amount_cents
+    errors.ensure(returned_cents <= transfer.amount_cents, "never more than was sent")
+    return msgspec.structs.replace(
+        transfer,
+        status="RETURNED" if returned_cents == transfer.amount_cents else "CONFIRMED",
+        returned_cents=returned_cents,
+        returning_cents=transfer.returning_cents - returning_cents,
+        modified_at=now,
+    )
+
+
+def release_part(transfer: Transfer, amount_cents: int) -> Transfer:
+    """A part is no longer pending: its refund failed."""
+    errors.ensure(transfer.returning_cents >= amount_cents, "only a pending refund can fail")
+    return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)
+
+
+def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
+    """Count a part as being refunded."""
+    errors.ensure(transfer.status == "CONFIRMED", transfer.status)
+    return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents + amount_cents)
+
+
+def announce_transfer(
+    transfer: Transfer, event_id: int, *, told_at: datetime | None = None, hold: CreditHold | None = None
+) -> Event:
+    """Make the event of the state that a transfer has reached; or at an instant of its payer, of a person, or of its hold."""
+    name = events.TOLD_LATER[transfer.direction] if told_at else _EVENT_NAMES[transfer.direction, transfer.status]
+    name = "transfer.in.held" if hold else name
+    at = told_at or transfer.modified_at
+    payload = events.TransferPayload(
+        id=transfer.id,
+        external_id=transfer.external_id,
+        end_to_end_id=transfer.shown_id,
+        correlation_id=transfer.correlation_id,
+        amount=transfer.amount_cents,
+        impact_type=transfer.direction,
+        initiation_type=transfer.initiation_type,
+        status=transfer.status,
+        create_timestamp=format_instant(transfer.created_at),
+        hold=hold,
+    )
+    return Event(
+        id=event_id,
+        holder_id=transfer.holder_id,
+        name=name,
+        resource="transfer",
+        resource_id=transfer.id,
+        slot=transfer.slot,
+        body=events.encode_body(event_id, name, payload, at),
+        created_at=at,
+    )
+
+
+def announce_update(transfer: Transfer, now: datetime, event_id: int) -> Event:
+    """Make the event of a change that leaves the state as it is: of the payer, or that a person must approve it."""
+    return announce_transfer(transfer, event_id, told_at=now)
+
+
+class TransferView(Struct, frozen=True, kw_only=True):
+    transfer: Transfer
+    debit_party: Party
+    credit_party: Party

@@ -1,0 +1,1 @@
+"""The kernel's SQL, a module for each table."""

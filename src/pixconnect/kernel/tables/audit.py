@@ -1,0 +1,64 @@
+"""Operators' acts: rows that are added and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.platform.pool import Connection
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    id: int
+    at: datetime
+    """By the database's clock."""
+    operator: str
+    verb: str
+    subject: str
+    before: str | None
+    """JSON; ``None`` where there was nothing before."""
+    after: str | None
+    request_id: str | None
+    login: str
+    """The login of the database by which it was written, and the role that it had taken: defaults of the table."""
+    door: str
+
+
+_COLUMNS: Final[LiteralString] = (
+    "id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit"
+)
+_APPEND: Final[LiteralString] = """
+    insert into audit (operator, verb, subject, before, after) values ($1, $2, $3, $4::text::jsonb, $5::text::jsonb)
+"""
+
+
+async def append(
+    connection: Connection, operator: str, verb: str, subject: str, before: str | None, after: str | None
+) -> None:
+    """Add one row; ``before`` and ``after`` are JSON."""
+    await connection.execute(_APPEND, operator, verb, subject, before, after)
+
+
+_LIST: Final[LiteralString] = f"select {_COLUMNS} order by id desc limit $1"
+
+
+async def list_newest(connection: Connection, count_max: int) -> list[AuditEntry]:
+    return [AuditEntry(**row) for row in await connection.fetch(_LIST, count_max)]
+
+
+_LIST_BEFORE: Final[LiteralString] = f"""
+    select {_COLUMNS}
+    where id < coalesce($1, 9223372036854775807) and ($2::text[] is null or subject = any($2))
+    order by id desc limit $3
+"""
+
+
+async def list_before(
+    connection: Connection, before_id: int | None, subjects: Sequence[str] | None, count_max: int
+) -> list[AuditEntry]:
+    """Entries before one of them, newest first; all, or those about these subjects."""
+    rows = await connection.fetch(_LIST_BEFORE, before_id, None if subjects is None else list(subjects), count_max)
+    return [AuditEntry(**row) for row in rows]

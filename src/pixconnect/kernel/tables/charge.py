@@ -1,0 +1,381 @@
+"""The table of charges, what payments of those with a due date consist of, and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import Struct, structs
+
+from pixconnect.features.due_charges.rules.day_amount import PaidAmount
+from pixconnect.kernel.rules.charge import SHOWN_AS_EXPIRED, Charge, ChargeSearch, ShownStatus
+from pixconnect.kernel.rules.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.location import list_statuses, parse_path
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables import lookup, tally
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.listing import ListedRows, Source, merge_statuses
+from pixconnect.kernel.tables.table import Part, Table, of_columns, split_pairs, update_of
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection, Pool
+
+
+def _payer(name: str | None, tax_id: str | None) -> Payer | None:
+    return None if name is None or tax_id is None else Payer(name=name, tax_id=tax_id)
+
+
+def _contents(text: str | None) -> ChargeContents | None:
+    return None if text is None else decode_contents(text)
+
+
+CHARGE: Final = Table(
+    "charge",
+    Charge,
+    """
+    id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
+    payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
+    modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean,
+    institution_id smallint, asked_cents bigint, due_on date
+    """,
+    read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (_contents, "contents")},
+    write={
+        "payer_name": lambda charge: charge.payer and charge.payer.name,
+        "payer_tax_id": lambda charge: charge.payer and charge.payer.tax_id,
+        "contents": lambda charge: charge.contents and encode_contents(charge.contents),
+    },
+)
+
+# What only the standard's door writes is null in a row of the contract's, which pays nothing for it.
+_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound", "institution_id", "asked_cents", "due_on")
+INSERT: Final = of_columns(
+    _NEW,
+    once=[
+        ("status", "created_at", "modified_at", "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
+        ("status", "created_at", "modified_at"),
+    ],
+    name="charge_row",
+    sql="insert into charge ({names}) {rows}",
+)
+
+_NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound", "institution_id", "asked_cents")
+_STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = (
+    *("status", "created_at", "modified_at", "fingerprint", "revision", "due_on"),
+)
+INSERT_STANDARD: Final = of_columns(
+    _NEW_STANDARD,
+    once=[(*_STANDARD_ALIKE, "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"), _STANDARD_ALIKE],
+    name="standard_charge_row",
+    sql="insert into charge ({names}) {rows}",
+)
+
+# One at a time, when its institution has answered.
+_NEW_THERE: Final = CHARGE.without("held_by", "is_unbound", "asked_cents")
+INSERT_THERE: Final = of_columns(
+    _NEW_THERE, once=(), name="charge_there_row", sql="insert into charge ({names}) {rows}"
+)
+
+# What payments and expiry change. Few payments change which one holds a charge, and only the standard's door changes all else.
+_MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
+UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=[("status", "modified_at")])
+
+_HELD: Final = CHARGE.only("id", "holder_id", "status", "modified_at", "held_by")
+UPDATE_HELD: Final = update_of(CHARGE, _HELD, name="held_charge_change")
+
+_REVISED: Final = CHARGE.only(
+    *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
+    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound", "asked_cents", "due_on"),
+)
+UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
+
+
+def _find_insert(charge: Charge) -> Part[Charge]:
+    has_later_columns = charge.held_by is not None or charge.is_unbound or charge.asked_cents is not None
+    errors.ensure(not has_later_columns, "a new charge was never held, unbound or paid")
+    if charge.institution_id is not None:
+        return INSERT_THERE
+    return INSERT if charge.contents is None else INSERT_STANDARD
+
+
+_of_revision = attrgetter(
+    *("expires_at", "amount_cents", "key", "payer", "br_code", "contents", "revision", "is_unbound", "asked_cents"),
+    "due_on",
+)
+
+
+def _find_update(before: Charge, after: Charge) -> Part[Charge]:
+    if _of_revision(before) != _of_revision(after):
+        return UPDATE_REVISED
+    return UPDATE if before.held_by == after.held_by else UPDATE_HELD
+
+
+_count, _count_due = tally.count("charge"), tally.count("charge_due")
+
+CHARGES: Final = Fact(
+    rank=10,
+    inserts=(INSERT, INSERT_STANDARD, INSERT_THERE),
+    find_insert=_find_insert,
+    updates=(UPDATE, UPDATE_HELD, UPDATE_REVISED),
+    find_update=_find_update,
+    may_move_new=True,
+    sort_key=attrgetter("external_id", "holder_id"),
+    follow=lambda before, after: [
+        *_count(before, after),
+        *(_count_due(before, after) if after and after.due_on is not None else ()),
+    ],
+)
+
+find_external: Final = lookup.by_external_ids(CHARGE)
+find_by_id: Final = lookup.one_by(CHARGE, "id")
+find_by_ids: Final = lookup.many_by_id(CHARGE)
+find_by_external_id: Final = lookup.one_by(CHARGE, "external_id")
+# Another holder may have one of the same.
+find_by_txid: Final = lookup.one_by(CHARGE, "txid")
+
+# A charge of our own API has no row in ``location`` before the standard API has shown it: until then its txid is the token.
+# PostgreSQL does not know the array's length in advance: with short arrays it would replan each time.
+_FIND_SERVED: Final[LiteralString] = f"""
+    with place as materialized (
+        select wanted.token, location.charge_id, location.holder_id, location.status
+        from unnest((select $1::text[])) as wanted (token) left join location on location.token = wanted.token
+    )
+    select place.token, place.status as place_status, {CHARGE.select} from place
+    join charge on charge.id = place.charge_id and charge.holder_id = place.holder_id
+    union all
+    select place.token, 'COB_BOUND', {CHARGE.select} from place join charge on charge.txid = place.token
+    where place.status is null and charge.contents is null and charge.institution_id is null
+"""
+
+
+async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
+    """The charges served at locations, of any holder; a path is an address without the prefix."""
+    places = {path: place for path in paths if (place := parse_path(path)) is not None}
+    rows = await pool.fetch(_FIND_SERVED, sorted({token for _, token in places.values()})) if places else ()
+    found = {(row["place_status"], row["token"]): CHARGE.read(row) for row in rows}
+    # A location of the other kind has another path.
+    served = {path: (list_statuses(kind, is_bound=True)[0], token) for path, (kind, token) in places.items()}
+    return {path: found[name] for path, name in served.items() if name in found}
+
+
+_read_page_of_one: Final = lookup.page_of(CHARGE, listing_store.source("charge", CHARGE.select))
+read_page_of: Final = lookup.page_of(CHARGE, listing_store.source_of_statuses("charge", CHARGE.select))
+
+
+async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span) -> Page[Charge]:
+    """One page of those that the contract's door shows in a status."""
+    if status == "EXPIRED":
+        return await read_page_of(pool, holder_id, SHOWN_AS_EXPIRED, span)
+    return await _read_page_of_one(pool, holder_id, status, span)
+
+
+# We take the block of ids when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
+TAKE_BLOCK: Final[LiteralString] = """
+    taken as materialized (
+        select nextval('write_group_id') as first_id from (select count(*) from locked) as all_are_locked
+    )
+"""
+_SHOW_LOCKED: Final[LiteralString] = "select locked.*, taken.first_id from taken left join locked on true"
+_LOCK: Final[LiteralString] = f"""
+    with locked as materialized (
+        select {CHARGE.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+        join charge using (id, holder_id) order by charge.id, charge.holder_id for no key update of charge
+    ), {TAKE_BLOCK}
+    {_SHOW_LOCKED}
+"""
+
+
+async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tuple[dict[tuple[int, int], Charge], int]:
+    """Lock charges by id and holder; every process takes them in this order.
+
+    Returns:
+        The charges as they are now, held until the transaction ends; and the first id of a block that was taken after that.
+    """
+    rows = await connection.fetch(_LOCK, *split_pairs(wanted))
+    # If no row was locked, the block stands in a separate row.
+    found = [CHARGE.read(row) for row in rows if row["id"] is not None]
+    return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
+
+
+LOCKED_BY_TXID: Final[LiteralString] = f"""
+    locked as materialized (
+        select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
+        join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
+    )
+"""
+
+
+async def lock_by_txid(
+    connection: Connection, wanted: Sequence[tuple[str, int]]
+) -> tuple[dict[tuple[str, int], Charge], int]:
+    """As ``lock``, by txid and holder."""
+    rows = await connection.fetch(f"with {LOCKED_BY_TXID}, {TAKE_BLOCK} {_SHOW_LOCKED}", *split_pairs(wanted))
+    found = [CHARGE.read(row) for row in rows if row["id"] is not None]
+    return {(charge.txid, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
+
+
+_FIND_OTHERS: Final[LiteralString] = f"""
+    select {CHARGE.select} from unnest($1::text[]) as wanted (txid)
+    join charge on charge.txid = wanted.txid and charge.external_id <> charge.txid
+"""
+
+
+async def find_of_contract(connection: Connection, txids: Sequence[str]) -> dict[str, Charge]:
+    """Charges of our own API by txid, of any holder."""
+    # Their txids are random, so no two holders have the same; several holders may have the same txid chosen by clients.
+    rows = await connection.fetch(_FIND_OTHERS, txids)
+    return {row["txid"]: CHARGE.read(row) for row in rows}
+
+
+_FIND_EXPIRED: Final[LiteralString] = """
+    select id, holder_id from charge
+    where slot = any($1) and status = 'PENDING' and expires_at <= $2 and held_by is null and institution_id is null
+    order by expires_at limit $3
+"""
+_FIND_EXPIRED_THERE: Final[LiteralString] = """
+    select id, holder_id from charge
+    where institution_id = $1 and status = 'PENDING' and expires_at <= $2 order by expires_at limit $3
+"""
+
+
+_LIST_PENDING_THERE: Final[LiteralString] = """
+    select id, holder_id from charge where institution_id = $1 and status = 'PENDING' order by expires_at limit $2
+"""
+
+
+async def list_pending_of_account(connection: Connection, institution_id: int, count_max: int) -> list[tuple[int, int]]:
+    """Charges at an account that can still be paid, by id and holder."""
+    rows = await connection.fetch(_LIST_PENDING_THERE, institution_id, count_max)
+    return [(row["id"], row["holder_id"]) for row in rows]
+
+
+async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
+    """Charges that are past their time and not yet marked so, by id and holder; not those at institutions."""
+    return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]
+
+
+async def find_expired_of_account(
+    pool: Pool, institution_id: int, until: datetime, count_max: int
+) -> list[tuple[int, int]]:
+    """The same of the charges at one account."""
+    rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
+    return [(row["id"], row["holder_id"]) for row in rows]
+
+
+_IS_DUE: Final[LiteralString] = "due_on is not null"
+_IS_AT_ONCE: Final[LiteralString] = "due_on is null"
+_OWNED: Final[LiteralString] = """
+    from charge where holder_id = $1 and holder_id + 0 = $1 and created_at between $2 and $3 and status || '' = any($4::text[])
+"""
+_ORDER: Final[LiteralString] = "order by created_at desc, id desc"
+
+
+# Looked for from its lot, which has at most a thousand.
+_OF_LOT: Final[LiteralString] = """
+    from lot_item join charge on charge.id = lot_item.charge_id and charge.holder_id = lot_item.holder_id
+    where lot_item.holder_id = $1 and charge.created_at between $2 and $3 and charge.status = any($4::text[])
+        and lot_number = $5 and ($6::text is null or payer_tax_id = $6) and ($7::boolean is null or (is_unbound is null) = $7)
+"""
+_READ_OF_LOT: Final[LiteralString] = f"""
+    select {CHARGE.select} {_OF_LOT} order by charge.created_at desc, charge.id desc offset $8 limit $9
+"""
+
+
+class _Statements(Struct, frozen=True, kw_only=True):
+    list: Source
+    count_of_debtor: LiteralString
+    read_of_debtor: LiteralString
+    count_unbound: LiteralString
+    read_unbound: LiteralString
+    read_placed: LiteralString
+
+
+def _write_statements(kind: LiteralString, wanted: ListedRows) -> _Statements:
+    # "status || ''", so that no plan takes the index of all charges, which leads to few of those that are wanted.
+    of_debtor: LiteralString = (
+        f"{_OWNED} and {kind} and payer_tax_id = $5 and ($6::boolean is null or (is_unbound is null) = $6)"
+    )
+    unbound: LiteralString = f"{_OWNED} and {kind} and is_unbound"
+    return _Statements(
+        list=listing_store.source_of_statuses("charge", CHARGE.select, wanted),
+        count_of_debtor=f"select count(*) {of_debtor}",
+        read_of_debtor=f"select {CHARGE.select} {of_debtor} {_ORDER} offset $7 limit $8",
+        count_unbound=f"select count(*) {unbound}",
+        read_unbound=f"select {CHARGE.select} {unbound} {_ORDER} offset $5 limit $6",
+        read_placed=merge_statuses(
+            "charge",
+            CHARGE.select,
+            f"created_at between $2 and $3 and {kind} and is_unbound is null",
+            statuses="$4",
+            skipped="$5",
+            count="$6",
+        ),
+    )
+
+
+_AT_ONCE: Final = _write_statements(_IS_AT_ONCE, ListedRows(where=_IS_AT_ONCE, without="charge_due", left_out=_IS_DUE))
+_DUE: Final = _write_statements(_IS_DUE, ListedRows(where=_IS_DUE, kind="charge_due"))
+
+
+async def search(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -> Page[Charge]:
+    """One page by number. Only the first pages of those that a code leads to are quick: most charges are such."""
+    statements = _DUE if search.has_due_date else _AT_ONCE
+    if search.tax_id is None and search.is_placed is None and search.lot_number is None:
+        page = await listing_store.read_page(pool, statements.list, holder_id, search.statuses, span)
+        return page.with_items([CHARGE.read(row) for row in page.items])
+    oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
+    if oldest > newest:
+        return Page(items=[], total_count=0)
+    asked = (holder_id, oldest, newest, list(search.statuses))
+    part = (span.position, span.page_size)
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        if search.lot_number is not None:
+            filtered = (*asked, search.lot_number, search.tax_id, search.is_placed)
+            count: int = await connection.fetchval(f"select count(*) {_OF_LOT}", *filtered)
+            rows = await _read_search(connection, count, _READ_OF_LOT, *filtered, *part)
+        elif search.tax_id is not None:
+            filtered = (*asked, search.tax_id, search.is_placed)
+            count = await connection.fetchval(statements.count_of_debtor, *filtered)
+            rows = await _read_search(connection, count, statements.read_of_debtor, *filtered, *part)
+        else:
+            count = await connection.fetchval(statements.count_unbound, *asked)
+            if search.is_placed:
+                # Nearly all are, so the count is the remainder of the totals.
+                whole = structs.replace(span, page=1, page_size=1)
+                listed = await listing_store.read_page_in(
+                    connection, statements.list, holder_id, search.statuses, whole
+                )
+                count = listed.total_count - count
+            statement = statements.read_placed if search.is_placed else statements.read_unbound
+            rows = await _read_search(connection, count, statement, *asked, *part)
+    return Page(items=[CHARGE.read(row) for row in rows], total_count=count)
+
+
+async def _read_search(
+    connection: Connection, count: int, statement: LiteralString, *arguments: object
+) -> list[asyncpg.Record]:
+    # The page begins after so many, which stand before its size.
+    position = arguments[-2]
+    return await connection.fetch(statement, *arguments) if isinstance(position, int) and position < count else []
+
+
+PAID_AMOUNT: Final = Table(
+    "paid_amount",
+    PaidAmount,
+    """
+    transfer_id bigint, holder_id bigint, charge_id bigint, amount_cents bigint, original_cents bigint, fine_cents bigint,
+    interest_cents bigint, rebate_cents bigint, discount_cents bigint
+    """,
+    key=("transfer_id", "holder_id"),
+)
+
+INSERT_PAID_AMOUNT: Final = Part[PaidAmount](
+    name="paid_amount_row",
+    sql=f"insert into paid_amount ({PAID_AMOUNT.names}) {PAID_AMOUNT.rows}",
+    arguments=PAID_AMOUNT.arrays,
+)
+PAID_AMOUNTS: Final = Fact(rank=50, inserts=(INSERT_PAID_AMOUNT,), key=None)
+
+find_paid_amounts: Final = lookup.by_pairs(PAID_AMOUNT, "transfer_id")

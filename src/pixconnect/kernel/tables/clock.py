@@ -1,0 +1,129 @@
+"""The sandbox clock as the database keeps it, and everything that is due by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.kernel.rules.event import SLOTS_COUNT
+from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.table import fetch_row
+from pixconnect.platform.pool import Connection, Pool
+
+CHANNEL: Final = "pixconnect_clock"
+"""The channel of notices to every process: ``<revision>:<offset in microseconds>``."""
+LOCK_KEY: Final = 0x7069_7874  # "pixt"
+
+
+class DatabaseClock(Struct, frozen=True):
+    """This server's clock, and how far the sandbox has moved the service's time."""
+
+    real_now: datetime
+    offset: timedelta
+    revision: int
+    """How often it was moved."""
+
+
+async def read(connection: Connection | Pool) -> DatabaseClock:
+    row = await fetch_row(
+        connection, "select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()"
+    )
+    return clock_of(row)
+
+
+def clock_of(row: asyncpg.Record) -> DatabaseClock:
+    """The clock, of a row that has its columns among others."""
+    return DatabaseClock(row["real_now"], timedelta(microseconds=row["offset_us"]), row["revision"])
+
+
+_MOVE: Final[LiteralString] = """
+    with moved as (update clock set offset_us = $1, revision = revision + 1 returning offset_us, revision)
+    select pg_notify($2, revision || ':' || offset_us), revision from moved
+"""
+
+
+async def move(connection: Connection | Pool, offset: timedelta) -> int:
+    """Set the offset, notify every process, and return its revision."""
+    row = await fetch_row(connection, _MOVE, offset // timedelta(microseconds=1), CHANNEL)
+    return row["revision"]
+
+
+def read_offset_notice(notice: str) -> tuple[timedelta, int]:
+    """The offset of a move and its revision, as sessions are notified of them."""
+    revision, _, offset_us = notice.partition(":")
+    return timedelta(microseconds=int(offset_us)), int(revision)
+
+
+async def try_lock_clock(connection: Connection) -> bool:
+    """Become the only one who moves the clock, until ``unlock`` or the end of the connection."""
+    return await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY)
+
+
+async def unlock(connection: Connection) -> None:
+    """Let others move the clock."""
+    await connection.execute("select pg_advisory_unlock($1)", LOCK_KEY)
+
+
+# Of the kernel. A charge that is held has no deadline: it waits until the rail ends the payment that holds it.
+_FIRST_DUE: Final[tuple[LiteralString, ...]] = (
+    "select min(expires_at) from charge where status = 'PENDING' and held_by is null",
+    "select min(due_at) from open_order",
+)
+
+
+async def find_first_due(pool: Pool, deadlines: Sequence[Deadline]) -> datetime | None:
+    """The earliest deadline of charges, transfers, refunds and features; those of deliveries are not among them."""
+    parts: list[LiteralString] = [*_FIRST_DUE, *(each.first for each in deadlines if each.first is not None)]
+    return await pool.fetchval("select least((" + "), (".join(parts) + "))")
+
+
+_LAST_DUE: Final[tuple[LiteralString, ...]] = (
+    "select max(expires_at) from charge where status = 'PENDING' and held_by is null and expires_at <= $1",
+    "select max(due_at) from open_order where due_at <= $1",
+    """
+    select max(last.due_at) from generate_series(0, $2::integer - 1) as slots (wanted), lateral (
+        select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
+        order by due_at desc limit 1
+    ) as last
+    """,
+)
+
+
+async def find_last_due(pool: Pool, deadlines: Sequence[Deadline], until: datetime) -> datetime | None:
+    """The latest deadline up to an instant."""
+    parts: list[LiteralString] = [*_LAST_DUE, *(each.last for each in deadlines if each.last is not None)]
+    return await pool.fetchval("select greatest((" + "), (".join(parts) + "))", until, SLOTS_COUNT)
+
+
+async def is_anything_undone(pool: Pool, deadlines: Sequence[Deadline]) -> bool:
+    """Whether something is to be done at once that has no instant."""
+    parts: list[LiteralString] = [each.is_undone for each in deadlines if each.is_undone is not None]
+    return bool(parts) and await pool.fetchval("select (" + ") or (".join(parts) + ")")
+
+
+_MOVE_BACK: Final[LiteralString] = """
+    with charge_moved as (
+        -- A due date stays the day that it is.
+        update charge set expires_at = expires_at - $2::interval
+        where status = 'PENDING' and created_at > $1 and due_on is null
+    )
+    update open_order set due_at = due_at - $2::interval,
+        give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end
+    where greatest(ordered_at, handed_at) > $1
+        -- The last query set its deadline, and the wait doubles each time: so the instant of that query follows.
+        or due_at - least($3::interval * 2 ^ least(greatest(asked_count - 1, 0), 16), $4::interval) > $1
+"""
+
+
+async def move_deadlines_back(
+    connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
+) -> None:
+    """Bring deadlines of charges and orders nearer that were set at an instant which is in the future now.
+
+    Rows keep their other instants.
+    """
+    await connection.execute(_MOVE_BACK, now, by, ask_after, ask_after_max)

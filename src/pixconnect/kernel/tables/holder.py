@@ -1,0 +1,314 @@
+"""Holders, their limits and those that wait, their flags, and the directory of their Pix keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.kernel.rules.holder import Holder, KeyHolding, PixKey, Quarantine
+from pixconnect.kernel.rules.ledger import Funds
+from pixconnect.kernel.rules.limit import Limits
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+HOLDER: Final = Table(
+    "holder",
+    Holder,
+    """
+    id bigint, name text, tax_id text, city text, branch text, account_number text, account_type text,
+    may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
+    night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz, institution_id smallint,
+    approve_above_cents bigint, approve_new_payees boolean, street text, state text, postal_code text,
+    night_begins_late boolean, family_id bigint, successor_id bigint
+    """,
+    key=("id",),
+)
+
+
+def _read_limits(
+    transfer_cents: int | None,
+    day_cents: int | None,
+    night_cents: int | None,
+    night_begins_late: bool,  # noqa: FBT001  it is given columns
+) -> Limits:
+    return Limits(
+        transfer_cents=transfer_cents, day_cents=day_cents, night_cents=night_cents, night_begins_late=night_begins_late
+    )
+
+
+READ_LIMITS: Final = (
+    _read_limits,
+    *("transfer_limit_cents", "day_limit_cents", "night_limit_cents", "night_begins_late"),
+)
+"""How limits are read from the columns that hold them."""
+
+
+async def next_id(connection: Connection) -> int:
+    return await connection.fetchval("select nextval('holder_id')")
+
+
+# One statement: no holder is without a balance and a statement.
+_INSERT: LiteralString = f"""
+with made as (
+    insert into holder ({HOLDER.names}) values ({HOLDER.parameters})
+    on conflict (account_number) do nothing
+    returning id, created_at
+),
+opened as (
+    insert into balance (holder_id, modified_at) select id, created_at from made returning holder_id
+)
+insert into statement_head (holder_id) select holder_id from opened returning holder_id
+"""
+
+
+async def insert(connection: Connection, holder: Holder) -> bool:
+    """Remember a new holder and open its balance; ``False`` if the account number is taken."""
+    return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
+
+
+async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
+    row = await connection.fetchrow(f"select {HOLDER.select} from holder where id = $1", holder_id)
+    return HOLDER.read_found(row)
+
+
+_LIST: LiteralString = f"""
+select {HOLDER.select}, available_cents, reserved_cents, blocked_cents, deficit_cents from holder
+join whole_balance on whole_balance.holder_id = holder.id
+where id > $1 order by id limit $2
+"""
+
+
+async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
+    """Holders in the order of their ids."""
+    rows = await pool.fetch(_LIST, after_id, count_max)
+    names = Funds.__struct_fields__
+    return [(HOLDER.read(row), Funds(**{name: row[name] for name in names})) for row in rows]
+
+
+async def find_by_account(connection: Connection | Pool, branch: str, account_number: str) -> Holder | None:
+    return await HOLDER.find(connection, "where account_number = $2 and branch = $1", branch, account_number)
+
+
+async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -> Holder | None:
+    """One holder, locked against changes until the transaction ends.
+
+    Args:
+        alone: Also lock the making of rows without entries on its account, such as charges.
+    """
+    if alone:
+        return await HOLDER.find(connection, "where id = $1 for update", holder_id)
+    return await HOLDER.find(connection, "where id = $1 for no key update", holder_id)
+
+
+# Nothing else of a holder ever changes.
+_CHANGED = HOLDER.only(
+    "id",
+    "may_deposit",
+    "may_withdraw",
+    "may_lend",
+    "transfer_limit_cents",
+    "day_limit_cents",
+    "night_limit_cents",
+    "night_begins_late",
+    "disabled_at",
+    "approve_above_cents",
+    "approve_new_payees",
+    "street",
+    "city",
+    "state",
+    "postal_code",
+)
+_UPDATE: LiteralString = f"""
+update holder set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
+where holder.id = new.id
+"""
+
+
+async def update(connection: Connection, holder: Holder) -> None:
+    await connection.execute(_UPDATE, *_CHANGED.values(holder))
+
+
+async def set_institution(connection: Connection, holder_id: int, institution_id: int) -> None:
+    await connection.execute("update holder set institution_id = $2 where id = $1", holder_id, institution_id)
+
+
+async def find_past(connection: Connection, holder_id: int) -> str | None:
+    """Why a holder has to stay on its account, if it has; its balance stays locked until the transaction ends."""
+    # Its balance is locked, so that no batch posts meanwhile.
+    await connection.execute("select from balance where holder_id = $1 for update", holder_id)
+    return await connection.fetchval("select find_past_of_holder($1)", holder_id)
+
+
+async def move_to_successor(
+    connection: Connection, former_id: int, heir_id: int, tokens_from: datetime, moved_at: datetime
+) -> None:
+    """Give a holder's keys, clients and webhooks to the holder that succeeds it; both stay one family."""
+    await connection.execute("select move_to_successor($1, $2, $3, $4)", former_id, heir_id, tokens_from, moved_at)
+
+
+_FIND_OPEN: LiteralString = """
+    select case
+        when exists (select from charge_opening where charge_opening.holder_id = $1 and state = 'opening')
+        then 'charges of it are being opened'
+        when exists (select from lot_request where lot_request.holder_id = $1) then 'a lot of its charges is being made'
+    end
+"""
+
+
+async def find_unfinished(connection: Connection, holder_id: int) -> str | None:
+    """What a holder has begun that would end in new charges of it."""
+    return await connection.fetchval(_FIND_OPEN, holder_id)
+
+
+# The newest first: of two that lie on one account, the earlier one was left before.
+_FIND_MEMBER: LiteralString = """
+    select member.id from holder as asked
+    join holder as member on member.id = asked.id or member.family_id = asked.family_id
+    where asked.id = $1 and member.institution_id is not distinct from $2
+    order by member.id = asked.id desc, member.id desc limit 1
+"""
+
+
+async def find_member_on(pool: Pool, holder_id: int, institution_id: int | None) -> int | None:
+    """The holder, or one of its family, that lies on this account."""
+    return await pool.fetchval(_FIND_MEMBER, holder_id, institution_id)
+
+
+_LIST_FAMILY: LiteralString = """
+    select member.id, first_id from holder_family join holder as member on member.id = holder_id or member.family_id = first_id
+    where holder_id = $1 order by member.id
+"""
+
+
+async def list_family(connection: Connection | Pool, holder_id: int) -> list[int]:
+    """The holder and those that succeeded each other with it, in their order."""
+    return [row["id"] for row in await connection.fetch(_LIST_FAMILY, holder_id)]
+
+
+async def find_family(pool: Pool, holder_id: int) -> tuple[int, list[int]]:
+    """The first of the holder's family, and all of it."""
+    rows = await pool.fetch(_LIST_FAMILY, holder_id)
+    return rows[0]["first_id"], [row["id"] for row in rows]
+
+
+_FIND_FIRST: LiteralString = "select holder_id, first_id from holder_family where holder_id = any($1)"
+
+
+async def find_first(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, int]:
+    """The first of each holder's family; the holder itself where none was succeeded."""
+    return {row["holder_id"]: row["first_id"] for row in await connection.fetch(_FIND_FIRST, list(holder_ids))}
+
+
+# After a loss any account of the same owner counts, since the loss can have forgotten a succession. The holder's own account
+# counts too if the account, or the first of the family, was added after the loss: if it was added again, the institution knows
+# its former orders by other names.
+_LIST_DOUBTFUL_ACCOUNTS: LiteralString = """
+    select member.institution_id from holder as asked join holder as member on member.family_id = asked.family_id
+    where asked.id = $1 and member.institution_id is distinct from asked.institution_id
+    union
+    select account.id from holder as asked
+    join holder_family on holder_id = asked.id join holder as first on first.id = first_id
+    join institution_account as account on is_same_owner(account.tax_id, asked.tax_id)
+    where asked.id = $1 and exists (select from database_loss where noticed_at > $2) and (
+        account.id is distinct from asked.institution_id or exists (
+            select from database_loss
+            where noticed_at > $2 and noticed_at < greatest(account.created_at, first.created_at)
+        )
+    )
+"""
+
+
+async def list_doubtful_accounts(pool: Pool, holder_id: int, lost_since: datetime) -> list[int]:
+    """The accounts that may have paid a request of this holder's client under a name that its own account does not ask for.
+
+    Args:
+        pool: The database.
+        holder_id: The holder.
+        lost_since: Losses of the database that were noticed since then count.
+    """
+    rows = await pool.fetch(_LIST_DOUBTFUL_ACCOUNTS, holder_id, lost_since)
+    return [row["institution_id"] for row in rows if row["institution_id"] is not None]
+
+
+_FIND_IN_FAMILY: LiteralString = """
+    select member.id from holder as asked
+    join holder as member on member.id = asked.id or member.family_id = asked.family_id
+    where asked.id = $1 and member.account_number = $2
+"""
+
+
+async def find_in_family(pool: Pool, holder_id: int, account_number: str) -> int | None:
+    """The holder, or one of its family, that has this account number."""
+    return await pool.fetchval(_FIND_IN_FAMILY, holder_id, account_number)
+
+
+# Another holder's key stays with that holder; the caller compares the owner afterwards.
+_INSERT_KEY: LiteralString = """
+insert into pix_key (key, key_type, holder_id, created_at) values ($1, $2, $3, $4)
+on conflict (key) do nothing
+"""
+
+
+async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> None:
+    """Register a key, unless it is registered already."""
+    await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
+
+
+_OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)"
+
+
+async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Mapping[str, int]:
+    """The holders of these keys; keys that none of our holders has are omitted."""
+    return {row["key"]: row["holder_id"] for row in await connection.fetch(_OWNERS, keys)}
+
+
+_KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 order by created_at, key"
+
+
+async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
+    """A holder's keys, oldest first."""
+    return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
+
+
+# The same statement records the former owner: a removed key always leaves a trace.
+_REMOVE_KEY: LiteralString = """
+with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id, created_at),
+kept as (insert into removed_pix_key (key, holder_id, given_at) select key, holder_id, created_at from removed)
+select key, key_type from removed
+"""
+
+
+async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey | None:
+    """Forget a holder's key; ``None`` if it has no such key."""
+    row = await connection.fetchrow(_REMOVE_KEY, key, holder_id)
+    return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
+
+
+_FIND_FORMER: LiteralString = "select holder_id from removed_pix_key where key = $1 order by removed_at desc limit 1"
+
+
+async def find_former_owner(pool: Pool, key: str) -> int | None:
+    """The last holder of a key that is free now."""
+    return await pool.fetchval(_FIND_FORMER, key)
+
+
+_LIST_HOLDINGS: LiteralString = f"""
+    select ({_FIND_MEMBER.replace("$1", "held.holder_id")}) as member_id, given_at, removed_at
+    from (
+        select holder_id, given_at, removed_at from removed_pix_key where key = $1
+        union all select holder_id, created_at, null from pix_key where key = $1
+    ) as held
+    order by given_at
+"""
+
+
+async def list_key_holdings(pool: Pool, key: str, institution_id: int) -> list[KeyHolding]:
+    """Who had a key and for how long, in their order, as members of their families that lie on an account."""
+    return [KeyHolding(**row) for row in await pool.fetch(_LIST_HOLDINGS, key, institution_id)]
+
+
+async def read_quarantine(connection: Connection, key: str, holder_id: int | None = None) -> Quarantine | None:
+    """The quarantine of a key removed from a given holder, or any; ``None`` if that holder had it last, or it never had one."""
+    row = await connection.fetchrow("select * from read_quarantine($1, $2)", key, holder_id)
+    return None if row is None else Quarantine(**row)

@@ -1,0 +1,317 @@
+"""The mode of the tables, the server that they are on, how durable it is, and whether its sequences are ahead of its ids.
+
+Also the instant that the primary records for readers at its standby: it shows there how old the tables are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.order import FirstIds
+from pixconnect.kernel.tables.table import fetch_row
+from pixconnect.platform.base.database_server import DatabaseServer
+from pixconnect.platform.pool import Connection
+
+Mode = Literal["sandbox", "live"]
+
+_READ_MODE: Final[LiteralString] = "select mode from installation"
+_TAKE_MODE: Final[LiteralString] = """
+    with taken as (insert into installation (mode) values ($1) on conflict do nothing returning mode)
+    select mode from taken union all select mode from installation limit 1
+"""
+
+
+async def take_mode(connection: Connection, mode: Mode) -> Mode:
+    """The mode of these tables; the given one if they have none yet."""
+    found: Mode | None = await connection.fetchval(_READ_MODE)
+    if found is None:
+        found = await connection.fetchval(_TAKE_MODE, mode)
+    # It finds nothing if another process has taken it in the same moment.
+    return found or await connection.fetchval(_READ_MODE)
+
+
+# A sandbox that was killed before it noted its mode has left its simulated network.
+_FIND_MODE: Final[LiteralString] = """
+    select coalesce((select mode from installation), case when to_regnamespace('sandbox') is not null then 'sandbox' end)
+"""
+
+
+async def find_mode(connection: Connection) -> Mode | None:
+    """The mode of the database before migration; ``None`` if it is empty."""
+    if not await connection.fetchval("select to_regclass('installation') is not null"):
+        return None
+    return await connection.fetchval(_FIND_MODE)
+
+
+# At COMMIT a session waits at least for our own disk, and at least for all that the server wants.
+_DURABLE: Final[LiteralString] = """
+    case when current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then 'on'
+    else current_setting('synchronous_commit') end
+"""
+
+
+async def demand_durable_commits(connection: Connection) -> None:
+    """Make this session's commits wait for the disk, and for the standbys that the server names."""
+    await connection.execute(f"select set_config('synchronous_commit', {_DURABLE}, false)")
+
+
+_SERVER: Final[LiteralString] = """
+    system_identifier, case
+        when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
+        else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
+    end as timeline,
+    (select oid::bigint from pg_database where datname = current_database()) as database_oid,
+    to_regclass('installation')::bigint as tables_oid,
+    coalesce((select notes_count from installation), 0) as notes_count,
+    (select made_at from installation) as made_at,
+    (select seen_at from installation) as here_since,
+    clock_timestamp() as seen_at,
+    pg_postmaster_start_time() as started_at,
+    case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
+"""
+
+
+async def read_server(connection: Connection) -> DatabaseServer:
+    """The server as it is now; raises as for a standby if the tables were put back after this session had read them."""
+    row = await fetch_row(connection, f"select {_SERVER} from pg_control_system() where refuse_old_session()")
+    return DatabaseServer(**row)
+
+
+# One round trip, which each new connection costs. If the tables are put back after this, the session is refused.
+_PREPARE_SESSION: Final[LiteralString] = f"""
+    select {_SERVER}, pg_is_in_recovery() as is_standby, set_config('synchronous_commit', {_DURABLE}, false) as commits,
+        array(select name from unnest(array['fsync', 'full_page_writes']) as name where current_setting(name) <> 'on') as weak,
+        current_setting('cluster_name') as cluster,
+        set_config('session.tables_oid', to_regclass('installation')::bigint::text, false) as tables
+    from pg_control_system() where refuse_old_session()
+"""
+
+
+class PreparedSession(Struct, frozen=True, kw_only=True):
+    """A session that commits durably, and writes to the tables that it has found and to no others in their place."""
+
+    server: DatabaseServer
+    is_standby: bool
+    weak: Sequence[str]
+    """The server's settings that may lose committed data."""
+    cluster: str
+    """The name of the cluster that it is of; empty where it has none."""
+
+
+async def prepare_session(connection: Connection) -> PreparedSession:
+    """Make a new connection's session safe to use, and look at its server; raises as ``read_server``."""
+    row = dict(await fetch_row(connection, _PREPARE_SESSION))
+    del row["commits"], row["tables"]
+    beside = {name: row.pop(name) for name in ("is_standby", "weak", "cluster")}
+    return PreparedSession(server=DatabaseServer(**row), **beside)
+
+
+_FIND_NOTED_SERVER: Final[LiteralString] = """
+    select system_identifier, timeline, coalesce(database_oid, $1) as database_oid, coalesce(tables_oid, $2) as tables_oid,
+        coalesce(started_at, to_timestamp(0)) as started_at, 0::bigint as position
+    from installation where system_identifier is not null
+"""
+
+
+async def find_noted_server(
+    connection: Connection, found: DatabaseServer, latest: DatabaseServer | None
+) -> DatabaseServer | None:
+    """The server that these tables were last seen on; facts that an older program did not record are as known or found."""
+    is_known = latest is not None and latest.tables_oid and latest.identity[:3] == found.identity[:3]
+    tables_oid = latest.tables_oid if latest is not None and is_known else found.tables_oid
+    row = await connection.fetchrow(_FIND_NOTED_SERVER, found.database_oid, tables_oid)
+    return None if row is None else DatabaseServer(**row)
+
+
+_NOTE_PREFIX: Final[LiteralString] = """
+    update installation set location_prefixes = location_prefixes || $1::text where $1 <> all (location_prefixes)
+"""
+
+
+async def note_location_prefix(connection: Connection, prefix: str) -> None:
+    """Keep the address with which codes of charges begin: ``verify`` compares them with it."""
+    await connection.execute(_NOTE_PREFIX, prefix)
+
+
+_LOCK_TIMEOUT_S: Final = 60
+
+
+async def lock_noted_server(connection: Connection) -> None:
+    """Lock the checking of the server until the transaction ends."""
+    # The process that has it may have many orders to mark.
+    await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT_S}s'")
+    await connection.execute("set local statement_timeout = 0")
+    await connection.execute("select from installation for update", timeout=_LOCK_TIMEOUT_S + 5)
+
+
+_NOTE_SERVER: Final[LiteralString] = """
+    update installation
+    set system_identifier = $1, timeline = $2, database_oid = $3, tables_oid = $4, started_at = $5,
+        seen_at = case when $6 then clock_timestamp() else coalesce(seen_at, clock_timestamp()) end,
+        -- It was another server's clock.
+        beat_at = null
+"""
+
+
+async def note_server(connection: Connection, server: DatabaseServer, *, has_come: bool) -> None:
+    """Note on which server the tables are.
+
+    Args:
+        has_come: Whether it is known that they were elsewhere, or not as they are, until now.
+    """
+    await connection.execute(_NOTE_SERVER, *server.identity, server.started_at, has_come)
+
+
+async def find_waiting_cluster(connection: Connection) -> str | None:
+    """The cluster whose commits waited for a standby at the last check."""
+    return await connection.fetchval("select waiting_cluster from installation")
+
+
+_NOTE_CLUSTER: Final[LiteralString] = """
+    with found as (
+        select nullif(current_setting('cluster_name'), '') as name where current_setting('synchronous_standby_names') <> ''
+        union all select null where current_setting('synchronous_standby_names') = ''
+    )
+    update installation set waiting_cluster = found.name from found where waiting_cluster is distinct from found.name
+"""
+
+
+async def note_cluster(connection: Connection) -> bool:
+    """Record whether commits wait for a standby, and in which cluster; return whether that changed."""
+    return await connection.execute(_NOTE_CLUSTER) != "UPDATE 0"
+
+
+# Its record follows everything visible to this session, and its COMMIT waits for the standbys.
+WRITE_RECORD: Final[LiteralString] = "select pg_logical_emit_message(true, 'pixconnect', '')"
+
+
+async def read_server_at_standbys(connection: Connection) -> DatabaseServer:
+    """As ``read_server``, once a standby has all of the log up to that state."""
+    async with connection.transaction():
+        found = await read_server(connection)
+        await connection.execute(WRITE_RECORD)
+    return found
+
+
+async def read_first_ids(connection: Connection) -> FirstIds:
+    row = await connection.fetchrow(
+        "select first_transfer_id as transfer_id, first_refund_id as refund_id from installation"
+    )
+    return FirstIds() if row is None else FirstIds(**row)
+
+
+# The durability of our answers depends on these.
+DURABILITY: Final = (
+    "fsync",
+    "full_page_writes",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "default_transaction_isolation",
+)
+
+
+async def read_durability(connection: Connection) -> dict[str, str]:
+    """The server's settings of ``DURABILITY``, as they hold in this session."""
+    return {name: await connection.fetchval("select current_setting($1)", name) for name in DURABILITY}
+
+
+class Counted(Struct, frozen=True):
+    """A sequence and the ids that it has given out, in blocks of its increment."""
+
+    sequence: LiteralString
+    tables: tuple[LiteralString, ...]
+    column: LiteralString = "id"
+
+
+COUNTED: Final = (
+    Counted("charge_id", ("charge",)),
+    Counted("transfer_id", ("transfer",)),
+    Counted("refund_id", ("refund",)),
+    Counted("location_id", ("location",)),
+    Counted("write_group_id", ("ledger_entry", "event")),
+    Counted("delivery_id", ("delivery",)),
+    Counted("webhook_endpoint_id", ("webhook_endpoint",)),
+    # Programs keep cursors: a position that they have read must not be given to another event.
+    Counted("event_feed_position", ("event_feed",), "position"),
+)
+
+
+def select_reach(counted: Counted) -> LiteralString:
+    """Selects the largest id in use as ``taken``, and as ``next`` the first that the sequence will give out."""
+    largest: LiteralString = ", ".join(f"(select max({counted.column}) from {table})" for table in counted.tables)
+    return f"""
+        select greatest({largest}) as taken, coalesce(pg_sequence_last_value(seqrelid) + seqincrement, seqstart) as next
+        from pg_sequence where seqrelid = '{counted.sequence}'::regclass
+    """
+
+
+_FIND_BEHIND: Final[LiteralString] = " union all ".join(
+    [
+        f"select '{counted.sequence}' as name from ({select_reach(counted)}) as reach where taken >= next"
+        for counted in COUNTED
+    ]
+)
+
+
+async def catch_up_sequences(connection: Connection) -> list[str]:
+    """Move sequences that were set back above the largest id in use; returns which ones."""
+    behind = [row["name"] for row in await connection.fetch(_FIND_BEHIND)]
+    for name in behind:
+        await connection.execute("select catch_up_sequence($1)", name)
+    return behind
+
+
+async def move_ids_ahead(connection: Connection) -> None:
+    """Skip ids that may have been given out before this start of the server although no row here has them."""
+    await connection.execute("select move_ids_ahead()")
+
+
+async def note_high_water(connection: Connection) -> None:
+    """Record the highest ids in use: the next start of the server detects missing ones from here."""
+    await connection.execute("select note_high_water() where refuse_old_session()")
+
+
+BEAT_EVERY_S: Final = 1.0
+"""The primary records its clock no more often, for any number of processes."""
+
+
+class Heartbeat(Struct, frozen=True, kw_only=True):
+    """The state of the installation as one server shows it."""
+
+    is_standby: bool
+    now: datetime
+    """Its clock, in real time."""
+    beat_at: datetime | None
+    """The primary's clock as last recorded here."""
+    noted: str
+    """Which server the tables were last written on: another one after a failover or a restore."""
+
+
+_READ: Final[LiteralString] = """
+    select pg_is_in_recovery() as is_standby, clock_timestamp() as now, beat_at, concat_ws(' ', system_identifier, timeline,
+        database_oid, tables_oid, extract(epoch from started_at)) as noted
+    from installation
+"""
+_BEAT: Final[LiteralString] = """
+    update installation set beat_at = clock_timestamp()
+    where beat_at is null or beat_at not between clock_timestamp() - $1 * interval '1 second' and clock_timestamp()
+"""
+
+
+async def make_heartbeat(connection: Connection) -> Heartbeat:
+    """Make the primary record its clock, unless it has just done so; return what it shows then."""
+    async with connection.transaction():
+        # No answer depends on it: it waits neither for the disk nor for a standby.
+        await connection.execute("set local synchronous_commit = off")
+        await connection.execute(_BEAT, BEAT_EVERY_S)
+    return Heartbeat(**await fetch_row(connection, _READ))
+
+
+async def find_heartbeat(connection: Connection) -> Heartbeat | None:
+    """What a server shows; ``None`` if the installation has not reached it yet."""
+    row = await connection.fetchrow(_READ)
+    return None if row is None else Heartbeat(**row)

@@ -1,0 +1,111 @@
+"""The table of reports that wait for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, LiteralString
+
+from pixconnect.kernel.rules import kept_report
+from pixconnect.kernel.rules.kept_report import Kept, KeptReport, Misfit
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+KEPT_REPORT: Final = Table(
+    "kept_report",
+    KeptReport,
+    """
+    id bigint, kind text, reason text, explanation text, name text, report_id text, report text, refusal_code text,
+    seen_count bigint, first_seen_at timestamptz, last_seen_at timestamptz, closed_at timestamptz, closed_by text,
+    close_reason text
+    """,
+    key=("id",),
+)
+
+
+# The first answer stands: a report that was kept without a refusal is not refused later, nor the other way round.
+_KEEP: Final[LiteralString] = """
+    insert into kept_report (kind, reason, explanation, name, report_id, report, fingerprint, refusal_code)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)
+    on conflict (fingerprint) do update set seen_count = kept_report.seen_count + 1, last_seen_at = clock_timestamp()
+        where not $9
+    returning id, seen_count
+"""
+
+
+async def keep(
+    connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None, *, is_listed: bool
+) -> tuple[int, bool]:
+    """Record a report, or its repetition unless a list caused it; its id if it counted, and whether it is new."""
+    row = await connection.fetchrow(
+        _KEEP,
+        kept_report.kind_of(kept),
+        misfit.reason,
+        kept_report.storable(misfit.explanation, 1000),
+        kept_report.storable(kept_report.name_of(kept)),
+        kept_report.storable(kept.report_id),
+        kept_report.encode(kept),
+        kept_report.fingerprint(kept, misfit.reason),
+        refusal_code,
+        is_listed,
+    )
+    return (row["id"], row["seen_count"] == 1) if row is not None else (0, False)
+
+
+_FIND_REFUSED: Final[LiteralString] = """
+    select name, refusal_code from kept_report where name = any($1) and refusal_code is not null
+"""
+
+
+async def find_refused(connection: Connection, names: Sequence[str]) -> Mapping[str, str]:
+    """With which code payments or returns of these names were refused for good."""
+    return {row["name"]: row["refusal_code"] for row in await connection.fetch(_FIND_REFUSED, names)}
+
+
+_COUNT_OPEN: Final[LiteralString] = """
+    select reason, count(*) from (select reason from kept_report where closed_at is null order by id limit $1) as waiting
+    group by reason
+"""
+
+
+async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
+    """How many are open, by reason; counting ends at ``count_max``."""
+    return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
+
+
+_COUNT_UNREADABLE: Final[LiteralString] = """
+    select count(*) from (
+        select from kept_report where closed_at is null and kind = 'unreadable' order by id desc limit $1
+    ) as waiting
+"""
+
+
+async def count_unreadable(pool: Pool, count_max: int) -> int:
+    """How many items that could not be read wait; counting ends at ``count_max``."""
+    return await pool.fetchval(_COUNT_UNREADABLE, count_max)
+
+
+async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
+    return await KEPT_REPORT.find_all(
+        pool, "where closed_at is null or $1 order by id desc limit $2", with_closed, count_max
+    )
+
+
+async def list_oldest_open(connection: Connection, count_max: int) -> list[KeptReport]:
+    return await KEPT_REPORT.find_all(connection, "where closed_at is null order by id limit $1", count_max)
+
+
+async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
+    row = await connection.fetchrow(f"select {KEPT_REPORT.select} from kept_report where id = $1", kept_id)
+    return KEPT_REPORT.read_found(row)
+
+
+_CLOSE: Final[LiteralString] = f"""
+    update kept_report set closed_at = clock_timestamp(), closed_by = $2, close_reason = $3
+    where id = $1 and closed_at is null returning {KEPT_REPORT.select}
+"""
+
+
+async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
+    """Close an open one; ``None`` where none of this id is open."""
+    row = await connection.fetchrow(_CLOSE, kept_id, closed_by, close_reason)
+    return KEPT_REPORT.read_found(row)

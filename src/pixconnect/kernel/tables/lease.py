@@ -1,0 +1,127 @@
+"""Workers, the slots that they lease, and the fence before everything that they write.
+
+A worker is known for as long as it renews its row, by the database's clock, and holds its advisory lock. A worker that finds
+another one gone removes its row, under a lock that a renewal takes too: a worker that was removed can never renew again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from pixconnect.kernel.tables.table import fetch_row
+from pixconnect.platform.pool import Connection
+
+LEASE = timedelta(seconds=15)
+"""How long a worker counts after its last renewal."""
+# Advisory locks of workers.
+_LOCK_CLASS: Final = 0x7078_776B
+
+
+async def join(connection: Connection) -> int:
+    """Become a worker, for as long as this connection lives; return its new unique id."""
+    # The lock comes before the row: any worker that sees a row whose lock is free removes it.
+    worker_id: int = await connection.fetchval("select nextval('worker_id')::integer")
+    await connection.execute("select pg_advisory_lock($1::integer, $2::integer)", _LOCK_CLASS, worker_id)
+    await connection.execute(
+        "insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)", worker_id, LEASE
+    )
+    return worker_id
+
+
+_RENEW: Final[LiteralString] = """
+    update worker set expires_at = clock_timestamp() + $2, oldest_due_at = $3
+    where id = $1 and expires_at > clock_timestamp()
+    returning id
+"""
+
+
+async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> bool:
+    """Go on being a worker; ``False`` when it is too late: others may have taken the slots.
+
+    ``oldest_due_at`` is for the health check: since when, real time, a delivery waits that could be tried and was not.
+    """
+    return await connection.fetchval(_RENEW, worker_id, LEASE, oldest_due_at) is not None
+
+
+_REMOVE_GONE: Final[LiteralString] = """
+    delete from worker
+    where id <> $1 and (
+        expires_at <= clock_timestamp()
+        or id not in (
+            select objid::bigint::integer from pg_locks
+            where locktype = 'advisory' and classid = $2 and objsubid = 2 and granted
+                and database = (select oid from pg_database where datname = current_database())
+        )
+    )
+"""
+
+
+async def remove_gone(connection: Connection, worker_id: int) -> None:
+    """Remove workers that have stopped renewing or whose connection is gone; their slots become free."""
+    await connection.execute(_REMOVE_GONE, worker_id, _LOCK_CLASS)
+
+
+async def count_workers(connection: Connection) -> int:
+    return await connection.fetchval("select count(*) from worker")
+
+
+_HELD: Final[LiteralString] = "select slot, epoch from slot_lease where worker_id = $1"
+
+
+async def read_held(connection: Connection, worker_id: int) -> dict[int, int]:
+    """The slots that a worker holds, each with its epoch."""
+    return {row["slot"]: row["epoch"] for row in await connection.fetch(_HELD, worker_id)}
+
+
+# The new epoch fences off later writes of the slot's last holder. Slots that another worker takes now are skipped.
+_TAKE: Final[LiteralString] = """
+    update slot_lease set worker_id = $1, epoch = epoch + 1 where slot in (
+        select slot from slot_lease where worker_id is null order by slot limit $2 for update skip locked
+    )
+    returning slot, epoch
+"""
+
+
+async def take(connection: Connection, worker_id: int, count_max: int) -> dict[int, int]:
+    """Take free slots; returns their epochs by slot."""
+    return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
+
+
+async def release(connection: Connection, worker_id: int, slots: Sequence[int]) -> None:
+    await connection.execute(
+        "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)", worker_id, slots
+    )
+
+
+async def leave(connection: Connection, worker_id: int) -> None:
+    """Stop being a worker; all its slots become free."""
+    await connection.execute("delete from worker where id = $1", worker_id)
+
+
+HOLD: Final[LiteralString] = """
+    select slot from slot_lease
+    where (slot, epoch) in (select * from unnest($1::smallint[], $2::bigint[])) and refuse_old_session()
+    order by slot for key share
+"""
+"""The fence, for statements that are one themselves."""
+
+
+async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
+    """Lock and return the slots still ours under the epochs read; a worker's first lock, until the transaction ends."""
+    rows = await connection.fetch(HOLD, list(epochs), list(epochs.values()))
+    return {row["slot"] for row in rows}
+
+
+_OLDEST_DUE: Final[LiteralString] = """
+    select count(*) filter (where expires_at > clock_timestamp()) as workers_count,
+        min(oldest_due_at) filter (where expires_at > clock_timestamp()) as oldest_due_at
+    from worker
+"""
+
+
+async def read_lease_backlog(connection: Connection) -> tuple[int, datetime | None]:
+    """How many workers there are, and the oldest delivery that one of them could try and has not; real time."""
+    row = await fetch_row(connection, _OLDEST_DUE)
+    return row["workers_count"], row["oldest_due_at"]

@@ -1,0 +1,201 @@
+"""Look-ups of charges, transfers, refunds and locations: a function here builds each table's, with its statement.
+
+Levels are as of ``read_at``, in real time: readers add the tokens gained since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from typing import Final, LiteralString, TypeVar
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.table import Table, fetch_row, split_pairs
+from pixconnect.platform.pool import Connection, Pool
+
+Record = TypeVar("Record", bound=Struct)
+
+
+# With no succession in the installation PostgreSQL does not begin the part of a statement that looks among a family.
+_HAS_FAMILIES: Final[LiteralString] = "exists (select from holder where family_id is not null)"
+
+
+def one_by(
+    table: Table[Record], *columns: LiteralString
+) -> Callable[[Connection | Pool, int, int | str], Awaitable[Record | None]]:
+    """A holder's row with a name in the first of these columns, or else in the next; or a row of its family."""
+    statements: list[LiteralString] = [
+        f"""
+            select {table.select} from {table.name} where {column} = $1 and holder_id = $2
+            union all
+            select {table.select}
+            from holder as asked join holder as member on member.family_id = asked.family_id and member.id <> asked.id
+            join {table.name} on {table.name}.{column} = $1 and {table.name}.holder_id = member.id
+            where asked.id = $2 and {_HAS_FAMILIES}
+            limit 1
+        """
+        for column in columns
+    ]
+
+    async def find_budget(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
+        # Few rows have two names, so only missing ids cost a second query.
+        for statement in statements:
+            row = await pool.fetchrow(statement, name, holder_id)
+            if row is not None:
+                return table.read(row)
+        return None
+
+    return find_budget
+
+
+def many_by_id(
+    table: Table[Record],
+) -> Callable[[Connection | Pool, int, Collection[int]], Awaitable[dict[int, Record]]]:
+    """A holder's rows by id."""
+    find_pairs = by_pairs(table, "id")
+
+    async def find_budget(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:
+        found = await find_pairs(pool, [(one, holder_id) for one in ids])
+        return {one: record for (one, _), record in found.items()}
+
+    return find_budget
+
+
+def by_pairs(
+    table: Table[Record], column: LiteralString, *, locks: bool = False
+) -> Callable[[Connection | Pool, Collection[tuple[int, int]]], Awaitable[dict[tuple[int, int], Record]]]:
+    """Rows by a column of ids and the holder; if it locks them, they are held until the transaction ends."""
+    # Every process locks in this order, so that no two wait for each other.
+    end: LiteralString = f"order by {table.name}.id, {table.name}.holder_id for no key update of {table.name}"
+    statement: LiteralString = f"""
+        select {table.select} from unnest($1::bigint[], $2::bigint[]) as wanted ({column}, holder_id)
+        join {table.name} using ({column}, holder_id) {end if locks else ""}
+    """
+
+    async def find_budget(
+        pool: Connection | Pool, wanted: Collection[tuple[int, int]]
+    ) -> dict[tuple[int, int], Record]:
+        rows = await pool.fetch(statement, *split_pairs(wanted))
+        return {(row[column], row["holder_id"]): table.read(row) for row in rows}
+
+    return find_budget
+
+
+def by_external_ids(
+    table: Table[Record],
+) -> Callable[[Connection, Sequence[tuple[str, int]]], Awaitable[dict[tuple[int, str], Record]]]:
+    """Rows by external id and the holder that asked, as they are now: its own, or one of its family."""
+    statement: LiteralString = f"""
+        with wanted as (select * from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id))
+        select {table.select}, wanted.holder_id as asked_by from wanted
+        join {table.name} on {table.name}.external_id = wanted.external_id and {table.name}.holder_id = wanted.holder_id
+        union all
+        select {table.select}, wanted.holder_id as asked_by from wanted
+        join holder as asked on asked.id = wanted.holder_id
+        join holder as member on member.family_id = asked.family_id and member.id <> asked.id
+        join {table.name} on {table.name}.external_id = wanted.external_id and {table.name}.holder_id = member.id
+        where {_HAS_FAMILIES}
+    """
+
+    async def find_budget(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:
+        rows = await connection.fetch(statement, *split_pairs(wanted))
+        return {(row["asked_by"], row["external_id"]): table.read(row) for row in rows}
+
+    return find_budget
+
+
+def named(
+    table: Table[Record], column: LiteralString, way_column: LiteralString
+) -> Callable[[Connection | Pool, Sequence[str], str], Awaitable[dict[str, Record]]]:
+    """Rows of one direction, of any holder, by our id or, for outgoing ones, the network's."""
+    ours: LiteralString = f"select {table.select} from {table.name} where {column} = any($1) and {way_column} = $2"
+    of_network: LiteralString = f"select {table.select} from {table.name} where network_id = any($1)"
+
+    async def find_budget(pool: Connection | Pool, names: Sequence[str], way: str) -> dict[str, Record]:
+        found = {row[column]: table.read(row) for row in await pool.fetch(ours, names, way)}
+        missing = [name for name in names if name not in found] if way == "OUT" else []
+        if missing:
+            rows = await pool.fetch(of_network, missing)
+            found |= {row["network_id"]: table.read(row) for row in rows}
+        return found
+
+    return find_budget
+
+
+def page_of(
+    table: Table[Record], source: listing_store.Source
+) -> Callable[[Pool, int, listing_store.Statuses | None, Span], Awaitable[Page[Record]]]:
+    """One page of a holder's rows, of one status, of several, or of all, as the source takes them."""
+
+    async def read(pool: Pool, holder_id: int, status: listing_store.Statuses | None, span: Span) -> Page[Record]:
+        page = await listing_store.read_page(pool, source, holder_id, status, span)
+        return page.with_items([table.read(row) for row in page.items])
+
+    return read
+
+
+class KeptBudget(Struct, frozen=True, kw_only=True):
+    tokens: float
+    """Below zero where more was spent than there was."""
+    read_at: datetime
+    settled_until: datetime
+    """Of settled payments, those that were made until then are among the tokens already; in service time."""
+
+
+async def find_budget(pool: Pool, holder_id: int) -> KeptBudget | None:
+    row = await pool.fetchrow(
+        "select tokens, read_at, settled_until from lookup_budget where holder_id = $1", holder_id
+    )
+    return None if row is None else KeptBudget(**row)
+
+
+# Tokens regained meanwhile are added first: waiting neither loses nor gains any.
+_REFILLED: Final[LiteralString] = """
+    least($4, kept.tokens + greatest(0, extract(epoch from $3 - kept.read_at)) * $5)
+"""
+_SPEND: Final[LiteralString] = f"""
+    insert into lookup_budget as kept (holder_id, tokens, read_at, settled_until)
+    values ($1, greatest(-$4::float8, $4 - $2::float8), $3, $6)
+    on conflict (holder_id) do update set
+        tokens = greatest(-$4, {_REFILLED} - $2), read_at = greatest(kept.read_at, $3)
+    returning tokens, read_at, settled_until
+"""
+
+
+async def spend_budget(
+    pool: Pool, holder_id: int, cost: int, *, now: datetime, tokens_max: int, refill_per_s: float, made_at: datetime
+) -> KeptBudget:
+    """Spend a holder's tokens; the level may go as far below zero as the maximum is above it.
+
+    Args:
+        made_at: When the budget was created, in service time: only later payments return tokens.
+    """
+    row = await fetch_row(pool, _SPEND, holder_id, cost, now, tokens_max, refill_per_s, made_at)
+    return KeptBudget(**row)
+
+
+_PUT_BACK: Final[LiteralString] = f"""
+    update lookup_budget as kept
+    set tokens = least($4::float8, {_REFILLED} + $2::float8), read_at = greatest(kept.read_at, $3), settled_until = $6
+    where holder_id = $1 and settled_until = $7
+    returning tokens, read_at, settled_until
+"""
+
+
+async def put_back_budget(
+    pool: Pool,
+    holder_id: int,
+    tokens: int,
+    *,
+    now: datetime,
+    tokens_max: int,
+    refill_per_s: float,
+    settled_from: datetime,
+    settled_until: datetime,
+) -> KeptBudget | None:
+    """Put tokens back for the payments of a span of service time; ``None`` where another process has counted these."""
+    row = await pool.fetchrow(_PUT_BACK, holder_id, tokens, now, tokens_max, refill_per_s, settled_until, settled_from)
+    return None if row is None else KeptBudget(**row)

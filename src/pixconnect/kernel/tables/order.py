@@ -1,0 +1,355 @@
+"""The table of open orders: narrow, so that moving one on never rewrites its transfer or refund."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.order import OpenOrder, name_of
+from pixconnect.kernel.rules.rail import WaitsFor
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import lease as lease_store
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Part, Table, of_columns, split_pairs
+from pixconnect.platform.pool import Connection, Pool
+
+ORDER: Final = Table(
+    "open_order",
+    OpenOrder,
+    """
+    name text, holder_id bigint, resource_id bigint, slot smallint, ordered_at timestamptz, due_at timestamptz,
+    give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text, institution_id smallint,
+    br_code text, approval text
+    """,
+    key=("name",),
+)
+
+# A new order has not been handed over, so the columns' defaults need not be sent.
+_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id", "br_code", "approval")
+INSERT: Final = of_columns(
+    _NEW,
+    once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],
+    name="open_order_row",
+    sql="insert into open_order ({names}) {rows}",
+)
+
+_NEW_THERE: Final = ORDER.without("handed_at", "asked_count", "network_id", "approval")
+INSERT_THERE: Final = of_columns(
+    _NEW_THERE, once=(), name="open_order_there_row", sql="insert into open_order ({names}) {rows}"
+)
+
+# Few wait for an operator, on any rail.
+_NEW_AWAITED: Final = ORDER.without("handed_at", "asked_count", "network_id")
+INSERT_AWAITED: Final = of_columns(
+    _NEW_AWAITED, once=(), name="awaited_order_row", sql="insert into open_order ({names}) {rows}"
+)
+
+DELETE: Final = Part[OpenOrder](
+    name="open_order_end",
+    sql="delete from open_order where name = any({}::text[]) returning 1",
+    returns="each row",
+    arguments=lambda orders: [[order.name for order in orders]],
+)
+
+
+def _find_insert(order: OpenOrder) -> Part[OpenOrder]:
+    if order.approval is not None:
+        return INSERT_AWAITED
+    return INSERT if order.institution_id is None else INSERT_THERE
+
+
+ORDERS: Final = Fact(
+    rank=70,
+    inserts=(INSERT, INSERT_THERE, INSERT_AWAITED),
+    find_insert=_find_insert,
+    delete=DELETE,
+    key=attrgetter("name"),
+    sort_key=attrgetter("name"),
+)
+
+
+# The slot is judged row by row: PostgreSQL 16 would seek each of them in the index, which then gives no order, and sort all
+# that is due.
+_FIND_DUE: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where due_at between $2 and $3 and slot + 0 = any($1) and institution_id is null order by due_at limit $4
+"""
+
+
+async def find_due(
+    pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
+) -> list[OpenOrder]:
+    """Orders over the installation's own rail that a worker must look at, the longest due first."""
+    # Not from the beginning of time: orders that ended or moved before ``since`` have left dead entries in the index.
+    return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+
+
+_FIND_DUE_THERE: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where institution_id = $1 and due_at <= $2 and ($3::timestamptz is null or handed_at is null and give_up_at <= $3)
+        and (handed_at is not null or not $5)
+    order by due_at limit $4
+"""
+
+
+async def find_due_of_account(
+    pool: Pool,
+    institution_id: int,
+    until: datetime,
+    count_max: int,
+    *,
+    unsent_until: datetime | None = None,
+    handed_alone: bool = False,
+) -> list[OpenOrder]:
+    """Orders over an account that its worker must look at, the longest due first.
+
+    Args:
+        unsent_until: Only those that were never handed over and had to be by then.
+        handed_alone: Only those that were handed over.
+    """
+    asked = (institution_id, until, unsent_until, count_max, handed_alone)
+    return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE_THERE, *asked)]
+
+
+_COUNT_UNSENT_THERE: Final[LiteralString] = """
+    select count(*) from (
+        select from open_order
+        where institution_id = $1 and handed_at is null and left(name, 1) = 'E' and approval is distinct from 'awaited' limit $2
+    ) as unsent
+"""
+
+
+async def count_unsent_of_account(pool: Pool, institution_id: int, count_max: int) -> int:
+    """How many transfers wait to be handed over at an account; counting stops at ``count_max``."""
+    return await pool.fetchval(_COUNT_UNSENT_THERE, institution_id, count_max)
+
+
+_LIST_UNSENT_REFUNDS: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where institution_id = $1 and handed_at is null and left(name, 1) = 'D' and ordered_at <= $2
+    order by ordered_at limit $3
+"""
+
+
+async def list_unsent_refunds(
+    connection: Connection, institution_id: int, ordered_before: datetime, count_max: int
+) -> list[OpenOrder]:
+    """Refunds over an account that have waited for their start since an instant, the oldest first."""
+    asked = (institution_id, ordered_before, count_max)
+    return [ORDER.read(row) for row in await connection.fetch(_LIST_UNSENT_REFUNDS, *asked)]
+
+
+# Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
+_LOCK: Final[LiteralString] = (
+    f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
+)
+
+
+async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOrder]:
+    """Those that are still open, by name, held until the transaction ends; taken after the balances of their holders."""
+    found = map(ORDER.read, await connection.fetch(_LOCK, names))
+    return {order.name: order for order in found}
+
+
+# Among those that are due first: a rail may be silent about millions, and we ask about them more and more seldom.
+# And not the very oldest one, about which it may be silent too.
+_FIND_OLDEST: Final[LiteralString] = """
+    select percentile_disc(0.1) within group (order by ordered_at)
+    from (
+        select ordered_at from open_order where approval is distinct from 'awaited' order by due_at limit 4096
+    ) as due_first
+"""
+
+
+async def find_oldest(pool: Pool) -> datetime | None:
+    """When the oldest tenth was made of the orders that workers look at next."""
+    return await pool.fetchval(_FIND_OLDEST)
+
+
+# From this mark on only the rail's answer ends an order: we never give back money for an order that may have been sent. With
+# the fence in it, it needs no transaction around it: the slots are held, and counted, before the first order is touched.
+_MARK: Final[LiteralString] = f"""
+    with held as materialized ({lease_store.HOLD}),
+    marked as (
+        update open_order set handed_at = $4, due_at = $5
+        where name = any($3) and handed_at is null and approval is distinct from 'awaited'
+            and (select count(*) from held) = cardinality($1)
+        returning name
+    )
+    select (select count(*) from held) = cardinality($1) as is_held, array(select name from marked) as names
+"""
+
+
+async def mark_handed(
+    connection: Connection | Pool, epochs: Mapping[int, int], names: Sequence[str], now: datetime, due_at: datetime
+) -> set[str] | None:
+    """Note that a worker is about to hand these to the rail; it asks the rail at ``due_at`` if no answer comes.
+
+    Args:
+        epochs: Under which their slots are leased.
+
+    Returns:
+        The names that were marked now, and no other may be handed over; ``None`` if one of the slots belongs to another worker.
+    """
+    row = await connection.fetchrow(_MARK, list(epochs), list(epochs.values()), sorted(names), now, due_at)
+    return None if row is None or not row["is_held"] else set(row["names"])
+
+
+# Undo this try's own mark only, if no query was made since or was due before: an order once sent may have arrived.
+_UNMARK: Final[LiteralString] = """
+    update open_order set handed_at = null, due_at = $3 where name = any($1) and handed_at = $2 and asked_count = 0
+        and due_at > $3
+"""
+
+
+async def unmark(connection: Connection, names: Sequence[str], marked_at: datetime, due_at: datetime) -> None:
+    """Take back the mark of orders that certainly never left."""
+    await connection.execute(_UNMARK, sorted(names), marked_at, due_at)
+
+
+async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None = None) -> None:
+    """Postpone orders that may not be handed over: until an instant, or until we may give them up."""
+    await pool.execute(
+        "update open_order set due_at = least(give_up_at, $2) where name = any($1) and handed_at is null",
+        sorted(names),
+        due_at,
+    )
+
+
+async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
+    """Say when to look again at marked orders, however often the rail was asked about them."""
+    await pool.execute(
+        "update open_order set due_at = $2 where name = any($1) and handed_at is not null", sorted(names), due_at
+    )
+
+
+# A worker that asks may send again: never without a mark, or the order could be given up after that. What waits at an
+# institution for its first call is looked at each second: that is counted once, or its end would be asked for minutes after it.
+_POSTPONE: Final[LiteralString] = """
+    update open_order set due_at = new.due_at, asked_count = asked_count + case
+        when institution_id is not null and asked_count > 0
+            and exists (select from rail_step where order_name = open_order.name and state in ('new', 'minted')) then 0
+        else 1
+    end
+    from unnest($1::text[], $2::timestamptz[]) as new (name, due_at)
+    where open_order.name = new.name and handed_at is not null returning open_order.name
+"""
+
+
+async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
+    """Postpone orders, in a fenced transaction; answers those still marked and open: only about these may the rail be asked."""
+    names = sorted(due_at)
+    rows = await connection.fetch(_POSTPONE, names, [due_at[name] for name in names])
+    return {row["name"] for row in rows}
+
+
+_FIND_UNRESOLVED: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where handed_at <= $1 and ($2::bigint is null or holder_id = $2)
+        and ($3::text is null or $3 in (name, network_id))
+    order by handed_at limit $4
+"""
+
+
+_COUNT_UNRESOLVED: Final[LiteralString] = """
+    select count(*) from (
+        -- What waits for a person there is not silent: it is counted by its age.
+        select from open_order where handed_at <= $1
+            and not exists (select from waiting_order where order_name = name) limit $2
+    ) as silent
+"""
+
+
+async def count_unresolved(pool: Pool, handed_before: datetime, count_max: int) -> int:
+    """How many marked orders the rail has not ended; counting stops at ``count_max``."""
+    return await pool.fetchval(_COUNT_UNRESOLVED, handed_before, count_max)
+
+
+async def find_unresolved(
+    pool: Pool, handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
+) -> list[OpenOrder]:
+    """Marked orders that the rail has not ended, the longest silent first."""
+    rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
+    return [ORDER.read(row) for row in rows]
+
+
+# A transfer that goes out and one that comes in under one name are one payment, of one amount.
+_FIND_TAKEN: Final[LiteralString] = """
+    select name from unnest($1::text[], $2::bigint[]) as wanted (name, cents)
+    where exists (select from transfer where end_to_end_id = name and (direction = 'OUT' or amount_cents <> cents))
+        or exists (select from transfer where network_id = name)
+        or exists (select from refund where return_id = name and (flow = 'OUT' or amount_cents <> cents))
+        or exists (select from refund where network_id = name)
+"""
+
+
+async def find_taken_ids(connection: Connection, wanted: Sequence[tuple[str, int]]) -> set[str]:
+    """Those of these ids that cannot name an order of this amount in cents, because another fact has the name."""
+    return {row["name"] for row in await connection.fetch(_FIND_TAKEN, *split_pairs(wanted))}
+
+
+# Both rows of each are locked, and so is its holder's balance. Refunds of a transfer follow by a trigger.
+_NAME: Final[LiteralString] = """
+    with named as (
+        select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) as named (id, holder_id, name, network_id)
+    ), transfer_named as (
+        update transfer set network_id = named.network_id, modified_at = $5 from named
+        where left(named.name, 1) = 'E' and transfer.id = named.id and transfer.holder_id = named.holder_id
+    ), refund_named as (
+        update refund set network_id = named.network_id, modified_at = $5 from named
+        where left(named.name, 1) = 'D' and refund.id = named.id and refund.holder_id = named.holder_id
+    )
+    update open_order set network_id = named.network_id from named where open_order.name = named.name
+"""
+
+
+async def name_all(connection: Connection, named: Sequence[tuple[Transfer | Refund, str]], now: datetime) -> None:
+    """Record the network's names of transfers and refunds; they are shown from then on."""
+    ids, holder_ids = [each.id for each, _ in named], [each.holder_id for each, _ in named]
+    names, network_ids = [name_of(each) for each, _ in named], [network_id for _, network_id in named]
+    await connection.execute(_NAME, ids, holder_ids, names, network_ids, now)
+
+
+class WaitingOrder(Struct, frozen=True, kw_only=True):
+    order_name: str
+    transfer_id: int
+    holder_id: int
+    institution_id: int
+    waits_for: WaitsFor
+    since: datetime
+    """In service time."""
+
+
+WAITING: Final = Table(
+    "waiting_order",
+    WaitingOrder,
+    """
+    order_name text, transfer_id bigint, holder_id bigint, institution_id smallint, waits_for text, since timestamptz
+    """,
+    key=("order_name",),
+)
+
+_FIND_WAITING: Final[LiteralString] = f"select {WAITING.select} from waiting_order where order_name = any($1)"
+
+
+async def find_waiting(connection: Connection | Pool, order_names: Sequence[str]) -> dict[str, WaitingOrder]:
+    """Those of these orders that have begun to wait, whether they still do or not."""
+    return {row["order_name"]: WAITING.read(row) for row in await connection.fetch(_FIND_WAITING, order_names)}
+
+
+_LIST_WAITING: Final[LiteralString] = """
+    select institution_account.name as institution, waiting_order.since from waiting_order
+    join open_order on open_order.name = order_name
+    join institution_account on institution_account.id = waiting_order.institution_id
+    order by waiting_order.since limit $1
+"""
+
+
+async def list_waiting_since(pool: Pool, count_max: int) -> list[tuple[str, datetime]]:
+    """The account and the begin of each that still waits, the longest waiting first."""
+    return [(row["institution"], row["since"]) for row in await pool.fetch(_LIST_WAITING, count_max)]

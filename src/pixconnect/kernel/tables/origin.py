@@ -1,0 +1,277 @@
+"""The origin of each fact (client, token, address, request), and all requests of a client.
+
+A batch writes one row for all requests of one client, token and address; ids and requests are arrays. A fact is found by its
+own holder, kind and instant, so that no index need contain each id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, LiteralString
+
+from msgspec import Struct, convert
+
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Alike, Part, numbered
+from pixconnect.platform.pool import Connection, Pool
+
+OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"]
+
+
+class Asked(Struct, frozen=True):
+    """The origin of a fact."""
+
+    kind: OriginKind
+    fact_id: int
+    at: datetime
+    caller: Caller
+
+
+def _arguments(rows: Sequence[Asked]) -> list[Sequence[object]]:
+    groups: dict[tuple[object, ...], list[Asked]] = {}
+    for one in rows:
+        # The caller itself is no key, as each request has its own. A token is one client's, and a batch has one instant.
+        caller = one.caller
+        key = (one.kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
+        groups.setdefault(key, []).append(one)
+    ids: list[int] = []
+    request_ids: list[str | None] = []
+    traceparents: list[str | None] = []
+    firsts: list[int] = []
+    for group in groups.values():
+        firsts.append(len(ids) + 1)
+        ids += [one.fact_id for one in group]
+        request_ids += [one.caller.request_id for one in group]
+        traceparents += [one.caller.traceparent for one in group]
+    firsts_of = [group[0] for group in groups.values()]
+    callers = [one.caller for one in firsts_of]
+    return [
+        traceparents,
+        ids,
+        request_ids,
+        [one.kind for one in firsts_of],
+        [caller.holder_id for caller in callers],
+        [caller.client_id if caller.operator is None else None for caller in callers],
+        [caller.token_id for caller in callers],
+        [caller.peer or None for caller in callers],
+        [caller.operator for caller in callers],
+        [one.at for one in firsts_of],
+        firsts,
+        [*(first - 1 for first in firsts[1:]), len(ids)],
+    ]
+
+
+def _fit_one(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
+    traceparents, ids, request_ids, *askers, _, _ = arrays
+    return None if len(askers[0]) > 1 or any(traceparents) else [ids, request_ids, *(each[0] for each in askers)]
+
+
+def _fit_one_traced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
+    traceparents, ids, request_ids, *askers, _, _ = arrays
+    return None if len(askers[0]) > 1 else [traceparents, ids, request_ids, *(each[0] for each in askers)]
+
+
+def _fit_untraced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
+    return None if any(arrays[0]) else arrays[1:]
+
+
+# Most batches have one caller. With arrays of one element, PostgreSQL might replan the statement each time: its generic plan
+# assumes longer arrays.
+_ONE: Final = Alike(
+    sql="""
+        insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select {}::bigint[], {}::text[], {}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text, {}::timestamptz
+    """,
+    fit=_fit_one,
+)
+_ONE_TRACED: Final = Alike(
+    sql="""
+        insert into origin_batch (traceparents, ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select {}::text[], {}::bigint[], {}::text[], {}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text,
+            {}::timestamptz
+    """,
+    fit=_fit_one_traced,
+)
+# An array of arrays would be one array to PostgreSQL: all ids are sent together, and each row takes its part of them.
+_UNTRACED: Final = Alike(
+    sql="""
+        insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select asked.ids[first:last], asked.request_ids[first:last], kind, holder_id, client_id, jti, peer, operator, at
+        from (select {}::bigint[] as ids, {}::text[] as request_ids) as asked,
+            unnest(
+                (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
+                (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
+            ) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
+    """,
+    fit=_fit_untraced,
+)
+# Where no traces are sent nothing is written of them.
+APPEND: Final = Part(
+    name="origin_row",
+    alike=[_ONE, _ONE_TRACED, _UNTRACED],
+    sql="""
+        insert into origin_batch (traceparents, ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select asked.traceparents[first:last], asked.ids[first:last], asked.request_ids[first:last], kind, holder_id,
+            client_id, jti, peer, operator, at
+        from (select {}::text[] as traceparents, {}::bigint[] as ids, {}::text[] as request_ids) as asked,
+            unnest(
+                (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
+                (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
+            ) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
+    """,
+    arguments=_arguments,
+)
+ORIGINS: Final = Fact(rank=310, inserts=(APPEND,), key=None)
+
+
+async def note(connection: Connection, asked: Asked) -> None:
+    """Record the origin of a request that no batch writes."""
+    sql, arguments = APPEND.fit([asked])
+    await connection.execute(numbered(sql, len(arguments)), *arguments)
+
+
+_AUDIT: Final[LiteralString] = "select audit_client_act($1, $2, $3, $4, $5::text::jsonb, $6::text::jsonb)"
+
+
+async def audit_client(
+    connection: Connection, caller: Caller, verb: str, subject: str, before: str | None, after: str | None
+) -> None:
+    """Add a row to the audit in the name of a client; ``before`` and ``after`` are JSON."""
+    await connection.execute(_AUDIT, caller.client_id, caller.request_id, verb, subject, before, after)
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """The stored origin of one fact."""
+
+    kind: OriginKind
+    id: int
+    holder_id: int
+    at: datetime
+    client_id: str | None
+    """``None`` where an operator acted."""
+    jti: str | None
+    """The access token's; ``None`` in the console."""
+    peer: str | None
+    request_id: str | None
+    operator: str | None
+
+
+class AskedFact(Struct, frozen=True, kw_only=True):
+    """One fact requested by a client."""
+
+    kind: str
+    id: int
+    holder_id: int
+    at: datetime
+    """When it was made."""
+
+
+_FIND: Final[LiteralString] = """
+    select kind, wanted.id, holder_id, at, client_id, jti, peer, operator,
+        request_ids[array_position(ids, wanted.id)] as request_id
+    from unnest($1::text[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as wanted (kind, id, holder_id, at)
+    join origin_batch using (holder_id, kind, at)
+    where wanted.id = any(ids)
+"""
+
+
+async def find(pool: Pool, facts: Sequence[AskedFact]) -> dict[tuple[str, int, int], Origin]:
+    """The origins of these facts, by kind, id and holder; facts without one, or older than the retention, are omitted."""
+    rows = await pool.fetch(
+        _FIND,
+        [fact.kind for fact in facts],
+        [fact.id for fact in facts],
+        [fact.holder_id for fact in facts],
+        [fact.at for fact in facts],
+    )
+    return {(row["kind"], row["id"], row["holder_id"]): convert(dict(row), Origin) for row in rows}
+
+
+_OF_FACT: Final[LiteralString] = """
+    select kind, $3::bigint as id, holder_id, at, client_id, jti, peer, operator,
+        request_ids[array_position(ids, $3)] as request_id
+    from origin_batch where holder_id = $1 and kind = $2 and $3 = any(ids) order by at desc limit $4
+"""
+
+
+async def list_of(pool: Pool, kind: OriginKind, fact_id: int, holder_id: int, count_max: int) -> list[Origin]:
+    """The origins of one resource's changes, for kinds that a holder has few of; the newest first."""
+    rows = await pool.fetch(_OF_FACT, holder_id, kind, fact_id, count_max)
+    return [convert(dict(row), Origin) for row in rows]
+
+
+# Each kind is found by the index; we look for a token and an address among all that the client did in this time.
+_OF_CLIENT: Final[LiteralString] = """
+    select origin_batch.kind, fact.id, holder_id, at, client_id, jti, peer, operator, fact.request_id
+    from unnest($1::text[]) as wanted (kind)
+    join origin_batch on origin_batch.kind = wanted.kind and holder_id = $2 and at between $4 and $5 and client_id = $3
+    cross join lateral unnest(ids, request_ids) as fact (id, request_id)
+    where ($6::text is null or jti = $6) and ($7::text is null or peer = $7)
+    order by at desc, fact.id desc limit $8
+"""
+
+
+async def list_of_client(  # noqa: PLR0913  each narrows the search
+    pool: Pool,
+    holder_id: int,
+    client_id: str,
+    initial_at: datetime,
+    final_at: datetime,
+    *,
+    kinds: Sequence[str],
+    jti: str | None,
+    peer: str | None,
+    count_max: int,
+) -> list[Origin]:
+    """A client's requests in an interval, the newest first."""
+    rows = await pool.fetch(_OF_CLIENT, list(kinds), holder_id, client_id, initial_at, final_at, jti, peer, count_max)
+    return [convert(dict(row), Origin) for row in rows]
+
+
+# Ids count up with the instants at which rows were written, so we halve the ids until the first row since the instant is found:
+# some thirty look-ups by the key, however many rows there are. Without an instant the newest rows are looked at.
+_OF_REQUEST: Final[LiteralString] = """
+    with recursive halves as (
+        select coalesce(min(id), 1) as low, coalesce(max(id), 0) + 1 as high from origin_batch
+        union all
+        select case when probe.written_at < $2 then probe.id + 1 else low end,
+            case when probe.written_at < $2 then high else (low + high) / 2 end
+        from halves cross join lateral (
+            select id, written_at from origin_batch where id >= (low + high) / 2 order by id limit 1
+        ) as probe
+        where low < high and $2::timestamptz is not null
+    ),
+    looked as materialized (
+        (
+            select * from origin_batch
+            where $2 is not null and id >= (select low from halves order by low desc limit 1) order by id limit $4
+        )
+        union all
+        (select * from origin_batch where $2 is null order by id desc limit $4)
+    )
+    select kind, fact.id, holder_id, at, client_id, jti, peer, operator, fact.request_id
+    from looked cross join lateral unnest(ids, request_ids) as fact (id, request_id)
+    where $1 = any(request_ids) and fact.request_id = $1 and ($3::bigint is null or holder_id = $3)
+    order by at desc, fact.id desc limit $5
+"""
+
+
+async def list_of_request(
+    pool: Pool, request_id: str, since: datetime | None, holder_id: int | None, *, looked_at_max: int, count_max: int
+) -> list[Origin]:
+    """The facts that a request created, newest first.
+
+    Args:
+        since: When the request was made, in real time, if its id contains that; otherwise only the newest rows are read.
+        holder_id: Restricts to a holder; ``None`` means all.
+        looked_at_max: The maximum of rows read, each with one client's requests in a batch.
+    """
+    rows = await pool.fetch(_OF_REQUEST, request_id, since, holder_id, looked_at_max, count_max)
+    return [convert(dict(row), Origin) for row in rows]
+
+
+async def forget(pool: Pool, count_max: int) -> int:
+    """Delete the oldest expired rows; return their number."""
+    return await pool.fetchval("select forget_origins($1)", count_max)

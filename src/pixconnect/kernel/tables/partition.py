@@ -1,0 +1,196 @@
+"""Partitions of events and deliveries, made ahead and dropped once all rows are old; and erasure of personal texts.
+
+PostgreSQL does it, by functions that run as the owner and use its own clock; they stand in the schema. None of them blocks
+other transactions for more than a tenth of a second: if a lock is not free, the next pass tries again.
+
+They apply at least the minimum times of the register of personal data, by the database's own clock, whatever the caller passes;
+and the chained facts of a row stay provable by a digest. So the service's password does not allow erasing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.platform.pool import Connection, Pool
+
+PARENTS: Final = ("event", "delivery", "event_feed")
+"""The tables that have partitions; attempts have those of their deliveries."""
+
+
+async def make(connection: Connection, parent: str) -> list[str]:
+    """Adopt partitions made by others, make missing ones ahead, and return the new names."""
+    return [row["name"] for row in await connection.fetch("select make_partitions($1) as name", parent)]
+
+
+async def note(connection: Connection) -> timedelta | None:
+    """Record begun and filled partitions; return how far the clock jumped since the last pass, if it did."""
+    return await connection.fetchval("select note_partitions()")
+
+
+async def close(connection: Connection, parent: str, retention: timedelta) -> list[str]:
+    """Go on in the next partition where the present one has been filled for long enough."""
+    return [row["name"] for row in await connection.fetch("select close_partitions($1, $2) as name", parent, retention)]
+
+
+async def detach_old(connection: Connection, parent: str, retention: timedelta) -> str | None:
+    """Detach an old partition without pending rows from its table; return its name."""
+    return await connection.fetchval("select detach_old_partition($1, $2)", parent, retention)
+
+
+async def drop_detached(connection: Connection) -> str | None:
+    """Drop a detached partition and remove its rows from the counts; return its name."""
+    async with connection.transaction():
+        # It reads every row that it takes from the totals, however long that takes.
+        await connection.execute("set local statement_timeout = 0")
+        return await connection.fetchval("select drop_detached_partition()")
+
+
+# Pending deliveries in a partition that is due to be dropped fail, with an attempt that states the reason.
+_GIVE_UP_OLD: Final[LiteralString] = """
+    with old as (
+        select first_id, end_id from event_partition, partition_pass
+        where parent = 'delivery' and detached_at is null and closed_at < clock_timestamp() - greatest(retention, $1::interval)
+    ),
+    waiting as (
+        select id, holder_id from old
+        cross join lateral (
+            select id, holder_id from delivery where id >= first_id and id < end_id and status = 'pending' order by id limit $2
+        ) as delivery
+        order by id limit $2
+    ),
+    given_up as (
+        update delivery set status = 'failed', due_at = null, attempts_count = attempts_count + 1, modified_at = $3
+        from waiting
+        where delivery.id = waiting.id and delivery.holder_id = waiting.holder_id and delivery.status = 'pending'
+        returning delivery.id, attempts_count
+    ),
+    noted as (
+        insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)
+        select id, attempts_count, $3, null, 0, '', $4 from given_up
+    )
+    select count(*) from given_up
+"""
+_TOO_OLD: Final = "not sent: it waited for longer than events are kept"
+
+
+async def give_up_old(connection: Connection, retention: timedelta, now: datetime, count_max: int) -> int:
+    """Fail pending deliveries in partitions that are due to be dropped; return their number."""
+    return await connection.fetchval(_GIVE_UP_OLD, retention, count_max, now, _TOO_OLD)
+
+
+class FuturePartitions(Struct, frozen=True, kw_only=True):
+    counts: dict[str, int]
+    """Partitions that were made and not begun yet, of events and of deliveries."""
+    passed_for: timedelta
+    """How long ago a worker last looked after them."""
+
+
+_READ_AHEAD: Final[LiteralString] = """
+    select parent, count(*) filter (where first_id > last_id_given(parent)) as ahead_count,
+        clock_timestamp() - min(passed_at) as passed_for
+    from event_partition, partition_pass group by parent
+"""
+
+
+async def read_ahead(connection: Connection | Pool) -> FuturePartitions:
+    rows: Sequence[dict[str, object]] = await connection.fetch(_READ_AHEAD)  # type: ignore[assignment]
+    return FuturePartitions(
+        counts={str(row["parent"]): int(str(row["ahead_count"])) for row in rows},
+        passed_for=max(
+            (row["passed_for"] for row in rows if isinstance(row["passed_for"], timedelta)), default=timedelta()
+        ),
+    )
+
+
+async def set_retention(connection: Connection, retention: timedelta) -> None:
+    """Set, as the owner, the minimum retention of events."""
+    await connection.execute("update partition_pass set retention = $1", retention)
+
+
+# The rows of ``text_sweep``: another kind wants a row there and a branch in ``sweep_texts``.
+SWEPT: Final = ("transfer", "refund", "charge", "infraction")
+
+
+class RetentionPeriods(Struct, frozen=True, kw_only=True):
+    """How old texts become here; never less than the functions know."""
+
+    unpaid: timedelta
+    """For an unpaid charge, from its end."""
+    message: timedelta
+    party: timedelta
+
+
+class Erased(Struct, frozen=True, kw_only=True):
+    """A row whose texts were emptied."""
+
+    id: int
+    holder_id: int
+    part: str
+    """``message``, or ``all``: the person too."""
+
+
+class SweepStep(Struct, frozen=True, kw_only=True):
+    looked_count: int
+    """0 at the end of a walk, and while none is due or another worker walks."""
+    erased_count: int
+
+
+# It takes the walk's row with ``skip locked``: of two workers the second finds nothing to do, and does not wait.
+_SWEEP: Final[LiteralString] = "select * from sweep_texts($1, $2, $3, $4, $5)"
+
+
+async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods, count_max: int) -> SweepStep:
+    """Check the next rows of a walk over all of a kind; a new walk starts each day."""
+    row = await connection.fetchrow(_SWEEP, kind, count_max, ages.unpaid, ages.message, ages.party)
+    return SweepStep(**row) if row else SweepStep(looked_count=0, erased_count=0)
+
+
+# It locks the state of the chain before any row: entries are chained before their texts change or after, never meanwhile.
+_ERASE_TRANSFERS: Final[LiteralString] = "select * from erase_transfers($1, $2, $3, $4)"
+
+
+async def erase_transfers(
+    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
+) -> list[Erased]:
+    """Empty the erasable texts of transfers, each by id and holder; return the changed ones."""
+    found = await connection.fetch(_ERASE_TRANSFERS, *_split(rows), ages.message, ages.party)
+    return [Erased(**row) for row in found]
+
+
+# A refund has only a message: its payment has the payee.
+_ERASE_REFUNDS: Final[LiteralString] = "select * from erase_refunds($1, $2, $3)"
+
+
+async def erase_refunds(
+    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
+) -> list[Erased]:
+    return [Erased(**row) for row in await connection.fetch(_ERASE_REFUNDS, *_split(rows), ages.message)]
+
+
+# Charges are in no chain, so nothing is left of them to prove, and none is noted in ``erased_text``.
+_ERASE_CHARGES: Final[LiteralString] = "select * from erase_charges($1, $2, $3, $4, $5)"
+
+
+async def erase_charges(
+    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
+) -> list[Erased]:
+    found = await connection.fetch(_ERASE_CHARGES, *_split(rows), ages.unpaid, ages.message, ages.party)
+    return [Erased(**row) for row in found]
+
+
+# A contest's words go when the counterparty of its Pix may go: neither means anything without the other.
+_ERASE_INFRACTIONS: Final[LiteralString] = "select * from erase_infractions($1, $2, $3)"
+
+
+async def erase_infractions(
+    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
+) -> list[Erased]:
+    return [Erased(**row) for row in await connection.fetch(_ERASE_INFRACTIONS, *_split(rows), ages.party)]
+
+
+def _split(rows: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [row_id for row_id, _ in rows], [holder_id for _, holder_id in rows]

@@ -1,0 +1,108 @@
+"""The table of refunds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final, LiteralString
+
+from pixconnect.kernel.rules.refund import Flow, Refund
+from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables import lookup, tally
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Table, of_columns, split_pairs, update_of
+from pixconnect.platform.pool import Connection, Pool
+
+REFUND: Final = Table(
+    "refund",
+    Refund,
+    """
+    id bigint, holder_id bigint, transfer_id bigint, flow text, is_book boolean, external_id text, fingerprint bytea,
+    return_id text, original_end_to_end_id text, correlation_id uuid, amount_cents bigint, status text, reason text,
+    description text, outcome_code text, outcome_reason text, slot smallint, handed_at timestamptz,
+    settled_at timestamptz, created_at timestamptz, modified_at timestamptz, network_id text,
+    network_settled_at timestamptz, made_by text
+    """,
+)
+
+# A new refund has not been handed over, so the columns' defaults need not be sent.
+_NEW: Final = REFUND.without("handed_at", "network_id", "made_by")
+INSERT: Final = of_columns(_NEW, once=(), name="refund_row", sql="insert into refund ({names}) {rows}")
+
+# Few are made at an institution.
+_NEW_THERE: Final = REFUND.without("handed_at", "network_id")
+INSERT_THERE: Final = of_columns(
+    _NEW_THERE, once=(), name="refund_there_row", sql="insert into refund ({names}) {rows}"
+)
+
+_MOVED: Final = REFUND.only(
+    "id",
+    "holder_id",
+    "status",
+    "outcome_code",
+    "outcome_reason",
+    "handed_at",
+    "settled_at",
+    "network_settled_at",
+    "modified_at",
+)
+UPDATE: Final = update_of(REFUND, _MOVED, name="refund_change")
+REFUNDS: Final = Fact(
+    rank=60,
+    inserts=(INSERT, INSERT_THERE),
+    find_insert=lambda refund: INSERT_THERE if refund.made_by == "institution" else INSERT,
+    updates=(UPDATE,),
+    sort_key=attrgetter("return_id"),
+    follow=tally.count("refund"),
+)
+
+find_by_id: Final = lookup.one_by(REFUND, "id")
+find_by_ids: Final = lookup.many_by_id(REFUND)
+find_by_external_id: Final = lookup.one_by(REFUND, "external_id")
+find_by_return_id: Final = lookup.one_by(REFUND, "return_id", "network_id")
+
+_FIND_OF_TRANSFERS: Final[LiteralString] = f"""
+    select {REFUND.select} from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
+    join refund using (transfer_id, holder_id) order by created_at, id
+"""
+
+
+async def find_of_transfers(
+    pool: Connection | Pool, wanted: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], list[Refund]]:
+    """The refunds of transfers, by the transfer's id and holder, each in the order of request."""
+    found: dict[tuple[int, int], list[Refund]] = {}
+    for row in await pool.fetch(_FIND_OF_TRANSFERS, *split_pairs(wanted)):
+        refund = REFUND.read(row)
+        found.setdefault((refund.transfer_id, refund.holder_id), []).append(refund)
+    return found
+
+
+_TELL_NAME: Final[LiteralString] = """
+    update refund set network_id = $3 where id = $1 and holder_id = $2 and network_id is null
+"""
+
+
+async def record_network_name(connection: Connection | Pool, refund: Refund, network_id: str) -> None:
+    """Record the network's name of a refund that was recorded without it."""
+    await connection.execute(_TELL_NAME, refund.id, refund.holder_id, network_id)
+
+
+read_page: Final = lookup.page_of(REFUND, listing_store.source("refund", REFUND.select))
+find_external: Final = lookup.by_external_ids(REFUND)
+find_named: Final = lookup.named(REFUND, "return_id", "flow")
+# Taken after the balances of their holders.
+lock_by_id: Final = lookup.by_pairs(REFUND, "id", locks=True)
+
+# Another holder's rows are passed over by an expression that no index has: names alone find the rows.
+_LOCK: Final[LiteralString] = f"""
+    select {REFUND.select} from refund where return_id = any($1) and flow = $2 and holder_id + 0 = any($3)
+    order by id, holder_id for no key update
+"""
+
+
+async def lock(connection: Connection, wanted: Sequence[tuple[str, int]], flow: Flow) -> dict[tuple[str, int], Refund]:
+    """Refunds by return id and holder as they are now, held until the transaction ends; taken after their transfers."""
+    names, holder_ids = split_pairs(wanted)
+    found = map(REFUND.read, await connection.fetch(_LOCK, names, flow, holder_ids))
+    return {(refund.return_id, refund.holder_id): refund for refund in found}

@@ -1,0 +1,326 @@
+"""A table's columns, written once: names and types for statements, and the records that rows become.
+
+A statement of one table is the text after its ``select`` and ``from``; a longer one stays text above its function, and takes
+its columns from here::
+
+    await TRANSFER.find(connection, "where id = $1", transfer_id)
+    _LIST: Final[LiteralString] = f"select {TRANSFER.select} from transfer join ..."
+
+A ``Table`` is declared with its columns and their types as they would stand in its ``create table``.
+``tests/kernel/tables/test_table.py`` compares every declared table with the one in the database.
+
+Statements are assembled from parts: one insert or update each, of whole groups of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final, Generic, Literal, LiteralString, TypeVar
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection, Pool
+
+Record = TypeVar("Record", bound=Struct)
+Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
+"""A function that makes an attribute, and the columns that it takes; without one the attribute is a column of another name."""
+
+_OUR_TYPES: Final = {"ledger_account", "entry_cause", "cause_state"}
+
+
+class Columns(Generic[Record]):
+    """Some columns of a table, in the order in which statements name them.
+
+    Args:
+        key: Those by which a row is found: ``assignments`` leaves them as they are.
+        write: How a column's value is made from a record, where it is not the attribute of the same name.
+    """
+
+    names: LiteralString
+    """``id, status``"""
+    parameters: LiteralString
+    """``$1::bigint, $2::text``, for the ``values`` of one record."""
+    array_parameters: LiteralString
+    """``{}::bigint[], {}::text[]``, for a ``Part`` that gets the ``arrays`` of many records."""
+    assignments: LiteralString
+    """``status = new.status``: each column but the key, from a row that is named ``new``."""
+    rows: LiteralString
+    """``select * from unnest({}::bigint[], {}::text[])``: the rows of many records, for a ``Part`` that gets ``arrays``."""
+
+    def __init__(
+        self,
+        types: Mapping[LiteralString, LiteralString],
+        key: Sequence[LiteralString],
+        write: Mapping[str, Callable[[Record], object]],
+    ) -> None:
+        self.types = types
+        self.names = ", ".join(types)
+        # A number is no LiteralString for the type checker; it holds nothing that could be injected.
+        numbers: list[LiteralString] = [f"${number}" for number in range(1, len(types) + 1)]  # pyright: ignore[reportAssignmentType]
+        self.parameters = ", ".join(
+            [f"{number}::{_sent(sql_type)}" for number, sql_type in zip(numbers, types.values(), strict=True)]
+        )
+        self.array_parameters = ", ".join([f"{{}}::{_sent(sql_type, '[]')}" for sql_type in types.values()])
+        self.assignments = ", ".join([f"{name} = new.{name}" for name in types if name not in key])
+        self.rows = f"select * from unnest({self.array_parameters})"
+        self._key = key
+        self._write = write
+        self._attributes = _attributes([name for name in types if name not in write])
+
+    def values(self, record: Record) -> list[object]:
+        return [array[0] for array in self.arrays([record])]
+
+    def arrays(self, records: Sequence[Record]) -> list[Sequence[object]]:
+        # All attributes of a record at once: that takes half as long as column by column.
+        read = zip(*map(self._attributes, records), strict=True)
+        return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
+
+    def only(self, *names: LiteralString) -> Columns[Record]:
+        return Columns({name: self.types[name] for name in names}, self._key, self._write)
+
+    def without(self, *names: LiteralString) -> Columns[Record]:
+        left: list[LiteralString] = [name for name in self.types if name not in names]
+        return self.only(*left)
+
+
+class AlikeColumns(Generic[Record]):
+    """Columns of records that are alike in some: ``once`` is sent once. An array costs up to 0.3 us for each record."""
+
+    names: LiteralString
+    rows: LiteralString
+    """``select {}::text, each.* from unnest({}::bigint[]) as each``"""
+
+    def __init__(self, columns: Columns[Record], once: Sequence[LiteralString]) -> None:
+        alike, each = columns.only(*once), columns.without(*once)
+        self.names = f"{alike.names}, {each.names}"
+        values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in alike.types.values()]
+        self.rows = f"select {', '.join(values)}, each.* from unnest({each.array_parameters}) as each"
+        places = {name: place for place, name in enumerate(columns.types)}
+        self._once = [places[name] for name in alike.types]
+        self._each = [places[name] for name in each.types]
+
+    def fit(self, arrays: Sequence[Sequence[object]]) -> list[object] | None:
+        """Arguments for ``rows`` from those of all columns; ``None`` if the records are not alike."""
+        for place in self._once:
+            if arrays[place].count(arrays[place][0]) < len(arrays[place]):
+                return None
+        return [*(arrays[place][0] for place in self._once), *(arrays[place] for place in self._each)]
+
+
+def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
+    # The driver does not know our types: each connection would look them up before first use.
+    return f"text{many}::{sql_type}{many}" if sql_type in _OUR_TYPES else f"{sql_type}{many}"
+
+
+def _attributes(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
+    getter = attrgetter(*names)
+    return getter if len(names) > 1 else lambda record: (getter(record),)
+
+
+class Table(Columns[Record]):
+    """The columns of a table that a record has.
+
+    Args:
+        columns: ``id bigint, status text``.
+        key: As in ``Columns``.
+        read: How an attribute is made from one or more columns, where it is not the column of the same name.
+        write: As in ``Columns``.
+        joined: Columns of other tables that attributes are made from: a row has them beside ``select``.
+    """
+
+    name: LiteralString
+    select: LiteralString
+    """``transfer.id, transfer.status``"""
+    read: Callable[[asyncpg.Record], Record]
+    """Turns a row into a record by the names of its columns; a row may have others beside them."""
+
+    def __init__(
+        self,
+        name: LiteralString,
+        record: type[Record],
+        columns: LiteralString,
+        *,
+        key: Sequence[LiteralString] = ("id", "holder_id"),
+        read: Mapping[str, Source] | None = None,
+        write: Mapping[str, Callable[[Record], object]] | None = None,
+        joined: Sequence[str] = (),
+    ) -> None:
+        types = read_types(columns)
+        super().__init__(types, key, write or {})
+        self.name = name
+        self.record = record
+        self.joined = joined
+        self.select = ", ".join([f"{name}.{column}" for column in types])
+        self._from: LiteralString = f"select {self.select} from {name}"
+        self._returning: LiteralString = f"returning {self.select}"
+        self._insert: LiteralString = f"insert into {name} ({self.names}) values ({self.parameters})"
+        self.read = _constructor(record, {*types, *joined}, read or {})
+
+    def read_found(self, row: asyncpg.Record | None) -> Record | None:
+        return None if row is None else self.read(row)
+
+    async def find(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> Record | None:
+        """The record of one row; ``which`` is the statement from ``where`` on."""
+        return self.read_found(await connection.fetchrow(f"{self._from} {which}", *arguments))
+
+    async def find_all(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> list[Record]:
+        return [self.read(row) for row in await connection.fetch(f"{self._from} {which}", *arguments)]
+
+    async def insert(self, connection: Connection | Pool, record: Record) -> None:
+        await connection.execute(self._insert, *self.values(record))
+
+    async def change(self, connection: Connection, how: LiteralString, *arguments: object) -> Record | None:
+        """The record of one row after an update; ``how`` is the statement from ``set`` on."""
+        return self.read_found(await connection.fetchrow(f"update {self.name} {how} {self._returning}", *arguments))
+
+
+def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
+    """Of columns that are written as in ``Table``."""
+    types: dict[LiteralString, LiteralString] = {}
+    for column in columns.split(","):
+        name, sql_type = column.split()
+        types[name] = sql_type
+    return types
+
+
+def _constructor(
+    record: type[Record], columns: set[str], read: Mapping[str, Source]
+) -> Callable[[asyncpg.Record], Record]:
+    """A function that builds a record from a row, as it would be written by hand: lists build a thousand of them."""
+    known: dict[str, Any] = {"record": record}
+    arguments: list[str] = []
+    used: set[str] = set()
+    for attribute in record.__struct_fields__:
+        function, *sources = read.get(attribute, (None, attribute))
+        used.update(sources)
+        value = ", ".join(f"row[{source!r}]" for source in sources)
+        if function is not None:
+            known[f"read_{attribute}"] = function
+            value = f"read_{attribute}({value})"
+        arguments.append(f"{attribute}={value}")
+    if used != columns:
+        raise TypeError(f"{record.__name__} and its columns do not agree on {', '.join(sorted(used ^ columns))}")
+    # Names of attributes and columns only, from declarations in this package.
+    return eval(f"lambda row: record({', '.join(arguments)})", known)  # noqa: S307
+
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+def split_pairs(pairs: Collection[tuple[First, Second]]) -> tuple[list[First], list[Second]]:
+    """Two arrays, for a statement that puts them together again by ``unnest``."""
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+async def fetch_row(connection: Connection | Pool, statement: LiteralString, *arguments: object) -> asyncpg.Record:
+    """Run a statement that always answers one row."""
+    row = await connection.fetchrow(statement, *arguments)
+    if row is None:
+        raise errors.InvariantBroken("a statement that always answers a row has answered none")
+    return row
+
+
+Row = TypeVar("Row", bound=Struct)
+Arguments = Sequence[Any]
+
+Returns = Literal["nothing", "each row", "any row"]
+"""The expected result of a part: none; whether it found each of its rows; or whether it wrote any."""
+
+
+class Alike(Struct, frozen=True, kw_only=True, eq=False):
+    sql: LiteralString
+    fit: Callable[[Sequence[Sequence[object]]], Arguments | None]
+    """Turns the arrays of all columns into its arguments; ``None`` if the rows are not alike."""
+
+
+class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
+    """One common table expression that writes rows."""
+
+    name: LiteralString
+    """Of the expression."""
+    sql: LiteralString
+    """Its text, with ``{}`` for each argument."""
+    arguments: Callable[[Sequence[Row]], Arguments]
+    """Turns rows into its arguments, one array each."""
+    alike: Sequence[Alike] = ()
+    """The same at less cost for rows that are alike in some columns, the cheapest first."""
+    returns: Returns = "nothing"
+    reads: Part[Any] | None = None
+    """The part whose rows this one reads; a statement that has this one has that one too."""
+
+    def fit(self, rows: Sequence[Row]) -> tuple[LiteralString, Arguments]:
+        """The text that is the cheapest for these rows, and its arguments."""
+        arrays = self.arguments(rows)
+        for alike in self.alike:
+            arguments = alike.fit(arrays)
+            if arguments is not None:
+                return alike.sql, arguments
+        return self.sql, arrays
+
+    @property
+    def answer(self) -> LiteralString | None:
+        """Selects the answer of the part, under the part's name."""
+        match self.returns:
+            case "nothing":
+                return None
+            case "each row":
+                return f"(select count(*) from {self.name}) as {self.name}"
+            case "any row":
+                return f"exists (select from {self.name}) as {self.name}"
+
+
+def of_columns(
+    columns: Columns[Row],
+    *,
+    once: Sequence[Sequence[LiteralString]],
+    name: LiteralString,
+    sql: LiteralString,
+    returns: Returns = "nothing",
+) -> Part[Row]:
+    """A part that writes columns of rows.
+
+    Args:
+        once: In which the rows of a batch are often alike: those of the first set in which they are, are sent once. Each set is
+            a statement more that connections prepare, so there are few. None has a column by which an update finds its rows.
+        sql: With ``{rows}`` for a query that gives the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
+    """
+    alike = [AlikeColumns(columns, names) for names in once]
+    return Part(
+        name=name,
+        sql=sql.format(rows=columns.rows, names=columns.names, assignments=columns.assignments),
+        arguments=columns.arrays,
+        alike=[
+            Alike(sql=sql.format(rows=each.rows, names=each.names, assignments=columns.assignments), fit=each.fit)
+            for each in alike
+        ],
+        returns=returns,
+    )
+
+
+def update_of(
+    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[Sequence[LiteralString]] = ()
+) -> Part[Row]:
+    """A part that changes rows by their id and holder, and finds each of them."""
+    sql: LiteralString = f"""
+        update {table.name} set {{assignments}} from ({{rows}}) as new ({{names}})
+        where {table.name}.id = new.id and {table.name}.holder_id = new.holder_id
+        returning 1
+    """
+    return of_columns(columns, once=once, name=name, sql=sql, returns="each row")
+
+
+# Cached: the same text is also the same prepared statement of a connection.
+@cache
+def numbered(sql: LiteralString, count: int, first: int = 1) -> LiteralString:
+    """A part's text with its parameters: ``$1`` and so on."""
+    return sql.format(*(f"${number}" for number in range(first, first + count)))  # pyright: ignore[reportArgumentType, reportReturnType]
+
+
+def no_arguments(_: Sequence[object]) -> Arguments:
+    """For a part without its own rows: it reads those of another part."""
+    return ()

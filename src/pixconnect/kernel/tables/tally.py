@@ -1,0 +1,210 @@
+"""Totals of lists, which stay fast at any length.
+
+Counting ten million rows takes most of a second. Instead each write group adds its changes, by status and hour of creation;
+housekeeping adds the rows of one hour together; a total is a sum over whole hours, and only the two hours at the edges of a
+span are counted. A page far down the list is found the same way: whole hours are skipped by their totals.
+
+The sums sent by a holder are kept in the same way: days and nights begin with an hour.
+
+Events and deliveries are counted in ``webhook_tally``, by triggers: a delivery changes its status in many ways, and a way that
+omitted it would make totals wrong for months. A delivery counts as ``made`` for as long as it is kept, and as ``delivered`` or
+``failed`` beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal, LiteralString, Protocol
+
+from msgspec import Struct
+
+from pixconnect.kernel.rules.limit import Interval, Spent
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Part, fetch_row
+from pixconnect.platform.pool import Connection, Pool
+
+_FOLD_LOCK: Final = 0x7069_7868  # "pixh"
+
+Kind = Literal["charge", "charge_due", "transfer", "refund", "location", "spent"]
+"""Charges with a due date are counted twice: among all, and by themselves."""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One more, or one fewer, of a status; or cents that were sent after all, or not."""
+
+    holder_id: int
+    kind: Kind
+    status: str
+    """The counted state; for cents sent it is ``OUT``."""
+    created_at: datetime
+    change: int
+    """1 or -1; for money sent, its cents."""
+
+
+def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:
+    """Adds at most ``$1`` rows of ``<table>_change`` to the counts of their hours in ``table``; returns their number."""
+    return f"""
+        with taken as (
+            delete from {table}_change where ctid = any(array(select ctid from {table}_change limit $1))
+            returning kind, {owner}, status, hour, change
+        ),
+        folded as (
+            insert into {table} (kind, {owner}, status, hour, count)
+            select kind, {owner}, status, hour, sum(change) from taken group by 1, 2, 3, 4 order by 1, 2, 3, 4
+            on conflict (kind, {owner}, status, hour) do update set count = {table}.count + excluded.count
+        )
+        select count(*) from taken
+    """
+
+
+def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralString = "1") -> LiteralString:
+    """Reads whole hours with counts, folded or not, the newest first.
+
+    Args:
+        noted: The condition on it and on ``<table>_change``: from ``where`` on.
+        sign: Whether a kind and status adds to the count or takes from it.
+    """
+    return f"""
+        select hour, sum(count * {sign})::bigint as count from (
+            select hour, kind, status, count from {table} {noted}
+            union all select hour, kind, status, change from {table}_change {noted}
+        ) as noted
+        group by hour having sum(count * {sign}) <> 0 order by hour desc
+    """
+
+
+def sum_statement(table: LiteralString, noted: LiteralString, sign: LiteralString = "1") -> LiteralString:
+    """Adds up counts, folded or not; arguments as above."""
+    return f"""
+        select coalesce(sum(count * {sign}), 0)::bigint from (
+            select kind, count from {table} {noted} union all select kind, change from {table}_change {noted}
+        ) as noted
+    """
+
+
+WebhookKind = Literal["event", "delivery"]
+
+
+def webhook_hours_statement(
+    kind: WebhookKind, status: Literal["made", "pending", "delivered", "failed"]
+) -> LiteralString:
+    """The same for a holder's events or an endpoint's deliveries: ``$1`` its id, ``$2`` oldest and ``$3`` newest hour."""
+    # Pending ones are those made and not ended.
+    statuses: LiteralString = "'made', 'delivered', 'failed'" if status == "pending" else f"'{status}'"
+    sign: LiteralString = "case status when 'made' then 1 else -1 end" if status == "pending" else "1"
+    noted: LiteralString = (
+        f"where kind = '{kind}' and owner_id = $1 and status in ({statuses}) and hour between $2 and $3"
+    )
+    return hours_statement("webhook_tally", noted, sign)
+
+
+_FOLDS: Final = (_fold_statement("tally", "holder_id"), _fold_statement("webhook_tally", "owner_id"))
+
+
+def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
+    """One row for each holder, kind, status and hour that changed."""
+    instants: Counter[tuple[int, Kind, str, datetime]] = Counter()
+    for change in changes:
+        instants[change.holder_id, change.kind, change.status, change.created_at] += change.change
+    hours: Counter[tuple[int, Kind, str, datetime]] = Counter()
+    # First by instant, for most of a batch have the same one: truncating it to its hour takes most of the time.
+    for (holder_id, kind, status, created_at), count in instants.items():
+        hours[holder_id, kind, status, created_at.replace(minute=0, second=0, microsecond=0)] += count
+    return list(zip(*((*key, count) for key, count in hours.items()), strict=True))
+
+
+APPEND: Final = Part[Change](
+    name="tally_change_row",
+    sql="""
+        insert into tally_change (holder_id, kind, status, hour, change)
+        select * from unnest({}::bigint[], {}::text[], {}::text[], {}::timestamptz[], {}::bigint[])
+    """,
+    arguments=_columns,
+)
+
+
+TALLIES: Final = Fact(rank=300, inserts=(APPEND,), key=None)
+
+
+class Counted(Protocol):
+    @property
+    def holder_id(self) -> int: ...
+    @property
+    def created_at(self) -> datetime: ...
+    @property
+    def status(self) -> str: ...
+
+
+Follow = Callable[[Any, Any], list[tuple[Fact[Change], Change]]]
+
+
+def count(kind: Kind) -> Follow:
+    """The part that follows a fact counted in lists by its status."""
+
+    def follow(before: Counted | None, after: Counted) -> list[tuple[Fact[Change], Change]]:
+        if before is not None and before.status == after.status:
+            return []
+        counted = [(after.status, 1)] if before is None else [(after.status, 1), (before.status, -1)]
+        holder_id, created_at = after.holder_id, after.created_at
+        return [
+            (TALLIES, Change(holder_id=holder_id, kind=kind, status=status, created_at=created_at, change=change))
+            for status, change in counted
+        ]
+
+    return follow
+
+
+def spend(holder_id: int, created_at: datetime, cents: int) -> tuple[Fact[Change], Change]:
+    """A transfer counts against the limits, or no longer does."""
+    return TALLIES, Change(holder_id=holder_id, kind="spent", status="OUT", created_at=created_at, change=cents)
+
+
+# Notes that are not folded yet count too, or a limit would be judged without the last minutes.
+_READ_SPENT: Final[LiteralString] = """
+    select coalesce(sum(cents) filter (where hour >= $2::timestamptz and hour < $3::timestamptz), 0)::bigint as day_cents,
+        coalesce(sum(cents) filter (where hour >= $4::timestamptz and hour < $5::timestamptz), 0)::bigint as night_cents
+    from (
+        select hour, count as cents from tally
+        where holder_id = $1 and kind = 'spent' and status = 'OUT'
+            and hour >= least($2::timestamptz, $4::timestamptz) and hour < greatest($3::timestamptz, $5::timestamptz)
+        union all
+        select hour, change from tally_change
+        where holder_id = $1 and kind = 'spent' and status = 'OUT'
+            and hour >= least($2::timestamptz, $4::timestamptz) and hour < greatest($3::timestamptz, $5::timestamptz)
+    ) as noted
+"""
+
+
+async def read_spent(connection: Connection | Pool, holder_id: int, day: Interval, night: Interval | None) -> Spent:
+    row = await fetch_row(connection, _READ_SPENT, holder_id, *day, *(night or (None, None)))
+    return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
+
+
+_READ_TOTAL: Final = sum_statement("tally", "where holder_id = $1 and kind = $2 and status = any($3::text[])")
+_READ_EVENTS: Final = sum_statement("webhook_tally", "where kind = 'event' and owner_id = $1 and status = 'made'")
+
+
+async def read_total(pool: Pool, holder_id: int, kind: Kind, statuses: Sequence[str]) -> int:
+    """How many there have ever been of these statuses; hour by hour that would be thousands of rows."""
+    return await pool.fetchval(_READ_TOTAL, holder_id, kind, list(statuses))
+
+
+async def read_events_total(pool: Pool, holder_id: int) -> int:
+    """How many of a holder's events are kept."""
+    return await pool.fetchval(_READ_EVENTS, holder_id)
+
+
+async def try_lock_tally(connection: Connection) -> bool:
+    """Whether no other process folds until this transaction ends."""
+    # Tried, and not waited for: the holder of the lock does all the work.
+    return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _FOLD_LOCK)
+
+
+async def fold(connection: Connection, rows_max: int) -> int:
+    """Add this many changes of each tally to the counts of its hours; return their number.
+
+    Must be called in a transaction that holds the lock: two that fold at once would wait for each other.
+    """
+    return sum([await connection.fetchval(statement, rows_max) for statement in _FOLDS])

@@ -1,0 +1,211 @@
+"""One try to write a batch, and its requests with those that wait for the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Generic, TypeAlias
+
+import asyncpg
+
+from pixconnect.kernel.tables.installation import WRITE_RECORD
+from pixconnect.kernel.writing.batch import Answer, PendingReply, Request, WriteOperation
+from pixconnect.platform import pool
+from pixconnect.platform.base import errors
+from pixconnect.platform.database_failure import DATABASE_AWAY
+from pixconnect.platform.pool import Connection
+
+
+class PendingRequest(Generic[Request, Answer]):
+    """One request and the caller that waits for its answer."""
+
+    __slots__ = ("answer", "asked_at_s", "lost_at_s", "operation", "request")
+
+    def __init__(
+        self,
+        operation: WriteOperation[Request, Answer],
+        request: Request,
+        answer: PendingReply[Answer],
+        asked_at_s: float,
+    ) -> None:
+        self.operation = operation
+        self.request = request
+        self.answer = answer
+        self.asked_at_s = asked_at_s
+        # When a COMMIT with this request in it was lost: from then on it may have taken effect.
+        self.lost_at_s: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was answered, or its client has gone."""
+        return self.answer.done()
+
+    def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
+        if self.is_over:
+            return
+        if not isinstance(outcome, errors.PixConnectError):
+            self.answer.set_result(outcome)
+        elif self.lost_at_s is not None and isinstance(outcome, errors.ServiceUnavailable | errors.InternalError):
+            # Both errors promise that nothing was done, but the lost COMMIT may have written this one.
+            self.resolve_unknown()
+        else:
+            self.answer.set_exception(outcome)
+
+    def resolve_unknown(self) -> None:
+        """Answer ``OutcomeUnknown``, which says how to repeat the request."""
+        if not self.is_over:
+            self.answer.set_exception(_unknown(self.operation.external_id_of(self.request)))
+
+
+def refuse_stalled(waiters: Sequence[PendingRequest[Request, Answer]]) -> None:
+    for waiter in waiters:
+        waiter.resolve(account_stalled())
+
+
+def refuse_for_room(waiter: PendingRequest[Request, Answer]) -> None:
+    waiter.resolve(queue_full())
+
+
+def queue_full() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("the write queue is full: try again shortly; nothing was done")
+
+
+def refuse_if(*, is_away: bool) -> None:
+    if is_away:
+        raise errors.ServiceUnavailable("the database cannot be reached; nothing was done")
+
+
+def account_stalled() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("the account is locked by another operation; nothing was done")
+
+
+def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
+    lost = "the database was lost during the commit and what happened is unknown"
+    if external_id is None:
+        return errors.OutcomeUnknown(lost)
+    return errors.OutcomeUnknown(
+        f'{lost}: repeat the request with external_id "{external_id}", which cannot take effect twice'
+    )
+
+
+UNKNOWN_OUTCOME_TIMEOUT_S: Final = 4.0
+"""How long a batch is retried after a lost COMMIT to learn its outcome; then callers get the error."""
+UNREACHABLE_TIMEOUT_S: Final = 3.0
+"""How long a batch waits for a database that is away."""
+SILENT_TIMEOUT_S: Final = 4.5
+"""How long a batch waits for the answer to a statement before its COMMIT: nothing else notices soon that a connection has gone
+without a word, and all that is asked for waits behind it. Longer than one wait for a lock, which the server ends."""
+LOCKED_TIMEOUT_S: Final = 4.5
+"""For how long after it was asked for a request waits for a row that another transaction has locked, in all its tries."""
+LAST_LOCK_S: Final = 0.5
+"""How long its last try may wait for the lock: longer than the batches of others that write the same row take."""
+LAST_TRY_S: Final = 0.25
+"""How long its last try may take to reach it: enough where it is back."""
+
+_Waiters: TypeAlias = Sequence[PendingRequest[Any, Any]]
+
+
+def may_find_out(waiters: _Waiters, now_s: float) -> bool:
+    """Whether a COMMIT with these was lost recently enough to go on trying."""
+    lost_at_s = _find_loss(waiters)
+    return lost_at_s is not None and now_s - lost_at_s <= UNKNOWN_OUTCOME_TIMEOUT_S
+
+
+def has_ended(waiters: _Waiters, now_s: float, away_for_s: float) -> bool:
+    """Whether these have waited long enough for a database that is away for so long."""
+    return _measure_wait(waiters, now_s, away_for_s) > UNREACHABLE_TIMEOUT_S and not may_find_out(waiters, now_s)
+
+
+def reach_timeout_s(waiters: _Waiters, now_s: float, away_for_s: float, *, is_first: bool) -> float:
+    """How long the next try may take to get a connection."""
+    # Who has waited in a queue that is merely long does not wait less for that.
+    if is_first and not away_for_s:
+        return UNREACHABLE_TIMEOUT_S
+    lost_at_s = _find_loss(waiters)
+    if lost_at_s is not None:
+        left_s = UNKNOWN_OUTCOME_TIMEOUT_S - (now_s - lost_at_s)
+    else:
+        left_s = UNREACHABLE_TIMEOUT_S - _measure_wait(waiters, now_s, away_for_s)
+    return max(left_s, LAST_TRY_S)
+
+
+def lock_timeout_ms(waiters: _Waiters, now_s: float) -> int | None:
+    """How long the next try may wait for a lock; ``None`` for as long as any statement may."""
+    left_s = max(LOCKED_TIMEOUT_S - _measure_wait(waiters, now_s, 0), LAST_LOCK_S)
+    return int(left_s * 1000) if left_s * 1000 < pool.LOCK_TIMEOUT_MS else None
+
+
+def _measure_wait(waiters: _Waiters, now_s: float, away_for_s: float) -> float:
+    # From when they were asked: a statement to a server that stands still, or a batch before this one, has taken of it too.
+    return max(now_s - min(waiter.asked_at_s for waiter in waiters), away_for_s)
+
+
+def _find_loss(waiters: _Waiters) -> float | None:
+    return min((waiter.lost_at_s for waiter in waiters if waiter.lost_at_s is not None), default=None)
+
+
+class BatchAttempt:
+    """How long a try may wait for locks, and for a connection, and whether it has reached COMMIT."""
+
+    __slots__ = ("committing_at_s", "lock_timeout_ms", "reach_timeout_s")
+
+    def __init__(self, *, lock_timeout_ms: int | None, reach_timeout_s: float) -> None:
+        self.lock_timeout_ms = lock_timeout_ms
+        self.reach_timeout_s = reach_timeout_s
+        self.committing_at_s: float | None = None
+        """Set before COMMIT is sent: from there on a lost connection leaves the outcome unknown."""
+
+    def may_have_committed(self, error: Exception) -> bool:
+        """Whether the batch may stand although the try ended with this: only the server can say that it does not."""
+        # A server that answers with an error of the statement has rolled back. One that goes away says nothing of the COMMIT.
+        is_refusal = isinstance(error, asyncpg.PostgresError) and not isinstance(error, DATABASE_AWAY)
+        return self.committing_at_s is not None and not is_refusal
+
+
+@contextmanager
+def ended_if_silent(connection: Connection, timeout_s: float = SILENT_TIMEOUT_S) -> Generator[None]:
+    """End a pool's connection whose server leaves a statement in the block without an answer for so long."""
+    began_s = time.monotonic()
+
+    def look() -> None:
+        nonlocal timer
+        # A batch of many statements may take longer, as long as each is answered.
+        left_s = max(began_s, connection.heard_s) + timeout_s - time.monotonic()  # type: ignore[union-attr]  a pool's has it
+        if left_s > 0:
+            timer = loop.call_later(left_s, look)
+        else:
+            # To cancel is not enough: the driver then waits for the server's word on that.
+            connection.terminate()
+
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(timeout_s, look)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def is_intact(connection: Connection, error: Exception) -> bool:
+    """Whether the server itself reported the failure, such as a full disk, and the connection can still be used."""
+    if not isinstance(error, asyncpg.PostgresError) or isinstance(error, asyncpg.PostgresConnectionError):
+        return False  # a pool's connection that was ended cannot even be asked whether it is closed
+    return not connection.is_closed()
+
+
+async def confirm_lost(connection: Connection) -> None:
+    """Make this transaction's COMMIT wait for an earlier one's writes, although this one finds them written and writes nothing.
+
+    A COMMIT that was lost may stand on its own server alone, where an operator has ended its wait for the standby.
+    """
+    await connection.execute(WRITE_RECORD)
+
+
+def check_outcomes(outcomes: Sequence[object], requests: Sequence[object]) -> None:
+    """Refuse to commit a batch whose operation did not return one outcome for each request."""
+    if len(outcomes) != len(requests):
+        raise _OutcomesMissingError(f"{len(outcomes)} outcomes of {len(requests)} requests")
+
+
+class _OutcomesMissingError(Exception): ...

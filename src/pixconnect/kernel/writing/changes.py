@@ -1,0 +1,119 @@
+"""What one batch changes, written by one statement.
+
+Rows, money, events, deliveries and totals go to PostgreSQL together: one round trip, and none is ever there without the
+others. The statement is put together from the parts that have rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, LiteralString
+
+import asyncpg
+import msgspec
+
+from pixconnect.kernel.rules.event import Event
+from pixconnect.kernel.rules.money import show_reais
+from pixconnect.kernel.tables.fact import Fact, FactRows, Row
+from pixconnect.kernel.tables.table import Part, numbered
+from pixconnect.platform import logging as our_logging
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+
+class Changes:
+    """Collects the rows that a batch writes, request by request."""
+
+    def __init__(self) -> None:
+        self._by_fact: dict[Fact[Any], FactRows[Any]] = {}
+
+    def put(self, fact: Fact[Row], row: Row) -> None:
+        """Write a new row."""
+        self._rows_of(fact).put(row)
+        self._follow(fact, None, row)
+
+    def move(self, fact: Fact[Row], before: Row, after: Row) -> None:
+        """Write a change of a row; its lock is held, or this batch makes it."""
+        self._rows_of(fact).move(before, after)
+        self._follow(fact, before, after)
+
+    def delete(self, fact: Fact[Row], row: Row) -> None:
+        """Delete a row whose lock is held."""
+        self._rows_of(fact).deleted.append(row)
+        self._follow(fact, row, None)
+
+    def list_new(self, fact: Fact[Row]) -> list[Row]:
+        return list(self._by_fact[fact].new.values()) if fact in self._by_fact else []
+
+    def _rows_of(self, fact: Fact[Row]) -> FactRows[Row]:
+        rows = self._by_fact.get(fact)
+        if rows is None:
+            rows = self._by_fact[fact] = FactRows(fact)
+        return rows
+
+    def _follow(self, fact: Fact[Row], before: Row | None, after: Row | None) -> None:
+        if fact.follow is not None:
+            for other, row in fact.follow(before, after):
+                self.put(other, row)
+
+    async def write_all(self, connection: Connection) -> bool:
+        """Write all of it in one statement.
+
+        Returns:
+            Whether deliveries were written, so that workers have something to send.
+
+        Raises:
+            asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
+        """
+        ranked = sorted(self._by_fact.values(), key=lambda rows: rows.fact.rank)
+        present = [part for rows in ranked for part in rows.list_parts()]
+        if not present:
+            return False  # every request of the batch was refused or a replay
+        fitting = [part.fit(rows) for part, rows in present]
+        written = tuple((part, sql, len(sent)) for (part, _), (sql, sent) in zip(present, fitting, strict=True))
+        row = await connection.fetchrow(_statement(written), *(one for _, arguments in fitting for one in arguments))
+        if row is None:
+            raise errors.InvariantBroken("a statement that selects has a row")
+        _check_each_row(row, present)
+        return any(row[part.name] for part, _ in present if part.returns == "any row")
+
+
+def _check_each_row(row: asyncpg.Record, present: Sequence[tuple[Part[Any], list[Any]]]) -> None:
+    for part, rows in present:
+        if part.returns == "each row":
+            # These rows are locked, so a missing one is an internal defect: nothing of the batch may be committed.
+            errors.ensure(row[part.name] == len(rows), part.name)
+
+
+# Cached: the same text is also the same prepared statement of a connection.
+@cache
+def _statement(parts: tuple[tuple[Part[Any], LiteralString, int], ...]) -> LiteralString:
+    expressions: list[LiteralString] = []
+    first = 1
+    for part, sql, arguments_count in parts:
+        expressions.append(f"{part.name} as ({numbered(sql, arguments_count, first)})")
+        first += arguments_count
+    present = [part for part, _, _ in parts]
+    for part in present:
+        errors.ensure(part.reads is None or part.reads in present, f"{part.name} reads rows that are not written")
+    answers: list[LiteralString] = [answer for part in present if (answer := part.answer) is not None]
+    return "with " + ", ".join(expressions) + " select " + ", ".join(answers)
+
+
+def log_events(events: Iterable[Event]) -> None:
+    for event in events:
+        level = logging.WARNING if event.name.endswith(".error") else logging.INFO
+        our_logging.tell(f"event  {describe_event(event.body)}", level=level)
+
+
+def describe_event(body: str) -> str:
+    """The name of an event, and of the thing that it concerns: the amount and its owner's name for it."""
+    event: dict[str, Any] = msgspec.json.decode(body)
+    payload = event.get("payload", {})
+    words = [str(event.get("name", ""))]
+    if "amount" in payload:
+        words.append(show_reais(payload["amount"]))
+    named = payload.get("external_id") or payload.get("end_to_end_id") or payload.get("return_identification")
+    return "  ".join([*words, *([str(named)] if named else [])])

@@ -1,0 +1,250 @@
+"""Looks up names of hosts that holders chose; a slow name delays only the holder who chose it.
+
+::
+
+    find ─► failed lately? ─► joins the same look-up of this holder ─► waits for a permit ─► asks the name servers, 2 s
+
+A look-up is cancelled when no caller waits for it any more. Found addresses are not cached, because the caller checks them each
+time.
+
+Resolves names as this machine is set up: from ``/etc/hosts``, then by the servers of ``resolv.conf``, A and AAAA at once.
+
+It uses no thread and caches no answers, so a cancelled look-up leaves nothing behind. Search lists are not used, because
+callers give whole names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from ipaddress import ip_address
+from typing import Any, Final, Generic, TypeVar, cast
+
+import dns.asyncresolver
+import dns.exception
+import dns.rdatatype
+import dns.resolver
+from dns._asyncio_backend import Backend as _AsyncioBackend
+from dns.rdata import Rdata
+
+from pixconnect.platform.bounded_cache import BoundedCache
+from pixconnect.platform.flow.shares import OutgoingLimit, current_party
+
+Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Finds the addresses of a name and port; raises ``OSError`` if there are none."""
+
+LOOKUP_S: Final = 2.0
+LOOKUPS_MAX: Final = 64
+LOOKUPS_OF_HOLDER_MAX: Final = 4
+# How long a failure is cached: short enough for a holder who has just corrected the name, long enough that we seldom
+# wait for a name that hangs.
+FAILED_FOR_S: Final = 5.0
+FAILURES_MAX: Final = 1024
+
+
+class _Asked:
+    __slots__ = ("answer", "waiting_count")
+
+    def __init__(self, answer: asyncio.Task[Sequence[str]]) -> None:
+        self.answer = answer
+        self.waiting_count = 0
+
+
+class NameLookups:
+    def __init__(self, lookup: Lookup, *, lookup_s: float = LOOKUP_S, failed_for_s: float = FAILED_FOR_S) -> None:
+        self._lookup = lookup
+        self._lookup_s = lookup_s
+        self._failed_for_s = failed_for_s
+        self._limit = OutgoingLimit(LOOKUPS_MAX, holder_max=LOOKUPS_OF_HOLDER_MAX, what="look-ups of names")
+        # By holder, so that no caller joins a look-up that waits for another holder's permit.
+        self._asked: dict[tuple[Hashable, str, int], _Asked] = {}
+        self._failed = BoundedCache[str, tuple[float, str]](FAILURES_MAX)
+
+    async def find(self, host: str, port: int) -> Sequence[str]:
+        """All addresses of a name.
+
+        Raises:
+            ServiceUnavailable: Too many look-ups wait already.
+        """
+        self._check_failed(host)
+        key = (current_party.get(), host, port)
+        asked = self._asked.get(key)
+        if asked is None:
+            asked = self._asked[key] = _Asked(asyncio.ensure_future(self._ask(host, port)))
+            asked.answer.add_done_callback(_retrieve_exception)
+        asked.waiting_count += 1
+        # Shielded, because others may wait for the same answer; the last one who leaves cancels it.
+        try:
+            return await asyncio.shield(asked.answer)
+        finally:
+            asked.waiting_count -= 1
+            if not asked.waiting_count:
+                asked.answer.cancel()
+                del self._asked[key]
+
+    async def _ask(self, host: str, port: int) -> Sequence[str]:
+        async with self._limit.hold():
+            # Another look-up of this name may have failed while this one waited for its permit.
+            self._check_failed(host)
+            try:
+                async with asyncio.timeout(self._lookup_s):
+                    return await self._lookup(host, port)
+            except TimeoutError:
+                raise self._failure(host, f"no answer within {self._lookup_s:g} s") from None
+            except (OSError, UnicodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else None
+                raise self._failure(host, reason or type(error).__name__) from error
+
+    def _failure(self, host: str, reason: str) -> OSError:
+        self._failed.keep(host, (asyncio.get_running_loop().time() + self._failed_for_s, reason))
+        return OSError(0, reason)
+
+    def _check_failed(self, host: str) -> None:
+        failed = self._failed.get(host)
+        if failed is None:
+            return
+        until_s, reason = failed
+        if asyncio.get_running_loop().time() < until_s:
+            raise OSError(0, reason)
+        del self._failed[host]
+
+
+def _retrieve_exception(answer: asyncio.Task[Sequence[str]]) -> None:
+    # Otherwise asyncio would log the failure of an abandoned look-up as never retrieved.
+    if not answer.cancelled():
+        answer.exception()
+
+
+Read = TypeVar("Read")
+
+# All tries of one question together stay below the 2 s of a look-up (``name_lookup.LOOKUP_S``). Each try asks the next
+# server, or the same one again if there is only one.
+ANSWERED_WITHIN_S: Final = 1.8
+_TRY_S: Final = 0.6
+_LOCALHOST: Final[Sequence[str]] = ["127.0.0.1", "::1"]
+
+
+class DnsLookup:
+    """Finds all addresses of a name; asks ``servers`` if given, otherwise the machine's own."""
+
+    def __init__(
+        self,
+        servers: Sequence[str] = (),
+        port: int = 53,
+        *,
+        hosts_path: str = "/etc/hosts",
+        resolv_conf_path: str = "/etc/resolv.conf",
+    ) -> None:
+        self._hosts = _FollowedFile(hosts_path, read_hosts)
+        self._resolver = _FollowedFile(resolv_conf_path, lambda path: _make_resolver(path, servers, port))
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """All addresses of a name; ``OSError`` states why it has none."""
+        written = self._hosts.read().get(host, _LOCALHOST if host == "localhost" else None)
+        if written is not None:
+            return written
+        try:
+            resolver = self._resolver.read()
+        except dns.exception.DNSException as error:
+            raise OSError(0, "this machine has no name server configured") from error
+        answers = await asyncio.gather(
+            *(_ask(resolver, host, kind) for kind in (dns.rdatatype.A, dns.rdatatype.AAAA)), return_exceptions=True
+        )
+        # Some servers know only IPv4: addresses that one kind of question found count even if the other kind failed.
+        found = [address for answer in answers if not isinstance(answer, BaseException) for address in answer]
+        failure = next((answer for answer in answers if isinstance(answer, BaseException)), None)
+        if failure is not None and not found:
+            raise OSError(0, _describe(failure)) from failure
+        return found
+
+
+def read_hosts(path: str) -> dict[str, list[str]]:
+    """The addresses by name in a file such as ``/etc/hosts``; lines that cannot be read are skipped."""
+    found: dict[str, list[str]] = {}
+    try:
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                address, *names = line.partition("#")[0].split() or [""]
+                if _is_address(address):
+                    for name in names:
+                        found.setdefault(name.lower().removesuffix("."), []).append(address)
+    except FileNotFoundError:
+        pass
+    return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _make_resolver(path: str, servers: Sequence[str], port: int) -> dns.asyncresolver.Resolver:
+    resolver = dns.asyncresolver.Resolver(path, configure=not servers)
+    if servers:
+        resolver.nameservers = list(servers)
+        resolver.port = port
+    resolver.timeout, resolver.lifetime = _TRY_S, ANSWERED_WITHIN_S
+    return resolver
+
+
+async def _ask(resolver: dns.asyncresolver.Resolver, host: str, kind: dns.rdatatype.RdataType) -> list[str]:
+    # The dot at the end marks a whole name, to which no search list applies.
+    answer = await resolver.resolve(f"{host}.", kind, raise_on_no_answer=False, search=False, backend=_BACKEND)
+    records = cast("Iterable[Rdata]", answer.rrset or ())
+    return [record.to_text() for record in records]
+
+
+class _Backend(_AsyncioBackend):
+    """Leaves no socket behind where a look-up is cancelled while its socket is being made: uvloop never closes such a one."""
+
+    async def make_socket(self, *args: Any, **options: Any):  # noqa: ANN202, ANN401  dnspython's types of them are private
+        making = asyncio.ensure_future(super().make_socket(*args, **options))  # pyright: ignore[reportUnknownMemberType]  untyped
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_made)
+            raise
+
+
+def _close_made(making: asyncio.Task[Any]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        # It only looks asynchronous: its first step closes the socket, and the loop keeps it until then.
+        asyncio.ensure_future(making.result().close())  # noqa: RUF006  as said above
+
+
+_BACKEND: Final = _Backend()
+
+
+def _describe(failure: BaseException) -> str:
+    if isinstance(failure, dns.resolver.NXDOMAIN):
+        return "there is no such name"
+    if isinstance(failure, dns.exception.Timeout):
+        return "no name server answered in time"
+    if isinstance(failure, dns.resolver.NoNameservers):
+        return "no name server could answer"
+    return type(failure).__name__
+
+
+class _FollowedFile(Generic[Read]):
+    """Caches a parsed file until the file changes."""
+
+    def __init__(self, path: str, read: Callable[[str], Read]) -> None:
+        self._path = path
+        self._read = read
+        self._version: tuple[int, int] | None = None
+        self._cached: Read | None = None
+
+    def read(self) -> Read:
+        try:
+            found = os.stat(self._path)
+            # The inode too: a file that is replaced may be as old as the one before.
+            version = (found.st_mtime_ns, found.st_ino)
+        except OSError:
+            version = (0, 0)
+        if self._cached is None or version != self._version:
+            self._cached, self._version = self._read(self._path), version
+        return self._cached

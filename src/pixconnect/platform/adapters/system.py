@@ -1,0 +1,146 @@
+"""The machine's own clock, randomness and names.
+
+A small file that says how far the database was, beside the data and not in it.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import random
+import socket
+import string
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from uuid import UUID, uuid4
+
+import msgspec
+import structlog
+
+from pixconnect.platform.base.clock import Reading
+from pixconnect.platform.base.database_server import DatabaseServer
+
+_ALPHABET = (string.ascii_letters + string.digits).encode()
+_FOLD = bytes(_ALPHABET[byte % 62] for byte in range(256))
+# The last 8 of the 256 byte values would make 8 letters likelier than the others, so they are dropped.
+_UNEVEN = bytes(range(248, 256))
+# Makes any hex digit one whose first two bits are 10.
+_VARIANTS = str.maketrans("0123456789abcdef", "89ab" * 4)
+_UUIDS_OF_ONE_READ = 256
+
+
+class SystemClock:
+    """The machine's clock, with the offset of the service's time in sandbox mode."""
+
+    def __init__(self) -> None:
+        self._offset = timedelta(0)
+        self._revision = 0
+        self._skew = timedelta(0)
+
+    @property
+    def offset(self) -> timedelta:
+        """How far the service's time is ahead of the machine's."""
+        return self._offset
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    @property
+    def skew(self) -> timedelta:
+        """How far the machine's clock was ahead of the database's at the last reading."""
+        return self._skew
+
+    def set_offset(self, offset: timedelta, revision: int = 0) -> None:
+        # A reading that was under way when the offset changed must not undo the change.
+        if revision >= self._revision:
+            self._offset, self._revision = offset, revision
+
+    def take(self, reading: Reading) -> datetime:
+        self.set_offset(reading.offset, reading.revision)
+        self._skew = reading.skew
+        return reading.database_now + reading.offset
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._offset
+
+    def real_now(self) -> datetime:
+        return datetime.now(UTC)
+
+    # Called six times for each request: the machine's own function, without a wrapper.
+    monotonic_s = staticmethod(time.monotonic)
+
+
+class SystemEntropy:
+    def __init__(self) -> None:
+        self._uuid7_tails: list[str] = []
+
+    def token(self, length: int) -> str:
+        """Unguessable text of ``[a-zA-Z0-9]``."""
+        # 8 of 256 bytes are dropped, so 16 more than needed are nearly always enough.
+        letters = os.urandom(length + 16).translate(_FOLD, _UNEVEN)
+        while len(letters) < length:
+            letters += os.urandom(length + 16).translate(_FOLD, _UNEVEN)
+        return letters[:length].decode()
+
+    def octets(self, length: int) -> bytes:
+        return os.urandom(length)
+
+    def uuid4(self) -> UUID:
+        return uuid4()
+
+    def uuid7(self) -> str:
+        # Every request has one or two: randomness is read for many, and no object is made that would only be written.
+        if not self._uuid7_tails:
+            digits = os.urandom(10 * _UUIDS_OF_ONE_READ).hex()
+            self._uuid7_tails = [_write_uuid7_tail(digits[at : at + 20]) for at in range(0, len(digits), 20)]
+        milliseconds = f"{time.time_ns() // 1_000_000:012x}"
+        return f"{milliseconds[:8]}-{milliseconds[8:]}-{self._uuid7_tails.pop()}"
+
+    def fraction(self) -> float:
+        """A number in [0, 1), for jitter."""
+        return random.random()  # noqa: S311  jitter guards no secret
+
+
+def _write_uuid7_tail(digits: str) -> str:
+    """The part after the milliseconds (RFC 9562, 5.7): version 7, 12 random bits, variant 0b10, 62 random bits."""
+    return f"7{digits[:3]}-{digits[3].translate(_VARIANTS)}{digits[4:7]}-{digits[7:19]}"
+
+
+def name_system_user() -> str:
+    """The user and host of this process: ``maria@host``."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    # Containers often run under a number that has no name.
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"[:255]
+
+
+FILE_NAME: Final = "database.json"
+
+_log = structlog.get_logger(__name__)
+
+
+class ServerFile:
+    """In the home folder of this machine's user, shared by all our processes on it."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / FILE_NAME
+
+    def read(self) -> DatabaseServer | None:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=DatabaseServer)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write(self, server: DatabaseServer) -> None:
+        # Not synced: after a power cut an older one, or none, is as good as what a process that has just begun knows.
+        unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        try:
+            unfinished.write_bytes(msgspec.json.encode(server))
+            unfinished.rename(self._path)
+        except OSError as error:
+            _log.debug("the database's position is not kept", path=str(self._path), reason=type(error).__name__)

@@ -1,0 +1,1 @@
+"""Errors, time, randomness and other basics, which import nothing of ours."""

@@ -1,0 +1,255 @@
+"""Every error that a caller can get, as one tree.
+
+::
+
+    PixConnectError
+    ├── Refusal                         the caller's request is refused; nothing was done
+    │   ├── BadRequest                  BAD_REQUEST
+    │   ├── Unauthorized                UNAUTHORIZED
+    │   ├── Forbidden                   FORBIDDEN
+    │   ├── NotFound                    NOT_FOUND
+    │   ├── MethodNotAllowed            METHOD_NOT_ALLOWED
+    │   ├── CursorExpired               CURSOR_EXPIRED
+    │   ├── PayloadTooLarge             PAYLOAD_TOO_LARGE
+    │   ├── RateLimited                 RATE_LIMITED
+    │   ├── RuleBroken                  well formed, and against a rule (in the order in which they are judged)
+    │   │   ├── ExternalIdConflict      EXTERNAL_ID_CONFLICT
+    │   │   ├── AmountOutOfRange        AMOUNT_OUT_OF_RANGE
+    │   │   ├── LimitExceeded           LIMIT_EXCEEDED
+    │   │   ├── InvalidPixKey           INVALID_PIX_KEY
+    │   │   ├── PixKeyNotOwned          PIX_KEY_NOT_OWNED
+    │   │   ├── PixKeyNotFound          PIX_KEY_NOT_FOUND
+    │   │   ├── InvalidTaxId            INVALID_TAX_ID
+    │   │   ├── InvalidAccount          INVALID_ACCOUNT
+    │   │   ├── InvalidQrCode           INVALID_QR_CODE
+    │   │   ├── QrCodeExpired           QR_CODE_EXPIRED
+    │   │   ├── QrCodeAlreadyPaid       QR_CODE_ALREADY_PAID
+    │   │   ├── AmountMismatch          AMOUNT_MISMATCH
+    │   │   ├── SameAccount             SAME_ACCOUNT
+    │   │   ├── HolderBlocked           HOLDER_BLOCKED
+    │   │   ├── OriginalNotRefundable   ORIGINAL_NOT_REFUNDABLE
+    │   │   ├── RefundExceedsOriginal   REFUND_EXCEEDS_ORIGINAL
+    │   │   ├── RefundWindowClosed      REFUND_WINDOW_CLOSED
+    │   │   ├── RefundInfractionOpen    REFUND_INFRACTION_OPEN
+    │   │   ├── InfractionAnswered      INFRACTION_ANSWERED
+    │   │   ├── InfractionClosed        INFRACTION_CLOSED
+    │   │   ├── InsufficientFunds       INSUFFICIENT_FUNDS
+    │   │   └── InvalidWebhookUrl       INVALID_WEBHOOK_URL
+    │   └── ServiceUnavailable          SERVICE_UNAVAILABLE
+    ├── OutcomeUnknown                  OUTCOME_UNKNOWN: it may have been done, repeat it under the same external_id
+    └── InternalError                   INTERNAL_ERROR: our defect
+
+``doors/api/envelope.py`` gives each code its HTTP status; ``docs/reference/errors.md`` is the page for people; a test holds
+the three together. Nothing here knows about HTTP.
+"""
+
+import re
+from typing import ClassVar, TypeVar
+
+from pixconnect.platform.base.rate import RatePolicy
+
+Present = TypeVar("Present")
+
+
+class InvariantBroken(AssertionError):
+    """Something that must always hold does not: our defect, and nothing may be written."""
+
+
+def ensure(holds: object, what: object) -> None:
+    # Raised and not asserted: `python -O` leaves assertions out.
+    if not holds:
+        raise InvariantBroken(what)
+
+
+def require(value: Present | None, what: object) -> Present:
+    if value is None:
+        raise InvariantBroken(what)
+    return value
+
+
+def found(value: Present | None, message: str) -> Present:
+    if value is None:
+        raise NotFound(message)
+    return value
+
+
+class PixConnectError(Exception):
+    """Any answer that is not a success."""
+
+    # Messages are for developers: they name the field and the rule, and never hold a secret, a key's owner or a tax id.
+
+    code: ClassVar[str]
+
+    def __init_subclass__(cls, *, is_group: bool = False) -> None:
+        # Of its name; an error that another module derives from one of these has the code of that one.
+        if cls.__module__ == __name__ and not is_group:
+            cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Refusal(PixConnectError, is_group=True):
+    """The request is refused, and nothing was done."""
+
+
+class BadRequest(Refusal):
+    """The body, the path or the query does not have the declared shape."""
+
+
+class Unauthorized(Refusal):
+    """The credentials or the token are missing, wrong, expired, or of a client since disabled."""
+
+
+class Forbidden(Refusal):
+    """The token lacks the operation's scope."""
+
+
+class NotFound(Refusal):
+    """There is no such path, or no such resource of this holder."""
+
+
+class MethodNotAllowed(Refusal):
+    """The path exists and does not take this method."""
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class CursorExpired(Refusal):
+    """Events after the cursor are no longer kept, or were lost with another database."""
+
+
+class PayloadTooLarge(Refusal):
+    """The body is over 64 KiB; of a token request, over 4 KiB."""
+
+
+class RateLimited(Refusal):
+    """A rate limit was reached: failed token requests, key look-ups, requests in a minute, or public requests of an address."""
+
+    def __init__(self, message: str, retry_after_s: int, policy: RatePolicy | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.policy = policy
+
+
+class RuleBroken(Refusal, is_group=True):
+    """The request is well formed and against a rule of the scheme, of the account or of the service."""
+
+
+class ExternalIdConflict(RuleBroken):
+    """The ``external_id`` was already used with other contents."""
+
+
+class AmountOutOfRange(RuleBroken):
+    """The amount is below 1 cent or above 999 999 999 999 cents."""
+
+
+class LimitExceeded(RuleBroken):
+    """A limit of the holder, or of outgoing money on its account at an institution, would be exceeded."""
+
+
+class InvalidPixKey(RuleBroken):
+    """The key does not have the form of its type, or its check digits are wrong."""
+
+
+class PixKeyNotOwned(RuleBroken):
+    """The charge is for a key that is not the holder's."""
+
+
+class PixKeyNotFound(RuleBroken):
+    """The directory has no such key, or the rail resolves only our own keys."""
+
+
+class InvalidTaxId(RuleBroken):
+    """Not a CPF of 11 digits or a CNPJ of 14 characters, without a mask and with right check digits."""
+
+
+class InvalidAccount(RuleBroken):
+    """The branch, account or ISPB does not have a valid form."""
+
+
+class InvalidQrCode(RuleBroken):
+    """The code is no payable Pix code, its location serves no valid payload, or it is ours and cannot be paid."""
+
+
+class QrCodeExpired(RuleBroken):
+    """The charge behind the code has expired or was removed."""
+
+
+class QrCodeAlreadyPaid(RuleBroken):
+    """The charge behind the code was paid."""
+
+
+class AmountMismatch(RuleBroken):
+    """The code carries another amount, or the rail returns a payment only as a whole."""
+
+
+class SameAccount(RuleBroken):
+    """Payer and payee are the same account."""
+
+
+class HolderBlocked(RuleBroken):
+    """The holder may not deposit, or may not withdraw."""
+
+
+class OriginalNotRefundable(RuleBroken):
+    """The original is not a Pix that this holder received and that has settled."""
+
+
+class RefundExceedsOriginal(RuleBroken):
+    """The refunds together would be more than the original."""
+
+
+class RefundWindowClosed(RuleBroken):
+    """More than 90 days have passed since the original settled."""
+
+
+class RefundInfractionOpen(RuleBroken):
+    """The payer contests the original: until the institution has decided, only the institution returns the money."""
+
+
+class InfractionAnswered(RuleBroken):
+    """The infraction was answered before, and is answered once."""
+
+
+class InfractionClosed(RuleBroken):
+    """The infraction is decided, or the time to answer it is over."""
+
+
+class InsufficientFunds(RuleBroken):
+    """The account's available balance is smaller than the amount, or the account has a deficit."""
+
+
+class InvalidWebhookUrl(RuleBroken):
+    """The URL is not https, cannot be resolved, or leads to an address that webhooks may not reach."""
+
+
+class ServiceUnavailable(Refusal):
+    """A system that is needed cannot be reached, or there is more to do than can be answered in time. Nothing was done.
+
+    Args:
+        may_be_done: The same request may have been done before a database was restored.
+    """
+
+    def __init__(self, message: str, retry_after_s: int = 1, *, may_be_done: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.may_be_done = may_be_done
+
+
+class OutcomeUnknown(PixConnectError):
+    """It may have been done: a commit was lost, or a restored database lost the earlier request."""
+
+    # The message names the external_id and asks to repeat the request under it.
+
+    def __init__(self, message: str, txid: str | None = None) -> None:
+        super().__init__(message)
+        self.txid = txid
+        """For a charge of the standard's door, which the caller repeats under its txid."""
+
+
+class InternalError(PixConnectError):
+    """Our defect. The message never contains details."""

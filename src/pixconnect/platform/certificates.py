@@ -1,0 +1,159 @@
+"""Makes X.509 certificates: an authority of our own and the leaves that it signs, all of them EC P-256.
+
+A payer's institution checks the payload of a dynamic QR code with a certificate that names the host it came from. The sandbox
+has its own authority for that, and another one for TLS: its server's certificate and those of test programs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import cast
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from joserfc.jwk import ECKey
+from msgspec import Struct
+
+from pixconnect.platform.named_file import read_named_file
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+LEAF_LIFETIME = timedelta(days=396)
+# Clocks differ: a certificate made now must be valid by one that is a little behind.
+_BACKDATED = timedelta(hours=1)
+_COMMON_NAME_MAX = 64
+
+
+class Certificate(Struct, frozen=True, kw_only=True):
+    der: bytes
+    expires_at: datetime
+
+
+def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
+    # X.509 counts whole seconds, and what we keep has to be what the certificate says.
+    expires_at = (now + AUTHORITY_LIFETIME).replace(microsecond=0)
+    builder = (
+        _builder(subject, subject, key, now, expires_at)
+        # It signs leaves, and no authority below it.
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+    )
+    return _signed(builder, key, expires_at)
+
+
+def issue_leaf(key: ECKey, host: str, authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
+    """Certify the public part of ``key`` for ``host``, a name or an IP address."""
+    names = x509.SubjectAlternativeName([_general_name(host)])
+    return _issue(key, host, authority_key, authority, now, [names])
+
+
+def issue_server(
+    key: ECKey, hosts: Sequence[str], authority_key: ECKey, authority: bytes, now: datetime
+) -> Certificate:
+    """Certify a server of TLS, which is found under these names and addresses."""
+    extensions = (
+        x509.SubjectAlternativeName([_general_name(host) for host in hosts]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+    )
+    return _issue(key, hosts[0], authority_key, authority, now, extensions)
+
+
+def issue_client(key: ECKey, name: str, authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
+    """Certify a client of TLS; the name is for people who look at the certificate."""
+    extensions = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])]
+    return _issue(key, name, authority_key, authority, now, extensions)
+
+
+def write_pem(der: bytes) -> bytes:
+    return x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM)
+
+
+def read_pem(pem: bytes) -> Certificate:
+    """Read the first certificate of a PEM file; ``ValueError`` if there is none."""
+    found = x509.load_pem_x509_certificate(pem)
+    return Certificate(der=found.public_bytes(Encoding.DER), expires_at=found.not_valid_after_utc)
+
+
+def read_ends(files: Mapping[str, str]) -> dict[str, datetime]:
+    """When the certificates in these files end, by the names of the files; what cannot be read is complained of elsewhere."""
+    ends = dict[str, datetime]()
+    for name, file in files.items():
+        with suppress(OSError, ValueError):
+            ends[name] = read_pem(read_named_file(Path(file))).expires_at
+    return ends
+
+
+def write_pkcs12(name: str, key: ECKey, der: bytes) -> bytes:
+    """Put key and certificate into one file (PKCS #12) without a password, as banks hand them out."""
+    private = cast(EllipticCurvePrivateKey, key.private_key)
+    certificate = x509.load_der_x509_certificate(der)
+    return pkcs12.serialize_key_and_certificates(name.encode(), private, certificate, None, NoEncryption())
+
+
+def _issue(
+    key: ECKey,
+    name: str,
+    authority_key: ECKey,
+    authority: bytes,
+    now: datetime,
+    extensions: Iterable[x509.ExtensionType],
+) -> Certificate:
+    issuer = x509.load_der_x509_certificate(authority)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
+    expires_at = (now + LEAF_LIFETIME).replace(microsecond=0)
+    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key)
+    builder = (
+        _builder(subject, issuer.subject, key, now, expires_at)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return _signed(builder.add_extension(issuer_id, critical=False), authority_key, expires_at)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        # In an address of the web an IPv6 address stands in brackets.
+        return x509.IPAddress(ip_address(host.strip("[]")))
+    except ValueError:
+        return x509.DNSName(host.encode("idna").decode())
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ECKey, now: datetime, expires_at: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before((now - _BACKDATED).replace(microsecond=0))
+        .not_valid_after(expires_at)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _signed(builder: x509.CertificateBuilder, key: ECKey, expires_at: datetime) -> Certificate:
+    certificate = builder.sign(cast(EllipticCurvePrivateKey, key.private_key), SHA256())
+    return Certificate(der=certificate.public_bytes(Encoding.DER), expires_at=expires_at)

@@ -1,0 +1,161 @@
+"""How settings are read from the environment.
+
+Each is the variable ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_URL`` also without the prefix); one that is
+empty there counts as not set. A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from pixconnect.platform.config import KINDS, NAMES, SECRETS, Settings, SettingsError
+from pixconnect.platform.database_config import DATABASE_URLS, is_readable_address
+from pixconnect.platform.named_file import read_named_file
+
+_PREFIX = "PIXCONNECT_"
+_FIXED = "its value is fixed now; unset it"
+_REMOVED = {
+    "PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL",
+    "PIXCONNECT_CHARGE_LIFETIME_S": "a charge can be paid for a day unless it says otherwise; unset it",
+    "PIXCONNECT_COUNTERPARTY_RETENTION_DAYS": _FIXED,
+    "PIXCONNECT_GROUP_SIZE_MAX": _FIXED,
+    "PIXCONNECT_HANDOVER_TIMEOUT_S": _FIXED,
+    "PIXCONNECT_HEALTH_SYSTEM": "health shows its system in the sandbox and hides it in live mode; unset it",
+    "PIXCONNECT_LOOKUP_REFILL_COUNT": _FIXED,
+    "PIXCONNECT_LOOKUP_TOKENS_MAX": "the arrangement's rules say how many look-ups a holder has; unset it",
+    "PIXCONNECT_MESSAGE_RETENTION_DAYS": _FIXED,
+    "PIXCONNECT_QUEUE_LENGTH_MAX": _FIXED,
+    "PIXCONNECT_READ_AGE_MAX_S": "nothing older than 10 seconds is read at the standby; unset it",
+    "PIXCONNECT_SANDBOX_PORT": "`pixconnect sandbox` listens on the port of PIXCONNECT_RAIL_URL; set that, and unset this",
+    "PIXCONNECT_SANDBOX_TWO_STEPS_MS": "a fault rule `two_steps:<ms>` does it; unset it",
+    "PIXCONNECT_SIGNING_KEY_PUBLISHED_DAYS": _FIXED,
+    "PIXCONNECT_SIGNING_KEY_ROTATION_DAYS": _FIXED,
+    "PIXCONNECT_TOKEN_FAILURES_MAX": _FIXED,
+    "PIXCONNECT_TOKEN_LIFETIME_S": _FIXED,
+    "PIXCONNECT_TRACES_SAMPLED_COUNT": "every request without a traceparent is traced; unset it, and sample in the collector",
+    "PIXCONNECT_WEBHOOK_IN_FLIGHT_": _FIXED,
+    "PIXCONNECT_WEBHOOK_PENDING_MAX": _FIXED,
+}
+"""What to do about variables that begin so, which earlier versions read."""
+# Kubernetes sets these for a service that is called pixconnect.
+_IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)$")
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read all settings from the environment, and secrets from the files that it names."""
+    # The longer name comes first and counts.
+    set_by = {
+        name: next((variable for variable in _variables(name) if environment.get(variable)), "") for name in NAMES
+    }
+    found = {name: environment[variable] for name, variable in set_by.items() if variable}
+    for name, (variable, path) in _find_secret_files(environment).items():
+        # The two are ambiguous, so neither is taken.
+        if name in found:
+            raise SettingsError(f"{set_by[name]}: is set, and so is {variable}; set one of them")
+        found[name], set_by[name] = _read_secret_file(variable, path), variable
+    _refuse_unreadable_addresses(found, set_by)
+    try:
+        settings = msgspec.convert(found, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        # msgspec says "rule - at `$.name`".
+        rule, _, path = str(error).partition(" - at ")
+        name = path.strip("`").removeprefix("$.")
+        shown = "" if name in SECRETS else f"; it is {found[name]!r}"
+        raise SettingsError(f"{set_by[name]}: {_describe_rule(name, rule)}{shown}") from None
+    settings.read_networks("trusted_proxies")
+    settings.read_networks("tls_proxies")
+    settings.read_networks("forbidden_networks")
+    return settings
+
+
+def _refuse_unreadable_addresses(found: Mapping[str, str], set_by: Mapping[str, str]) -> None:
+    for name in DATABASE_URLS:
+        # The driver would show us the part of it that it cannot read, which may be one of the password.
+        if not is_readable_address(found.get(name, "")):
+            raise SettingsError(
+                f"{set_by[name]}: is no address of a PostgreSQL database; in a user or password, write / as %2F, ? as %3F, "
+                "# as %23, @ as %40, [ as %5B, ] as %5D and % as %25"
+            )
+
+
+def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Our folder among a user's own files, as the XDG Base Directory Specification says: ``XDG_CONFIG_HOME`` or the like."""
+    given = Path(environment.get(variable, ""))
+    # The specification has paths that are not absolute ignored.
+    return (given if given.is_absolute() else Path.home() / below_home) / "pixconnect"
+
+
+def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """A line for each unknown variable with our prefix, with the name that was probably meant."""
+    names = [variable for name in NAMES for variable in _variables(name)]
+    names += [f"{variable}_FILE" for name in SECRETS for variable in _variables(name)]
+    lines: list[str] = []
+    for variable in sorted(environment):
+        if not variable.startswith(_PREFIX) or variable in names or _IS_ORCHESTRATORS.search(variable):
+            continue
+        removed = next((advice for name, advice in _REMOVED.items() if variable.startswith(name)), None)
+        if removed is not None:
+            lines.append(f"{variable}: is no longer read: {removed}")
+            continue
+        # Compared without the prefix, which would make all of them look alike.
+        near = difflib.get_close_matches(
+            variable.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in names], n=1
+        )
+        meant = f"did you mean {_PREFIX}{near[0]}?" if near else "all settings are in docs/reference/settings.md"
+        lines.append(f"{variable}: there is no such setting; {meant}")
+    return lines
+
+
+def _describe_rule(name: str, rule: str) -> str:
+    """A setting's rule, from msgspec's words about its violation."""
+    kind = KINDS[name]
+    words = get_args(kind)
+    if "enum" in rule:
+        return f"must be {', '.join(words[:-1])} or {words[-1]}"
+    # The first argument of Annotated is the type itself.
+    if "got `str`" in rule and (kind is int or words[:1] == (int,)):
+        return "must be a whole number"
+    if bound := re.search(r"(>=|<=) (-?\d+)$", rule):
+        at = f"at {'least' if bound[1] == '>=' else 'most'} {bound[2]}"
+        return f"must have {at} characters" if "length" in rule else f"must be {at}"
+    if form := re.search(r"regex '(.*)'$", rule):
+        return f"must have the form {form[1]}"
+    return rule
+
+
+def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
+    """The files of secrets, by the setting's name."""
+    return {name: path for name, (_, path) in _find_secret_files(environment).items()}
+
+
+def _find_secret_files(environment: Mapping[str, str]) -> dict[str, tuple[str, Path]]:
+    """By the setting's name, the variable that names a file, and the file."""
+    return {
+        name: (f"{variable}_FILE", Path(path).expanduser().absolute())
+        for name in SECRETS
+        # A later entry replaces an earlier one, so here the longer name comes last.
+        for variable in reversed(_variables(name))
+        if (path := environment.get(f"{variable}_FILE"))
+    }
+
+
+def _read_secret_file(variable: str, path: Path) -> str:
+    try:
+        secret = read_named_file(path).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
+        raise SettingsError(f"{variable}: {path} cannot be read ({reason})") from None
+    if not secret:
+        raise SettingsError(f"{variable}: {path} is empty")
+    return secret
+
+
+def _variables(name: str) -> tuple[str, ...]:
+    # Platforms that start containers set these two without a prefix.
+    own = f"{_PREFIX}{name.upper()}"
+    return (own, name.upper()) if name in {"port", "database_url"} else (own,)

@@ -1,0 +1,1 @@
+"""Flow control: rates, overload, turns, shares, batches."""

@@ -1,0 +1,150 @@
+"""All connections of one server: how many there are, how much they hold, and which are closed when that is too much.
+
+A full server does not refuse the newest connection; otherwise the first clients could keep out all others. It closes one
+that keeps us waiting: it takes the peer with the most connections, and of those the one that has waited longest. A single
+peer, such as a proxy, may hold all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING
+
+from pixconnect.platform.flow.overload import RefusalPace
+from pixconnect.platform.http.limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
+
+if TYPE_CHECKING:  # each adds itself
+    from pixconnect.platform.http.connection import Connection
+
+# When a bound is reached we close one in 64 at once, so that not every new connection makes us look at all the others.
+_ROOM = 64
+
+
+def _nothing() -> None:
+    pass
+
+
+class Connections:
+    def __init__(self, count_max: int, on_first: Callable[[], None] = _nothing) -> None:
+        """``on_first`` is called when there is a connection after none, and a client that stalls after none."""
+        self.all: set[Connection] = set()
+        # Requests under way, some of them of clients that have gone.
+        self.tasks: set[asyncio.Task[None]] = set()
+        # Headers of every answer, as they are sent.
+        self.common_head = b""
+        # The octets read last. One buffer for all connections, because each copies its octets before the next one reads.
+        self.slice = bytearray(SLICE_MAX)
+        self.held_octets = 0
+        self.unsent_octets = 0
+        # Of bare refusals, of which each address gets few at once.
+        self.refusal_pace = RefusalPace()
+        self._count_max = count_max
+        self._on_first = on_first
+        self._counts: Counter[str] = Counter()
+        self._stalled: dict[Connection, _Stall] = {}
+
+    def add(self, connection: Connection) -> None:
+        """Add a connection, for which another one may be closed."""
+        if not self.all:
+            self._on_first()
+        self.all.add(connection)
+        self._counts[connection.address] += 1
+        if len(self.all) > self._count_max:
+            self._hang_up_on_idle()
+
+    def remove(self, connection: Connection) -> None:
+        if connection not in self.all:
+            return
+        self.all.remove(connection)
+        self.held_octets -= connection.held_octets
+        connection.held_octets = 0
+        self._counts[connection.address] -= 1
+        if not self._counts[connection.address]:
+            del self._counts[connection.address]
+        self.flows_again(connection)
+
+    def hold(self, connection: Connection, octets: int) -> None:
+        """Count octets that we hold until their request is answered."""
+        connection.held_octets += octets
+        self.held_octets += octets
+        if self.held_octets > HELD_IN_ALL_MAX:
+            self._hang_up_on_senders()
+
+    def release(self, connection: Connection, octets_kept: int) -> None:
+        """Count only ``octets_kept`` of the next request, because the ones before are answered."""
+        self.held_octets += octets_kept - connection.held_octets
+        connection.held_octets = octets_kept
+
+    def stalls(self, connection: Connection, now_s: float) -> None:
+        """Note that the client does not read its answer as fast as we write."""
+        if not self._stalled:
+            self._on_first()
+        stall = self._stalled[connection] = _Stall(now_s, connection.transport.get_write_buffer_size())
+        self.unsent_octets += stall.octets
+
+    def flows_again(self, connection: Connection) -> None:
+        stall = self._stalled.pop(connection, None)
+        if stall is not None:
+            self.unsent_octets -= stall.octets
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether a client does not read as fast as we write."""
+        return bool(self._stalled)
+
+    def bound_unsent(self, now_s: float) -> None:
+        """Hang up on the slowest readers while too much is unsent."""
+        # Called ten times a second while a client stalls, and not at each write, so that every client that reads at all
+        # has had time to.
+        if self.unsent_octets <= UNSENT_OF_ONE_MAX:
+            return
+        self.unsent_octets = 0
+        paces: list[tuple[float, float, Connection]] = []
+        for connection, stall in self._stalled.items():
+            unsent = connection.transport.get_write_buffer_size()
+            stalled_s = max(now_s - stall.since_s, 0.1)
+            paces.append(((stall.octets_first - unsent) / stalled_s, stall.since_s, connection))
+            stall.octets = unsent
+            self.unsent_octets += unsent
+        # The slowest clients go first; among those that read nothing, the one that has stalled longest.
+        paces.sort(key=itemgetter(0, 1))
+        for _, since_s, connection in paces:
+            is_too_much = self._stalled[connection].octets > UNSENT_OF_ONE_MAX and now_s - since_s > 1
+            if self.unsent_octets > UNSENT_IN_ALL_MAX or is_too_much:
+                connection.hang_up()
+
+    def _hang_up_on_idle(self) -> None:
+        address, _ = max(self._counts.items(), key=itemgetter(1))
+        idle = [connection for connection in self.all if connection.keeps_us_waiting]
+        of_largest = [connection for connection in idle if connection.address == address]
+        self._hang_up_on(of_largest or idle, len(of_largest or idle) // _ROOM + 1)
+
+    def _hang_up_on_senders(self) -> None:
+        senders = [one for one in self.all if one.keeps_us_waiting and one.held_octets]
+        for connection in heapq.nsmallest(len(senders), senders, key=_since):
+            if self.held_octets <= HELD_IN_ALL_MAX - HELD_IN_ALL_MAX // _ROOM:
+                break
+            connection.hang_up()
+
+    @staticmethod
+    def _hang_up_on(idle: Iterable[Connection], count: int) -> None:
+        for connection in heapq.nsmallest(count, idle, key=_since):
+            connection.hang_up()
+
+
+_since = attrgetter("waits_since_s")
+
+
+class _Stall:
+    """How many octets a client had not read when it began to stall, and when we last checked."""
+
+    __slots__ = ("octets", "octets_first", "since_s")
+
+    def __init__(self, since_s: float, octets: int) -> None:
+        self.since_s = since_s
+        self.octets_first = octets
+        self.octets = octets

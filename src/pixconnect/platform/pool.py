@@ -1,0 +1,270 @@
+"""Opens connections to PostgreSQL, with a timeout for every statement, lock and idle transaction.
+
+Durability is a setting of the server, which ``kernel/flows/installation.py`` checks. The service's connections take a
+role that owns nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+
+import asyncpg
+
+from pixconnect.platform import pooler
+from pixconnect.platform.database_failure import DATABASE_FAILED, database_disk
+from pixconnect.platform.flow.shares import FairSemaphore
+from pixconnect.platform.shared_pool import SharedPool
+
+Pool: TypeAlias = SharedPool
+# asyncpg's classes are subscripted for the type checker only.
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+
+if TYPE_CHECKING:  # only its stubs give the class a parameter
+    _AnyConnection: TypeAlias = asyncpg.Connection[asyncpg.Record]
+else:
+    _AnyConnection = asyncpg.Connection
+
+Operation = TypeVar("Operation", bound=Callable[..., Awaitable[object]])
+
+# How many may wait for a connection of one pool by default.
+WAITING_MAX = 4096
+
+LOCK_TIMEOUT_MS = 3_000
+STATEMENT_TIMEOUT_MS = 10_000
+IDLE_IN_TRANSACTION_TIMEOUT_MS = 5_000
+
+# The time limit of a COMMIT, including standbys: the caller learns in time that the outcome is unknown.
+COMMIT_TIMEOUT_S = 3.5
+# As the driver writes it; a savepoint has other words.
+_COMMIT = "COMMIT;"
+_END_AFTER_S = 0.05
+
+# How long the round trip may take that ends a cancelled statement.
+_FINISH_TIMEOUT_S = 2.0
+_CLOSE_TIMEOUT_S = 1.0
+
+# A caller waiting for an absent standby could use the primary instead.
+_STANDBY_CONNECT_TIMEOUT_S = 2
+
+# After so many queries a connection is replaced. That is rare, because a new one has to prepare all statements again.
+_QUERIES_MAX = 50_000_000
+
+
+async def open_pool(
+    url: str,
+    *,
+    role: str | None,
+    schema: str,
+    connections_max: int,
+    name: str,
+    waiting_max: int = WAITING_MAX,
+    look: Callable[[Connection], Awaitable[None]] | None = None,
+    plans_once: bool = False,
+) -> SharedPool:
+    """Open a pool that shares its connections fairly; one of them at once, if it may have more.
+
+    Args:
+        url: ``postgresql://...``; a socket folder goes into its ``host`` parameter.
+        role: Taken by every connection, so that its privileges apply for any login; ``None`` keeps the login's.
+        name: ``application_name``, shown in ``pg_stat_activity``.
+        look: Called with each new connection before it is used.
+        plans_once: Each connection plans a statement once, and not for the values of each call.
+
+    Raises:
+        OSError: The server cannot be reached.
+        asyncpg.PostgresError: The server refuses the login.
+    """
+    return await SharedPool(
+        url,
+        semaphore=FairSemaphore(connections_max, waiting_max=waiting_max, what="reads"),
+        # A pool of one may never be used, and PostgreSQL needs 2 MiB for an idle connection.
+        min_size=min(1, connections_max - 1),
+        max_size=connections_max,
+        # The server's own timeout comes first; this one is for a server that no longer answers.
+        command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
+        timeout=5,
+        max_inactive_connection_lifetime=300,
+        max_queries=_QUERIES_MAX,
+        connect=pooler.connect,
+        connection_class=_PooledConnection,
+        init=look,
+        reset=_bring_to_rest,
+        server_settings=_session_settings(role, schema, name, plans_once=plans_once),
+    )
+
+
+async def open_standby_pool(
+    url: str,
+    *,
+    primary: SharedPool,
+    role: str,
+    schema: str,
+    connections_max: int,
+    name: str,
+    check: Callable[[Connection], Awaitable[None]],
+) -> SharedPool:
+    """Open a pool that reads at a standby; arguments as in ``open_pool``, and no connection before one is requested.
+
+    Args:
+        primary: The pool of the server that it follows.
+        check: Called before each use of a connection; its error goes to the user of the connection.
+    """
+    pool = _StandbyPool(
+        url,
+        semaphore=FairSemaphore(connections_max, waiting_max=WAITING_MAX, what="reads"),
+        min_size=0,
+        max_size=connections_max,
+        command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
+        timeout=_STANDBY_CONNECT_TIMEOUT_S,
+        max_inactive_connection_lifetime=300,
+        max_queries=_QUERIES_MAX,
+        connect=pooler.connect,
+        connection_class=_StandbyConnection,
+        setup=check,
+        reset=_bring_to_rest,
+        # It may be promoted while we are connected, and then would take a write.
+        server_settings=_session_settings(role, schema, name, plans_once=False)
+        | dict(default_transaction_read_only="on"),
+    )
+    pool.primary = primary
+    return await pool
+
+
+def _watched(operation: Operation) -> Operation:
+    async def watched(connection: _PooledConnection, *args: object, **options: object) -> object:
+        connection.is_at_rest = False
+        connection.is_committing = args[:1] == (_COMMIT,)
+        if connection.is_committing:
+            options["timeout"] = COMMIT_TIMEOUT_S
+        try:
+            result = await operation(connection, *args, **options)
+        except asyncpg.ReadOnlySQLTransactionError:
+            connection.is_to_be_replaced = True
+            raise
+        except asyncpg.DiskFullError:
+            database_disk.note()
+            raise
+        connection.is_at_rest, connection.heard_s = True, time.monotonic()
+        return result
+
+    return cast(Operation, watched)
+
+
+class _PooledConnection(_AnyConnection):
+    # A statement that is new to a connection is prepared first, which begins a transaction at the server, and executing it ends
+    # that. A cancellation between the two leaves a transaction open that the driver does not know of.
+    is_at_rest = True
+    # When it last answered, by this process's monotonic clock.
+    heard_s = float("-inf")
+    # After a failover the server may be a standby; a new connection may reach the new primary. And a session from before the
+    # tables were restored raises the same (`refuse_old_session`).
+    is_to_be_replaced = False
+    is_committing = False
+    ends_when_cancelled = False
+
+    def _cancel_current_command(self, *waiters: asyncio.Future[None]) -> None:
+        # A cancelled COMMIT no longer waits for the standby: its rows would become visible, and a failover would then lose
+        # them.
+        if not self.is_committing and not self.ends_when_cancelled:
+            super()._cancel_current_command(*waiters)  # type: ignore[misc]  the driver's stubs leave it out
+            return
+        # After the caller has handled this failure: the driver fails on a connection that ends while it is released.
+        asyncio.get_running_loop().call_later(_END_AFTER_S, self.terminate)
+
+    execute = _watched(_AnyConnection.execute)
+    executemany = _watched(_AnyConnection.executemany)
+    fetch = _watched(_AnyConnection.fetch)
+    fetchrow = _watched(_AnyConnection.fetchrow)
+    fetchval = _watched(_AnyConnection.fetchval)
+
+
+class _StandbyPool(SharedPool):
+    def note_failure(self, error: BaseException, began_s: float) -> None:
+        # The standby's monitor looks for it, and reads go to the primary meanwhile.
+        pass
+
+
+class _StandbyConnection(_PooledConnection):
+    # A server that hangs would not answer the request to cancel either, and the caller would wait for that.
+    ends_when_cancelled = True
+    # How new its tables are known to be, by this process's monotonic clock.
+    known_s = float("-inf")
+
+    def note_known(self, known_s: float) -> None:
+        self.known_s = known_s
+
+
+async def close_pool(connections: Pool) -> None:
+    """Close all connections, those that hang too, so that none keeps the process from ending."""
+    # PostgreSQL rolls back what they did.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await connections.close()
+
+
+async def _bring_to_rest(connection: _AnyConnection) -> None:
+    """Make sure that a released connection has no transaction open, or close it."""
+    # The pool has rolled back a transaction that the driver knows of. The driver's own reset would be a round trip for every
+    # batch, and we leave no session state behind.
+    pooled = cast(_PooledConnection, connection)
+    if not pooled.is_at_rest:
+        # Any statement ends the transaction that a cancelled one may have left open.
+        try:
+            async with asyncio.timeout(_FINISH_TIMEOUT_S):
+                await connection.execute("select")
+        except DATABASE_FAILED:
+            connection.terminate()
+            return
+    if pooled.is_to_be_replaced or connection.is_in_transaction():
+        connection.terminate()
+
+
+async def connect(
+    url: str, *, role: str | None, schema: str, name: str, plans_once: bool = False, reads_tables: bool = False
+) -> asyncpg.Connection[asyncpg.Record]:
+    """Open one connection without a pool; arguments and errors as in ``open_pool``.
+
+    Args:
+        reads_tables: Its statements read whole tables and join them, for as long as that takes.
+    """
+    session = _session_settings(role, schema, name, plans_once=plans_once)
+    if reads_tables:
+        session |= _READING_TABLES
+    return await pooler.connect(url, timeout=5, server_settings=session)
+
+
+# A slice of a million rows is joined by hashing in memory, or beside it.
+_READING_TABLES = dict(
+    enable_seqscan="on", enable_hashjoin="on", enable_mergejoin="on", work_mem="64MB", statement_timeout="0"
+)
+
+
+def _session_settings(role: str | None, schema: str, name: str, *, plans_once: bool) -> dict[str, str]:
+    settings = dict(
+        application_name=name,
+        search_path=schema,
+        timezone="UTC",
+        jit="off",
+        default_transaction_isolation="read committed",
+        # Every statement finds its rows by an index that was made for it. Just after tables have grown, PostgreSQL's
+        # statistics, or their absence, would make it read whole tables instead.
+        enable_seqscan="off",
+        enable_hashjoin="off",
+        enable_mergejoin="off",
+        lock_timeout=str(LOCK_TIMEOUT_MS),
+        statement_timeout=str(STATEMENT_TIMEOUT_MS),
+        idle_in_transaction_session_timeout=str(IDLE_IN_TRANSACTION_TIMEOUT_MS),
+        tcp_keepalives_idle="10",
+        tcp_keepalives_interval="5",
+        tcp_keepalives_count="3",
+    )
+    if plans_once:
+        # PostgreSQL replans for an array of one row, which then costs more than the statement.
+        settings["plan_cache_mode"] = "force_generic_plan"
+    if role is not None:
+        settings["role"] = role
+    return settings

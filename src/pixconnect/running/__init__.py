@@ -1,0 +1,1 @@
+"""Processes, and the verbs that start, check and prepare them."""

@@ -1,0 +1,189 @@
+"""``pixconnect doctor``: possible faults here, and their remedies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.request import urlopen
+
+import msgspec
+from cyclopts import Parameter
+
+from pixconnect import __version__
+from pixconnect.doors.cli import failures, live_mode, operating, output, symptoms, terminal
+from pixconnect.doors.cli.failures import CommandError, ExitStatus
+from pixconnect.doors.cli.integrator import service_checks
+from pixconnect.doors.cli.output import Json
+from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, write_start
+from pixconnect.doors.cli.symptoms import Symptom
+from pixconnect.platform import environment
+from pixconnect.platform.config import Settings, SettingsError
+from pixconnect.platform.local.home import closed_mode
+
+_FREE_OCTETS_MIN: Final = 200 << 20
+_FREE_OCTETS_GOOD: Final = 1 << 30
+_ANSWERS_WITHIN_S: Final = 10.0
+
+
+def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
+    yield symptoms.ok("version", f"pixconnect {__version__}, Python {platform.python_version()}, {platform.system()}")
+    for line in environment.misspelt_variables():
+        text, _, todo = line.partition("; ")
+        yield symptoms.wrong("settings", text, todo)
+    try:
+        settings = environment.read_settings()
+    except SettingsError as error:
+        yield symptoms.wrong("settings", str(error), "set it to a valid value, or unset it")
+        return
+    yield from _look_at_live(settings)
+    yield from _look_at_home(settings)
+    runs = _runs(settings.home_path)
+    if not runs and not settings.database_url:
+        yield from _look_at_port(settings)
+    elif not runs and looks_at_tables:
+        # Before an upgrade nothing need run.
+        yield from _look_at_parts(settings)
+    if looks_at_tables and (runs or settings.operators_url):
+        yield _look_at_database()
+
+
+def _look_at_live(settings: Settings) -> Iterator[Symptom]:
+    for line in live_mode.list_refusals(settings):
+        text, _, todo = line.partition("; ")
+        yield symptoms.wrong("live", f"refused: {text}", todo)
+    for line in live_mode.list_risks(settings):
+        text, _, todo = line.partition("; ")
+        # A setting can be mended; that some holder has no account may be intended.
+        yield (symptoms.wrong if line.startswith("PIXCONNECT_") else symptoms.note)("live", text, todo)
+
+
+def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
+    """Where parts are started one by one, on this machine or others: their own reports at the service's address."""
+    address = settings.public_base_url
+    try:
+        with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
+            report = json.load(answer)["data"]
+    except (OSError, ValueError, KeyError) as error:
+        todo = "start the parts, or look at the proxy before them: docs/guides/production.md"
+        yield symptoms.wrong("service", f"{address} gives no health ({error})", todo)
+        return
+    bad = {name: check["error"] for name, check in report["checks"].items() if "error" in check}
+    for name, error in bad.items():
+        yield symptoms.wrong(name, error, "see docs/guides/production.md and the service's log")
+    if not bad:
+        yield symptoms.ok("service", f"{address} is healthy")
+
+
+def _look_at_home(settings: Settings) -> Iterator[Symptom]:
+    home, start = settings.home_path, write_start(settings)
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        yield symptoms.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
+        return
+    if not home.exists():
+        yield symptoms.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
+    elif home.stat().st_mode & 0o066:
+        wanted = f"chmod {closed_mode(has_server=not settings.database_url):o} {home}"
+        yield symptoms.wrong("home", f"{home} holds secrets and is open to others", wanted)
+    elif _runs(home):
+        yield symptoms.ok("home", f"the service runs on {home}")
+    elif (home / RUNNING_FILE).exists():
+        yield symptoms.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
+    elif not settings.database_url:
+        yield symptoms.note("home", f"nothing runs on {home}", f"start `{start}`")
+    free = shutil.disk_usage(existing).free
+    told = f"{free / (1 << 30):.1f} GiB are free at {existing}"
+    if free < _FREE_OCTETS_MIN:
+        yield symptoms.wrong("disk", told, "make room: PostgreSQL stops where its disk is full")
+    elif free < _FREE_OCTETS_GOOD:
+        yield symptoms.note("disk", told, "make room before it is full")
+    else:
+        yield symptoms.ok("disk", told)
+
+
+def _runs(home: Path) -> bool:
+    """Whether a supervisor holds the home's lock, which ends with it however it ends."""
+    try:
+        with (home / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _look_at_port(settings: Settings) -> Iterator[Symptom]:
+    port = find_port(settings)
+    if not port:
+        return
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((settings.host.strip("[]"), port))
+        except OSError as error:
+            where = f"{settings.host}:{port} cannot be listened on ({error.strerror})"
+            yield symptoms.wrong("port", where, "end the program that listens there, or set PORT to another")
+            return
+    yield symptoms.ok("port", f"{settings.host}:{port} is free")
+
+
+def _look_at_database() -> Symptom:
+    from pixconnect.kernel.flows import installation  # noqa: PLC0415  with it comes nearly everything
+
+    try:
+        found = operating.run(installation.describe_database)
+    except Exception as error:
+        line = failures.explain(error)
+        # An internal defect keeps its traceback.
+        if line is None:
+            raise
+        return symptoms.split("database", line)
+    return symptoms.ok("database", f"PostgreSQL {found['postgresql']}, {found['mode']}")
+
+
+_SIGNS = dict(ok="+", note="~", wrong="!")
+
+
+def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False)] = False, json: Json = False) -> None:
+    """Check this machine and the service; change nothing.
+
+    `+` is well, `~` may be intended, `!` must be mended: then the exit status is 6.
+
+    Args:
+        upgrade: Print the settings and rows that this version will refuse, and the steps of `migrate`. Run the new
+            version's program with this option before you migrate, beside the old one.
+    """
+    found: list[Symptom] = []
+    for symptom in _look(upgrade=upgrade):
+        found.append(symptom)
+        # One after the other: some take a while.
+        if not json:
+            colour = "red" if symptom.status == "wrong" else "yellow" if symptom.status == "note" else "green"
+            terminal.say(f"{terminal.paint(_SIGNS[symptom.status], colour)} {symptom.check}: {symptom.text}")
+            if symptom.todo:
+                terminal.say(f"    {symptom.todo}")
+    if json:
+        output.show_list("findings", [msgspec.to_builtins(symptom) for symptom in found], as_json=True)
+    wrong_count = sum(symptom.status == "wrong" for symptom in found)
+    if wrong_count:
+        raise CommandError(f"{wrong_count} of {len(found)} must be mended", status=ExitStatus.FOUND)
+
+
+def _look(*, upgrade: bool) -> Iterator[Symptom]:
+    yield from look(looks_at_tables=not upgrade)
+    if upgrade:
+        from pixconnect.running import migrate  # noqa: PLC0415  with it comes nearly everything
+
+        # Not the service's: it is still the old one.
+        yield from migrate.look_at_upgrade()
+    else:
+        yield from service_checks.look()

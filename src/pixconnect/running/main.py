@@ -1,0 +1,182 @@
+"""The command line: a verb's module is imported when the verb is used, so that none waits for another's imports."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from pixconnect import __version__
+from pixconnect.doors.cli import failures, settings, terminal, usage
+from pixconnect.doors.cli.failures import ExitStatus
+from pixconnect.doors.cli.integrator import credentials
+from pixconnect.kernel.feature import Verb, list_features
+from pixconnect.platform import environment
+from pixconnect.platform.base.errors import PixConnectError, ServiceUnavailable
+from pixconnect.platform.exception_text import hide_rows_in_tracebacks
+
+# Name, module and function or group of verbs, and help, which is here so that `--help` imports no module. Features add theirs.
+_PARTS = (
+    ("run", "run:run", "Run everything on this machine until interrupted."),
+    ("serve", "processes:serve", "Serve the API, in one process."),
+    ("work", "processes:work", "Settle, expire, deliver webhooks, tidy up, in one process."),
+    ("console", "console:console", "Serve the console, in one process."),
+    ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
+    ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
+    ("systemd", "systemd:app", "The service under systemd."),
+    ("doctor", "doctor:doctor", "Check this machine and the service, and print the remedies."),
+    ("completion", "completion:completion", "Print the completion script of verbs and options for your shell."),
+)
+_FOR_ONE_HOLDER = (
+    ("listen", "listen:listen", "Print events as they come, and post them to a program on this machine."),
+    ("trigger", "sandbox:trigger", "Sandbox: make any event happen, for real."),
+    ("charge", "charge:app", "Create, list and show charges: requests to be paid, each with a QR code."),
+    ("transfer", "transfer:app", "Send money, and list transfers sent and received."),
+    ("refund", "refund:app", "Refund payments that you received."),
+    ("balance", "statement:balance", "Print the account's balances."),
+    ("statement", "statement:statement", "Print the account's history, or write it to a file."),
+    ("events", "events:app", "List, show and resend events."),
+    ("endpoint", "endpoint:app", "Where webhooks are posted."),
+    ("pay", "sandbox:pay", "Sandbox: pay a charge of yours from another institution."),
+    ("receive", "sandbox:receive", "Sandbox: send yourself money from another institution."),
+    ("return", "sandbox:give_back", "Sandbox: return a transfer as its receiver."),
+    ("deposit", "sandbox:deposit", "Sandbox: deposit play money into your account."),
+    ("move", "sandbox:move", "Sandbox: make your institution move money: a fee, a wire."),
+    ("clock", "sandbox:clock_app", "Sandbox: the time."),
+    ("faults", "sandbox:faults_app", "Sandbox: make the network misbehave."),
+    ("profile", "profile:app", "Credentials under a name."),
+)
+_FOR_OPERATORS = (
+    ("holder", "holder:app", "Account holders."),
+    ("client", "client:app", "Manage holders' OAuth clients."),
+    ("key", "holder:key_app", "Manage holders' Pix keys."),
+    ("face", "face:app", "Sandbox: the interfaces of institutions, for their own libraries."),
+    ("proposal", "proposal:app", "Read and confirm what waits for a second operator."),
+    ("report", "report:app", "List and resolve reports of the rail that wait for an operator."),
+    ("person", "reading.person:app", "Personal data, for answering people's requests."),
+    ("find", "reading.find:find", "Search all holders for an id, or for orders that the rail has not ended."),
+    ("database", "database:app", "Check the service's database."),
+    ("operator", "operator:app", "Operators' access to the console and to holders' resources."),
+    ("audit", "audit:app", "What operators did."),
+    ("signing-key", "signing_key:app", "Manage the keys that sign tokens, QR codes and webhooks."),
+    ("secrets", "signing_key:secrets_app", "Reseal stored secrets after a change of the secret key."),
+)
+
+_INTRODUCTION = (
+    f"pixconnect {__version__}: Pix for account holders, with a sandbox to try everything in.",
+    "",
+    "  pixconnect run            start all of it on this machine",
+    "  pixconnect charge create  ask to be paid: a QR code",
+    "  pixconnect pay CHARGE     pay it, as a payer elsewhere",
+    "  pixconnect listen --forward-to http://localhost:3000/",
+    "                            post every event to your program",
+    "  pixconnect doctor         find out what is wrong",
+    "",
+    "`pixconnect --help` lists all verbs.",
+)
+
+app = App(
+    name="pixconnect",
+    help="Pix for account holders. Settings are environment variables; PIXCONNECT_HOME names the installation.",
+    version=__version__,
+    # A wrong word gets one line, like every other failure.
+    print_error=False,
+    exit_on_error=False,
+    # `main` decides how a verb ends.
+    result_action="return_value",
+)
+_GROUPS = {
+    "running": Group("The service", sort_key=0),
+    "integrator": Group("For one holder, through the API", sort_key=1),
+    "operator": Group("For operators, on the database", sort_key=2),
+}
+VERBS: Final = (
+    *(Verb("running", name, f"cli.running.{place}", text) for name, place, text in _PARTS),
+    *(Verb("integrator", name, f"cli.integrator.{place}", text) for name, place, text in _FOR_ONE_HOLDER),
+    *(Verb("operator", name, f"cli.operator.{place}", text) for name, place, text in _FOR_OPERATORS),
+    *(verb for feature in list_features() for verb in feature.verbs),
+)
+for _verb in VERBS:
+    app.command(f"pixconnect.{_verb.place}", name=_verb.name, help=_verb.help, group=_GROUPS[_verb.group])
+
+
+# Options common to all verbs stand below the verb's own.
+app.meta.group_parameters = Group("For every verb", sort_key=9)
+
+
+@app.meta.default
+def launch(
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    operator: str | None = None,
+    profile: str | None = None,
+) -> None:
+    """Run one verb.
+
+    Args:
+        words: The verb and its arguments.
+        operator: Your name in the audit; by default PIXCONNECT_OPERATOR, or else the system's user and host.
+        profile: The profile whose credentials a holder's verbs use; by default PIXCONNECT_PROFILE, or else the
+            environment's own, or those of the home's demonstration.
+    """
+    settings.operator.set(operator)
+    credentials.profile.set(profile)
+    for line in environment.misspelt_variables():
+        terminal.complain(line)
+    if words[:1] == ("help",):
+        words = (*words[1:], "--help")
+    # Without a verb we print the introduction, and would also with an unknown one.
+    if words and not words[0].startswith("-") and words[0] not in app:
+        raise failures.CommandError(usage.explain_unknown(words[0], usage.list_verbs(app)))
+    try:
+        app(words)
+    except (PixConnectError, failures.RefusedByService) as error:
+        status = ExitStatus.UNAVAILABLE if isinstance(error, ServiceUnavailable) else ExitStatus.REFUSED
+        # The fields of our records are not the typed words.
+        raise failures.CommandError(usage.name_option(str(error), app, words), status=status) from error
+
+
+@app.default
+def introduce() -> None:
+    """Print an introduction and the first steps."""
+    for line in _INTRODUCTION:
+        terminal.say(line)
+
+
+def _write_help_plainly(words: Sequence[str]) -> None:
+    """Keep bold letters out of help too, which its own writer leaves there even without colours."""
+    if terminal.wants_no_style() and not {"--help", "-h", "help"}.isdisjoint(words):
+        from rich.console import Console  # noqa: PLC0415  it takes longer to import than most verbs
+
+        app.console = Console(color_system=None)
+
+
+def _refuse_unstorable(words: Sequence[str]) -> None:
+    """Refuse words that the database cannot store: a NUL, and non-UTF-8 octets, which the system passes as surrogates."""
+    for number, word in enumerate(words, 1):
+        if "\0" in word or (not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)):
+            raise failures.CommandError(f"word {number} of the command is not UTF-8, or has a NUL in it")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one verb, by default that of the command line, and answer its exit status."""
+    hide_rows_in_tracebacks()
+    try:
+        _refuse_unstorable(sys.argv[1:] if words is None else words)
+        _write_help_plainly(sys.argv[1:] if words is None else words)
+        app.meta(words)
+    except KeyboardInterrupt:
+        # As a shell reports a program that SIGINT ended.
+        return ExitStatus.INTERRUPTED
+    except terminal.ReaderGone:
+        return ExitStatus.READER_GONE
+    except CycloptsError as error:
+        terminal.complain(usage.explain(error))
+        return ExitStatus.REFUSED
+    except Exception as error:
+        line = failures.explain(error) or failures.explain_refused_value(error)
+        # An internal defect keeps its traceback.
+        if line is None:
+            raise
+        terminal.complain(line)
+        return error.status if isinstance(error, failures.CommandError) else ExitStatus.REFUSED
+    return ExitStatus.DONE

@@ -1,0 +1,100 @@
+"""``python -m pixconnect.running.part``: one process of an installation, which ``run`` starts and which ends with it.
+
+People have verbs for the same (see ``main``). On Linux the parts are forked from one called ``forks``; elsewhere several of
+them start at once on a machine that may have two cores, so this file imports nothing that a part does not need.
+"""
+
+import gc
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from socket import socket
+
+from msgspec import Struct
+
+from pixconnect.doors.cli import failures
+from pixconnect.platform.exception_text import hide_rows_in_tracebacks
+from pixconnect.platform.local import fork_server
+from pixconnect.platform.local.child_process import Lifeline
+
+
+class _Arguments(Struct, frozen=True, kw_only=True):
+    part: str
+    lifeline: Lifeline
+    sockets: Sequence[socket]
+
+
+def main(words: Sequence[str]) -> None:
+    """Run a part: ``<part> --parent-fd=<n> --ready-fd=<n> [--socket-fd=<n>...]``."""
+    hide_rows_in_tracebacks()
+    if words[0] == "forks":
+        words = _fork(words[1])
+    arguments = _read(words)
+    with failures.reported_to_supervisor(arguments.lifeline):
+        with lean_imports():
+            from pixconnect.running import prepare, processes  # noqa: PLC0415 - see above
+
+        if arguments.part == "prepare":
+            prepare.prepare_under(arguments.lifeline)
+        elif arguments.part == "serve":
+            processes.serve_on(arguments.sockets, arguments.lifeline)
+        elif arguments.part == "work":
+            processes.work_under(arguments.lifeline)
+        elif arguments.part == "console":
+            # Its toolkit and its templates' are in no other process.
+            with lean_imports():
+                from pixconnect.running import console  # noqa: PLC0415 - see above
+
+            console.serve_on(arguments.sockets, arguments.lifeline)
+        else:
+            processes.sandbox_under(arguments.lifeline)
+
+
+@contextmanager
+def lean_imports() -> Generator[None]:
+    """Import only the modules that a part needs."""
+    # Modules never become garbage, so the collector need not look at them: not while they are imported, where it takes a
+    # quarter of the time, and not afterwards, which freeze() sees to.
+    gc.disable()
+    # structlog imports rich if it is installed, for output that no part prints: 4 MiB of each process. This makes that fail.
+    sys.modules["rich"] = None  # type: ignore[assignment]  importlib knows None
+    yield
+    gc.freeze()
+    gc.enable()
+
+
+def command(part: str) -> list[str]:
+    """The command that starts a part; the caller appends the descriptors."""
+    return [sys.executable, "-P", "-m", "pixconnect.running.part", part]
+
+
+def _fork(control: str) -> list[str]:
+    """Be the fork server; returns in each part that is forked."""
+    with lean_imports():
+        from pixconnect.platform.adapters import outgoing_http  # noqa: PLC0415 - see above
+
+        for name in ("prepare", "processes"):
+            import_module(f"pixconnect.running.{name}")
+
+        # To read the system's authorities takes longer than most imports.
+        outgoing_http.trust_system()
+    return fork_server.wait_for_part(int(control.removeprefix("--control-fd=")))
+
+
+def _read(words: Sequence[str]) -> _Arguments:
+    part, *options = words
+    found: dict[str, list[int]] = {"parent": [], "ready": [], "socket": []}
+    for option in options:
+        name, _, descriptor = option.removeprefix("--").partition("-fd=")
+        found[name].append(int(descriptor))
+    [parent_fd], [ready_fd] = found["parent"], found["ready"]
+    return _Arguments(
+        part=part,
+        lifeline=Lifeline(parent_fd=parent_fd, ready_fd=ready_fd),
+        sockets=[socket(fileno=descriptor) for descriptor in found["socket"]],
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

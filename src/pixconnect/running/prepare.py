@@ -1,0 +1,53 @@
+"""The preparation, which ``run`` starts first: it brings the tables up to date and, in the sandbox, makes the demonstration.
+
+It is a separate process so that the supervisor stays small. It reports its results to ``run``.
+"""
+
+import asyncio
+
+import msgspec
+
+from pixconnect.assembly import operators
+from pixconnect.doors.cli.settings import read_settings
+from pixconnect.features.identity.service import console_session
+from pixconnect.features.sandbox.service.demonstration import DemoCredentials
+from pixconnect.platform.config import Settings
+from pixconnect.platform.local import home
+from pixconnect.platform.local.child_process import Lifeline
+from pixconnect.platform.local.home import Prepared, SandboxFile
+from pixconnect.running import migrate
+
+
+def prepare_under(lifeline: Lifeline) -> None:
+    """Prepare, and report the results to the supervisor."""
+    settings = read_settings()
+    lifeline.wait_for_start()
+    lifeline.report_ready(msgspec.json.encode(asyncio.run(_prepare(settings))))
+
+
+async def _prepare(settings: Settings) -> Prepared:
+    # Once, before any other process starts: two of them would each make a key of their own.
+    box = operators.prepare_home(settings)
+    applied = await migrate.bring_up_to_date(settings, box=box)
+    if settings.mode != "sandbox":
+        return Prepared(steps_count=len(applied), sandbox_file=None)
+    file = await _make_demonstration(settings)
+    async with operators.open_operator(settings) as operator:
+        token = await console_session.make_link(operator)
+    return Prepared(steps_count=len(applied), sandbox_file=file, console_link_token=token)
+
+
+async def _make_demonstration(settings: Settings) -> SandboxFile:
+    written = home.read_sandbox_file(settings.home_path)
+    # The database knows only the hash of the client's secret: the file of an earlier start is where it is still readable.
+    known = msgspec.convert(written, DemoCredentials, from_attributes=True) if written else None
+    credentials = await operators.prepare_demo(settings, known)
+    return SandboxFile(
+        base_url=settings.public_base_url,
+        auth_url=settings.public_auth_url,
+        client_id=credentials.client_id,
+        client_secret=credentials.client_secret,
+        holder_id=credentials.holder_id,
+        pix_keys=credentials.pix_keys,
+        console_url=settings.public_console_url,
+    )

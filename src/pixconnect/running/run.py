@@ -1,0 +1,197 @@
+"""``run``: everything on one machine, from nothing to serving, until interrupted."""
+
+import asyncio
+import dataclasses
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from pixconnect import __version__
+from pixconnect.doors.cli import live_mode, terminal
+from pixconnect.doors.cli.settings import RUNNING_FILE, Running, make_secret_files, read_listeners
+from pixconnect.platform.config import Settings
+from pixconnect.platform.environment import read_settings
+from pixconnect.platform.local import process_death
+from pixconnect.platform.local.home import SANDBOX_FILE, Home, Prepared, SandboxFile, encode_sandbox_file
+from pixconnect.platform.local.supervisor import Supervisor
+from pixconnect.running import part
+from pixconnect.running.stack import Stack
+
+
+class _Stopped(Exception):  # noqa: N818 not an error: the user pressed Ctrl-C while the parts were starting
+    pass
+
+
+def run(
+    *,
+    face: Annotated[Sequence[str], Parameter(negative=())] = (),
+    end_with_parent: Annotated[bool, Parameter(show=False)] = False,
+) -> None:
+    """Run everything on this machine until interrupted: PostgreSQL, the API, the worker and, unless live, the sandbox.
+
+    Args:
+        face: A face that gets its own listener, such as `efi` or `efi+homologation:8111`; repeat it for more.
+    """
+    # `make run` starts it so: when make is killed, nothing may remain.
+    if end_with_parent:
+        process_death.die_with_parent(signal.SIGTERM)
+    settings = read_settings()
+    settings = dataclasses.replace(settings, faces=",".join([*filter(None, [settings.faces]), *face]))
+    read_listeners(settings)
+    live_mode.refuse_unsafe_live(settings)
+    live_mode.complain_of_open(settings)
+    live_mode.complain_of_risks(settings)
+    _complain_of_root(settings)
+    started_at = time.monotonic()
+    home = Home(settings.home_path, __version__)
+    try:
+        terminal.say(f"pixconnect {__version__}, home {home.path}")
+        if settings.tls_port or settings.faces:
+            # It needs cryptography, which takes longer to import than all the rest of this process.
+            from pixconnect.running import tls  # noqa: PLC0415
+
+            settings = tls.with_files(settings)
+        with suppress(_Stopped):
+            asyncio.run(_run(settings, home, started_at))
+    finally:
+        home.close()
+
+
+def _complain_of_root(settings: Settings) -> None:
+    if settings.mode == "live" and not settings.database_url and os.geteuid() == 0:
+        terminal.complain(
+            "as root the embedded PostgreSQL runs as nobody, and any other process of that user can read live "
+            "money: start it as a dedicated user, or set DATABASE_URL"
+        )
+
+
+async def _run(settings: Settings, home: Home, started_at: float) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(stop_signal, stop.set)
+
+    def tell(line: str) -> None:
+        terminal.say(f"  {time.monotonic() - started_at:5.2f} s  {line}")
+
+    stack = Stack(settings, home, tell, part.command)
+    try:
+        prepared = await _unless_stopped(stack.start(), stop)
+        _write_files(settings, stack.settings, home, prepared.sandbox_file)
+        _announce(stack.settings, prepared, time.monotonic() - started_at)
+        supervisor = Supervisor(tell)
+        stack.watch(supervisor)
+        await supervisor.run_until(stop)
+    finally:
+        # First of all: a verb must not find a service that is going away.
+        home.remove(RUNNING_FILE)
+        tell("stopping")
+        await stack.stop()
+        tell("stopped")
+
+
+async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Event) -> Prepared:
+    starting = asyncio.ensure_future(start)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            raise _Stopped
+        return starting.result()
+    finally:
+        for task in (starting, stopping):
+            task.cancel()
+        # A cancelled start has processes to end; it was interrupted, so its error no longer matters.
+        with suppress(asyncio.CancelledError, Exception):
+            await starting
+
+
+def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxFile | None) -> None:
+    """Write the files that operators' verbs and callers' scripts need to find us.
+
+    Args:
+        given: As the environment has them.
+        settings: With the stack's additions, such as the embedded database's address.
+    """
+    running = Running(
+        mode=settings.mode,
+        base_url=settings.public_base_url,
+        auth_url=settings.public_auth_url,
+        # An address from the settings may hold a password: verbs read it where the other secrets are.
+        database_url="" if given.database_url else settings.database_url,
+        owner_database_url="" if given.database_url else settings.owner_database_url,
+        console_database_url="" if given.database_url else settings.console_database_url,
+        rail_url=settings.rail_url,
+        faces=settings.faces,
+        secret_files=make_secret_files(given),
+    )
+    home.write(RUNNING_FILE, msgspec.json.encode(running))
+    if file is not None:
+        home.write(SANDBOX_FILE, encode_sandbox_file(file))
+
+
+def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
+    """Print where everything is and, in the sandbox, a first charge to paste."""
+    file = prepared.sandbox_file
+    terminal.say(f"Ready in {seconds:.1f} s.\n")
+    terminal.say(f"  API            {settings.public_base_url}")
+    if settings.tls_port:
+        terminal.say(f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}")
+    for listener in read_listeners(settings):
+        terminal.say(
+            f"  face {listener.face:<10} https://localhost:{listener.port} (pixconnect face show {listener.face})"
+        )
+    if settings.documentation == "on":
+        terminal.say(f"  documentation  {settings.public_base_url}/docs")
+    if prepared.console_link_token:
+        terminal.say(f"  console        {settings.public_console_url}/enter?token={prepared.console_link_token} (once)")
+    elif settings.console_base_url:
+        terminal.say(f"  console        {settings.public_console_url}")
+    if settings.metrics_port:
+        port = settings.metrics_port
+        terminal.say(f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)")
+    if file is not None:
+        terminal.say(f"  client_id      {file.client_id}")
+        terminal.say(f"  client_secret  {file.client_secret}")
+        terminal.say(f"  holder_id      {file.holder_id}")
+        terminal.say(f"  Pix keys       {', '.join(file.pix_keys)}")
+        terminal.say(f"  all of this    {settings.home_path / SANDBOX_FILE}")
+    terminal.say("\nTo have the verbs in another terminal, paste there (`pixconnect` alone names the next step):\n")
+    terminal.say(_alias(settings.home_path))
+    if settings.mode == "live":
+        terminal.say(
+            "\nNo account exists yet unless you created one: `pixconnect holder create`, then `client create`."
+        )
+    if file is not None:
+        terminal.say("\nA first charge of R$ 10,00: `pixconnect charge create 1000`, and `pixconnect pay ID` pays it.")
+        terminal.say("The same by HTTP, to paste into another terminal:\n")
+        terminal.say(_first_charge(file))
+    terminal.say("\nCtrl-C stops.")
+
+
+def _alias(home: Path) -> str:
+    """A line for a shell by which it finds the verbs, and they find this home."""
+    found = Path(sys.argv[0]).absolute()
+    # Started as a module, there is no program of that name.
+    program = [str(found)] if found.name == "pixconnect" else [sys.executable, "-P", "-m", "pixconnect"]
+    command = f"PIXCONNECT_HOME={shlex.quote(str(home))} {shlex.join(program)}"
+    return f"alias pixconnect={shlex.quote(command)}"
+
+
+def _first_charge(file: SandboxFile) -> str:
+    login = f"-d grant_type=client_credentials -d client_id={file.client_id} -d client_secret={file.client_secret}"
+    body = msgspec.json.encode({"amount": 1000, "key": file.pix_keys[0]}).decode()
+    return (
+        f'TOKEN=$(curl -s {file.auth_url}/v1/iam/users/login {login} | sed \'s/.*"access_token":"\\([^"]*\\).*/\\1/\')\n'
+        f'curl -s -w "\\n" {file.base_url}/v1/connect/charge -H "Authorization: Bearer $TOKEN" '
+        f"-H 'Content-Type: application/json' -d '{body}'"
+    )

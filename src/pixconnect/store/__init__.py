@@ -1,1 +1,0 @@
-"""The persistent state; the only SQL."""

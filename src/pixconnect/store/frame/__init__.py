@@ -1,1 +1,0 @@
-"""The tools of all tables: parts, columns, ids, the clock, lists."""

@@ -1,1 +1,0 @@
-"""Holders, clients and keys, people's sessions, the audit, and the origins of facts."""

@@ -1,1 +1,0 @@
-"""The stored state of accounts at institutions."""

@@ -1,1 +1,0 @@
-"""The ledger, and the charges, transfers, refunds and orders whose money it holds."""

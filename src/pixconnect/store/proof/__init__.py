@@ -1,1 +1,0 @@
-"""The proof of the books: each rule as SQL, and the findings of runs."""

@@ -1,1 +1,0 @@
-"""Look-ups across tables."""

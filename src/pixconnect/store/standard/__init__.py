@@ -1,1 +1,0 @@
-"""Rows and lists that only the central bank's API has."""

@@ -1,1 +1,0 @@
-"""Events, endpoints, key webhooks, and the deliveries to them."""

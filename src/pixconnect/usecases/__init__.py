@@ -1,1 +1,0 @@
-"""Everything that a caller can do; each use case owns its transaction."""

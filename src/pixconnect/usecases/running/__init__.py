@@ -1,1 +1,0 @@
-"""The installation itself: health, partitions, metrics."""

@@ -1,1 +1,0 @@
-"""What exists in a sandbox only: the network's controls, holders for tests, the demonstration."""

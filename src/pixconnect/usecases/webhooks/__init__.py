@@ -1,1 +1,0 @@
-"""The receivers of events: endpoints, key webhooks, deliveries, and the feed."""

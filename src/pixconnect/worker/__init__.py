@@ -1,1 +1,0 @@
-"""Everything that happens without a request: deliveries, orders, expiry, housekeeping."""

@@ -1,0 +1,220 @@
+"""A holder's verbs, each against a running sandbox that these tests share."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from pixconnect.doors.cli.failures import ExitStatus
+from pixconnect.kernel.rules.charge import ShownStatus
+from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.running.main import main
+from pixconnect_client import Client
+from support.installation import Installation
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
+
+KEY = "settle@sandbox.pix.example"
+DUE_NAME = "verbs0due00000000000000001"
+Run = Callable[..., Any]
+
+
+def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) -> None:
+    charge = run(
+        "charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id", "52998224725"
+    )
+    assert (charge["status"], charge["amount"], charge["payer"]["name"]) == ("PENDING", 1000, "Ana")
+    assert (
+        run(
+            "charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id",
+            "52998224725",
+        )
+        == charge
+    )  # fmt: skip
+    for name in (str(charge["id"]), "verbs-1", charge["transaction_identification"]):
+        assert run("charge", "show", name) == charge
+    assert run("pay", "verbs-1")["status"] == "CONFIRMED"
+    assert run("charge", "watch", "verbs-1")["status"] == "APPROVED"
+    assert charge["id"] in [one["id"] for one in run("charge", "list", "--status", "APPROVED")["charges"]]
+    assert charge["id"] in [one["id"] for one in run("charge", "list")["charges"]]
+    assert run("charge", "payment", "verbs-1")["amount"] == 1000
+    by_code = run("charge", "create", "5")
+    assert run("pay", f" {by_code['emvqrcps']}\n")["amount"] == 5
+
+
+def test_who_gives_an_order_back_is_told_what_paid_it(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("charge", "create", "1000", "--external-id", "verbs-back-1")
+    assert main(["refund", "create", "verbs-back-1"]) != 0
+    assert "a charge has to be paid first" in capsys.readouterr().err
+    paid = run("pay", "verbs-back-1")
+    assert run("charge", "watch", "verbs-back-1")["status"] == "APPROVED"
+    assert main(["refund", "create", "verbs-back-1"]) != 0
+    assert f"`pixconnect refund create {paid['end_to_end_id']}`" in capsys.readouterr().err
+
+
+def test_a_charge_with_a_due_date_asks_for_less_early(run: Run) -> None:
+    terms = ["--days-valid", "5", "--fine", "2%", "--interest", "1%/month", "--rebate", "100", "--discount", "0.5%/day"]
+    payer = ["--payer-name", "Ana", "--payer-tax-id", "52998224725"]
+    due_on = (datetime.now(SAO_PAULO) + timedelta(days=400)).date().isoformat()
+    charge = run("charge", "create", "10000", "--due-on", due_on, *payer, *terms, "--external-id", DUE_NAME)
+    assert (charge["status"], charge["amount"], charge["external_id"]) == (
+        "PENDING",
+        10000,
+        charge["transaction_identification"],
+    )
+    assert run("charge", "show", DUE_NAME) == charge
+    # The discounts of 400 days exceed the amount: a cent is left.
+    assert run("pay", DUE_NAME)["amount"] == 1
+    assert run("charge", "show", DUE_NAME)["amount"] == 1
+
+
+def test_what_is_paid_twice_ends_badly(run: Run, sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    run("charge", "create", "700", "--external-id", "verbs-twice")
+    run("pay", "verbs-twice")
+    assert main(["pay", "verbs-twice"]) == ExitStatus.ENDED_BADLY
+    assert "it was refused with BE17: no money moved; the charge has been paid already" in capsys.readouterr().err
+
+
+def test_a_number_that_is_an_id_and_an_external_id_is_told_as_what_it_was_taken(
+    run: Run, sandbox: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run("charge", "create", "100")
+    second = run("charge", "create", "100", "--external-id", str(first["id"]))
+    name = str(first["id"])
+    assert main(["charge", "show", name, "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["id"] == first["id"]
+    assert f"the external_id of another, whose id is {second['id']}: --external-id takes that one" in told.err
+    for words in (["--external-id", name], [name, "--external-id"]):
+        assert run("charge", "show", *words)["id"] == second["id"]
+    assert run("pay", "--external-id", name)["status"] == "CONFIRMED"
+    assert run("charge", "show", name)["status"] == "PENDING"
+    assert main(["charge", "show", "--external-id", str(second["id"])]) == ExitStatus.REFUSED
+
+
+def test_charges_are_listed_status_by_status_in_the_servers_order(run: Run) -> None:
+    run("charge", "create", "100")
+    statuses = [one["status"] for one in run("charge", "list", "--limit", "2")["charges"]]
+    assert statuses == sorted(statuses, key=get_args(ShownStatus).index)
+    for status in {*statuses}:
+        ordered = run("charge", "list", "--limit", "2", "--status", status)["charges"]
+        assert ordered == [one for one in run("charge", "list", "--limit", "2")["charges"] if one["status"] == status]
+
+
+def test_entries_that_are_dated_ahead_are_told_of(
+    run: Run, sandbox: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = sandbox.sandbox
+    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
+        # A key of its own, so its entries stay first.
+        made = client.sandbox.open_holder()
+    for name, value in (
+        ("API_URL", demo["base_url"]),
+        ("CLIENT_ID", made.client_id),
+        ("CLIENT_SECRET", made.client_secret),
+    ):
+        monkeypatch.setenv(f"PIXCONNECT_{name}", value)
+    # At noon, so that the day does not end meanwhile.
+    ahead = (datetime.fromisoformat(run("clock")["now"]) + timedelta(days=2)).date().isoformat()
+    run("clock", "set", f"{ahead}T12:00:00Z")
+    run("receive", "321", "--key", made.key)
+    assert main(["clock", "reset"]) == 0
+    told = capsys.readouterr().err
+    assert f"stay the newest of every list; `pixconnect statement --until {ahead}` has them" in told
+    assert main(["statement", "--json"]) == 0
+    told = capsys.readouterr()
+    assert f"`pixconnect statement --until {ahead}` has them" in told.err
+    assert json.loads(told.out)["lines"] == []
+    assert run("statement", "--until", ahead)["lines"][-1]["amount"] == 321
+
+
+def test_money_goes_out_and_comes_back(run: Run) -> None:
+    before = run("balance")["available_funds"]
+    sent = run("transfer", "create", "2550", KEY, "--external-id", "verbs-2")
+    assert run("transfer", "watch", "verbs-2")["status"] == "CONFIRMED"
+    assert run("transfer", "show", sent["end_to_end_id"])["status"] == "CONFIRMED"
+    assert run("return", "verbs-2", "--amount", "50")["status"] == "RETURNED"
+    received = run("receive", "500")
+    refund = run("refund", "create", received["end_to_end_id"], "--amount", "200", "--external-id", "verbs-3")
+    assert run("refund", "watch", "verbs-3")["status"] == "RETURNED"
+    assert run("refund", "show", refund["return_identification"])["status"] == "RETURNED"
+    assert refund["id"] in [one["id"] for one in run("refund", "list")["refunds"]]
+    assert run("deposit", "7")["amount"] == 7
+    moved = run("move", "fee", "OUT", "30", "--text", "Tarifa")
+    assert (moved["amount"], moved["status"]) == (30, "POSTED")
+    assert run("balance")["available_funds"] == before - 2550 + 50 + 500 - 200 + 7 - 30
+    assert main(["move", "by_hand", "OUT", "99999999999"]) == ExitStatus.REFUSED
+    to_account = ("--account", "99999004/0001/2001", "--name", "Ana", "--tax-id", "52998224725")
+    failed = run("transfer", "create", "100", *to_account)
+    assert main(["transfer", "watch", str(failed["id"]), "--timeout-s", "60"]) == ExitStatus.ENDED_BADLY
+    assert run("transfer", "show", str(failed["id"]))["code"] == "AC03"
+    assert {"ERROR", "CONFIRMED"} <= {one["status"] for one in run("transfer", "list")["transfers"]}
+
+
+def test_a_transfer_goes_to_what_a_qr_code_names(run: Run) -> None:
+    # A code of another institution; `transfer create` pays codes of the sandbox.
+    own = run("charge", "create", "300")
+    assert main(["transfer", "create", "300", own["emvqrcps"]]) == ExitStatus.REFUSED
+
+
+def test_a_statement_is_printed_and_written_whole_or_not_at_all(
+    run: Run, sandbox: Installation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("receive", "500")
+    lines = run("statement")["lines"]
+    assert lines[-1]["amount"] == 500
+    written = tmp_path / "statement.csv"
+    assert main(["statement", "-o", str(written)]) == 0
+    assert len(list(csv.reader(io.StringIO(written.read_text())))) == len(lines) + 1
+    assert list(tmp_path.glob("*.unfinished")) == []
+    capsys.readouterr()
+    assert main(["statement", "-o", "/dev/full", "--format", "csv"]) == ExitStatus.REFUSED
+    assert "disk is full" in capsys.readouterr().err
+    for words in (["-o", str(tmp_path / "absent" / "s.csv")], ["-o", str(tmp_path / "s")], ["--since", "yesterday"]):
+        assert main(["statement", *words]) == ExitStatus.REFUSED
+        assert capsys.readouterr().err.count("\n") == 1
+    assert Path("/dev/full").is_char_device()
+
+
+def test_the_clock_and_the_faults_are_turned(run: Run) -> None:
+    before = run("clock")["now"]
+    assert run("clock", "advance", "1m")["now"] > before
+    assert run("clock", "set", "2099-01-01T00:00:00Z")["now"] > "2099-01-01"
+    assert run("clock", "reset")["now"] < "2099-01-01"
+    rule = {"effect": "reject:AC03", "match": {"operation": "submit"}, "times": 1}
+    assert run("faults", "add", "reject:AC03", "--operation", "submit", "--times", "1") == {"rules": [rule]}
+    assert run("faults", "list") == {"rules": [rule]}
+    assert main(["faults", "clear"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("charge create 10,00", "AMOUNT: must be a whole number; it is '10,00', which in cents is 1000"),
+        ("charge create 1000 --key nobody@shop.example", "--key: "),
+        ("charge crate", "crate: there is no such verb; did you mean create? `pixconnect charge --help` lists all"),
+        ("charge show order-404", "there is no charge order-404 of this holder"),
+        ("transfer create 100", "TO: name a Pix key or a QR code, or an account by --account"),
+        ("transfer create 100 nobody", "looks like no kind of Pix key"),
+        ("transfer create 100 --account 1/2 --name A --tax-id 1", "--account: must be ISPB/BRANCH/NUMBER"),
+        ("clock advance 1x", "SPAN: must be seconds, or such as 90s, 10m, 1d12h; it is '1x'"),
+        ("faults add reject", "EFFECT: "),
+        ("statement --since 2026-11-22 --until 2026-11-20", "--since: must not be after --until; it is '2026-11-22'"),
+        ("statement --since 2999-01-01", "--since: must not be after now"),
+        ("listen --forward-to nonsense", "--forward-to: must be an address such as http://localhost:3000/"),
+        ("listen --forward-to localhost:99999", "--forward-to: must be"),
+        ("balance --profile shop", "there is no profile shop; known: none"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(
+    words: str, complaint: str, sandbox: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == ExitStatus.REFUSED
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert complaint in told.err

@@ -1,0 +1,65 @@
+"""Output for terminals, pipes and scripts."""
+
+import pytest
+
+from pixconnect.doors.cli import output, terminal
+
+CHARGES: list[output.Shown] = [
+    {"id": 6, "status": "PENDING", "amount": 100_000_050, "payer": {"name": "Ana"}, "note": None},
+    {"id": 515, "status": "APPROVED", "amount": 5, "payer": {"name": "Maria Silva"}},
+]
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return capsys
+
+
+def _show(*, as_json: bool = False) -> None:
+    output.show_list("charges", CHARGES, as_json=as_json, columns=("id", "status", "amount"), money=("amount",))
+
+
+def test_a_terminal_shows_a_table_in_colours(screen: pytest.CaptureFixture[str]) -> None:
+    _show()
+    assert screen.readouterr().out == (
+        "\033[2m id  status             amount\033[0m\n"
+        "  6  \033[33mPENDING\033[0m   R$ 1.000.000,50\n"
+        "515  \033[32mAPPROVED\033[0m          R$ 0,05\n"
+    )
+
+
+def test_no_colour_is_shown_if_unwanted(screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    _show()
+    assert "\033" not in screen.readouterr().out
+
+
+def test_a_narrow_terminal_shows_no_table(screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("NO_COLOR", "1")
+    _show()
+    assert screen.readouterr().out == (
+        "id: 6\nstatus: PENDING\namount: R$ 1.000.000,50\n\nid: 515\nstatus: APPROVED\namount: R$ 0,05\n"
+    )
+
+
+def test_a_pipe_gets_a_line_each_and_scripts_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    _show()
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  6  PENDING   R$ 1.000.000,50",
+        "515  APPROVED          R$ 0,05",
+    ]
+    _show(as_json=True)
+    assert capsys.readouterr().out == (
+        '{"charges":[{"id":6,"status":"PENDING","amount":100000050,"payer":{"name":"Ana"}},'
+        '{"id":515,"status":"APPROVED","amount":5,"payer":{"name":"Maria Silva"}}]}\n'
+    )
+
+
+def test_what_is_inside_of_a_thing_has_a_line_with_both_names(capsys: pytest.CaptureFixture[str]) -> None:
+    output.show(CHARGES[0], as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == "payer.name: Ana"

@@ -1,0 +1,41 @@
+"""What all verbs of a holder share."""
+
+from datetime import UTC, datetime
+
+import pytest
+from msgspec import Struct
+
+from pixconnect.doors.cli import records
+from pixconnect_client import Refund
+from pixconnect_client.enums import Direction, RefundReason, RefundStatus
+
+AT = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+def make(refund_id: int, status: RefundStatus) -> Refund:
+    return Refund(
+        id=refund_id, return_identification=f"D{refund_id}", original_end_to_end_id="E1", correlation_id="1", amount=700,
+        status=status, flow=Direction.OUT, reason=RefundReason.MD06, create_timestamp=AT, last_modified=AT,
+    )  # fmt: skip
+
+
+def test_what_goes_from_one_list_to_the_next_while_they_are_read_counts_once_and_as_it_was_last() -> None:
+    under_way = [make(2, RefundStatus.PROCESSING), make(1, RefundStatus.PROCESSING)]
+    returned = [make(3, RefundStatus.RETURNED), make(2, RefundStatus.RETURNED)]
+
+    assert records.read_each([under_way, returned], 10) == [under_way[1], *returned]
+
+
+def test_no_more_of_each_list_is_read_than_was_asked_for() -> None:
+    endless = (make(refund_id, RefundStatus.RETURNED) for refund_id in range(10**9))
+    assert [refund.id for refund in records.read_each([endless, [make(7, RefundStatus.ERROR)]], 2)] == [0, 1, 7]
+
+
+def test_all_money_of_an_infraction_is_shown_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    class Contested(Struct):
+        amount: int
+        held: int
+        taken: int
+
+    records.show(Contested(10_000, 6_000, 4_000), as_json=False)
+    assert capsys.readouterr().out == "amount: R$ 100,00\nheld: R$ 60,00\ntaken: R$ 40,00\n"

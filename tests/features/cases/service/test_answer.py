@@ -1,0 +1,429 @@
+"""The question about a day is answered by two operators: a line counts, is no money, or was taken out by the bank."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.features.cases.rules.case import Case
+from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.cases.service.answer import WantedAnswer, propose_answer
+from pixconnect.features.cases.service.answer_preview import PossibleAnswer
+from pixconnect.features.institutions.rules.institution import InstitutionTraits
+from pixconnect.features.institutions.rules.joining import BookLine
+from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.platform.base import errors
+from support.account_shop import Shop, open_in_july
+from support.books import check_books
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.proposals import confirm_waiting
+from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
+
+FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    async with open_in_july(database, InstitutionTraits(sends=("KEY",))) as shop:
+        yield shop
+
+
+async def read(shop: Shop, *lines: tuple[str, ...], **told: Any) -> None:
+    """Read a file of the first of July, or of more days; a line is its id, amount, text, and its day if that is another."""
+    written = [
+        make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at=f"202607{line[3] if line[3:] else '01'}")
+        for line in lines
+    ]
+    content = make_ofx(*written, **dict[str, Any](first="20260701", last="20260701", opening="100.00") | told)
+    recorded = await statement_usecases.record_file(
+        as_operator(shop.live.context), "loja", content, file_name=f"{len(lines)} lines.ofx"
+    )
+    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
+
+
+async def look(shop: Shop) -> list[Case]:
+    await case_usecases.look_for_cases(shop.live.context)
+    return [one.case for one in await case_usecases.list_cases(shop.live.context)]
+
+
+async def answer(shop: Shop, case_id: int, **lines: Any) -> dict[str, Any]:
+    proposed = await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case_id, **lines))
+    with pytest.raises(errors.Forbidden):
+        await confirm_waiting(as_operator(shop.live.context, "ana"), shop.live.context, "loja", "answer", proposed.code)
+    await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "answer", proposed.code)
+    return dict(proposed.contents)
+
+
+async def moved(shop: Shop) -> list[int]:
+    rows = await shop.live.fetch("select direction, amount_cents from movement where kind <> 'opening_balance'")
+    await check_books(shop.live)
+    return sorted(row["amount_cents"] * (1 if row["direction"] == "IN" else -1) for row in rows)
+
+
+async def find_received(shop: Shop) -> str:
+    (row,) = await shop.live.fetch("select id from transfer where direction = 'IN'")
+    return f"transfer:{row['id']}"
+
+
+async def list_all_lines(connection: Any, institution_id: int, days: Any, amounts: Any = None) -> list[BookLine]:
+    rows = await connection.fetch("select end_to_end_id from transfer")
+    return await line_store.find_named(connection, institution_id, [row["end_to_end_id"] for row in rows], [])
+
+
+async def waiting(shop: Shop) -> dict[str, str]:
+    rows = await shop.live.fetch("select item_id, waits from institution_item where waits is not null")
+    return {row["item_id"]: row["waits"] for row in rows}
+
+
+async def test_nothing_is_answered_while_lines_are_settled(shop: Shop) -> None:
+    await read(shop, ("S1", "300.00", "SALDO"), closing="399.00")
+    (case,) = await look(shop)
+    bia = as_operator(shop.live.context, "bia")
+    await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case.id, counts=["S1"]))
+    async with shop.live.context.pool.keep() as locking, day_store.working_on(locking, shop.account.id):
+        with pytest.raises(errors.ServiceUnavailable, match="loja is being worked on"):
+            await confirm_waiting(bia, shop.live.context, "loja")
+        assert await moved(shop) == []
+    await confirm_waiting(bia, shop.live.context, "loja")
+    assert await moved(shop) == [300_00]
+
+
+async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop) -> None:
+    await read(shop, FEE, TED, closing="399.00")
+    assert await look(shop) == []
+    # The fee is gone; nothing moves by that alone.
+    for _ in range(2):
+        await read(shop, TED, closing="400.00")
+        assert (await moved(shop), await waiting(shop)) == ([-100, 300_00], {"F1": "perhaps_struck"})
+    (case,) = await look(shop)
+    assert (case.name, case.amount_cents) == ("2026-07-01", 100)
+    assert "line F1 of -R$ 1,00, fee, perhaps_struck" in case.said
+    shown = await case_usecases.read_case(shop.live.context, case.id)
+    assert [item.item_id for item in shown.lines] == ["F1"]
+    # The evidence for a person: the files, the newest first, the balance after each line, and the postings of the
+    # answer.
+    assert [file.name for file in shown.files] == ["1 lines.ofx", "2 lines.ofx"]
+    assert [(point.item.item_id, point.balance_cents) for point in shown.balances] == [("F1", 9_900), ("T1", 39_900)]
+    (possible,) = shown.answers
+    assert possible == PossibleAnswer(
+        item_id="F1", answer="out", posts_cents=100, kind="reversal", holder_id=shop.house.holder_id
+    )
+    said = await answer(shop, case.id, out=["F1"])
+    assert (said["change_cents"], said["lacking_cents"], json.loads(said["out"])) == (100, 0, ["F1"])
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([-100, 100, 300_00], {"F1": "struck"}, [])
+    (opposite,) = await shop.live.fetch(
+        "select kind, description, opposite_of, network_settled_at = created_at as is_of_now from movement"
+        " where opposite_of is not null"
+    )
+    assert tuple(opposite) == ("reversal", "The bank has taken out F1 of 2026-07-01", "F1", True)
+    rows = await as_operator(shop.live.context).pool.fetch("select verb from audit order by id desc limit 2")
+    assert [row["verb"] for row in rows] == ["proposal confirm", "case answer"]
+    # A later file that lists it again brings it back as a question alone, however often it comes.
+    for _ in range(2):
+        await read(shop, FEE, TED, closing="399.00")
+        assert await waiting(shop) == {"F1": "struck", "F1~20260701.2": "perhaps_back"}
+    (again,) = await look(shop)
+    await answer(shop, again.id, counts=["F1~20260701.2"])
+    assert (await moved(shop), await look(shop)) == ([-100, -100, 100, 300_00], [])
+
+
+async def test_a_struck_line_is_replaced_by_its_correction_in_one_answer(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    await read(shop, ("F2", "-2.00", "TARIFA"), closing="98.00")
+    assert await waiting(shop) == {"F1": "perhaps_struck", "F2": "contradicts"}
+    (case,) = await look(shop)
+    said = await answer(shop, case.id, out=["F1"], counts=["F2"])
+    assert said["change_cents"] == -100
+    assert (await moved(shop), await look(shop)) == ([-200, -100, 100], [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([TED], dict(closing="399.00")),  # The balances have the fee.
+        ([TED], dict(closing="400.00", opening="101.00")),  # The day before ended otherwise.
+        ([], dict(closing="100.00")),  # The transfer that was received is missing too: the file is filtered.
+    ],
+)
+async def test_absence_alone_takes_nothing_out(shop: Shop, lines: list[tuple[str, ...]], told: dict[str, str]) -> None:
+    shop.live.clock.advance(days=-2)
+    pix = shop.pay(30_000)
+    await shop.read()
+    shop.live.clock.advance(days=2)
+    received = ("T1", "300.00", f"PIX RECEBIDO {pix.end_to_end_id}")
+    await read(shop, FEE, received, closing="399.00")
+    await read(shop, *[received if line is TED else line for line in lines], **told)
+    assert (await moved(shop), await waiting(shop)) == ([-100], {})
+
+
+async def test_what_came_in_and_is_spent_becomes_a_debt_when_it_is_taken_out(shop: Shop) -> None:
+    await read(shop, TED, closing="400.00")
+    await read(shop, TED, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="1.00")
+    await read(shop, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="-299.00")
+    (case,) = [one for one in await look(shop) if "perhaps_struck" in one.said]
+    (possible,) = (await case_usecases.read_case(shop.live.context, case.id)).answers
+    assert (possible.posts_cents, possible.lacking_cents) == (-300_00, 299_00)
+    said = await answer(shop, case.id, out=["T1"])
+    assert (said["change_cents"], said["lacking_cents"]) == (-300_00, 299_00)
+    assert said[f"lacking_cents_of_holder_{shop.house.holder_id}"] == 299_00
+    (row,) = await shop.live.fetch("select available_cents, deficit_cents from balance")
+    assert (*row, await moved(shop)) == (0, 299_00, [-399_00, -300_00, 300_00])
+
+
+async def test_a_line_is_answered_to_be_money_or_none_and_is_not_asked_about_again(shop: Shop) -> None:
+    lines = [("S1", "50.00", "SALDO A"), ("S2", "50.00", "SALDO B")]
+    await read(shop, *lines, closing="150.00")
+    (case,) = await look(shop)
+    for wrong, match in (
+        (dict(out=["S1"]), "out: is no answer about line S1"),
+        (dict(counts=["S9"]), "counts: no line S9 waits"),
+        (dict(counts=["S1"], aside=["S1"]), "lines: name 1 to 100 lines, each once"),
+        ({}, "lines: name 1 to 100 lines"),
+    ):
+        with pytest.raises(errors.BadRequest, match=match):
+            await answer(shop, case.id, **wrong)
+    await answer(shop, case.id, counts=["S1"], aside=["S2"])
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([50_00], {"S2": "no_money"}, [])
+    for closing in ("150.00", "149.00", "150.00"):
+        await read(shop, *lines, closing=closing)
+        assert await waiting(shop) == {"S2": "no_money"}
+    with pytest.raises(errors.BadRequest, match="whose case is open"):
+        await answer(shop, case.id, aside=["S2"])
+
+
+async def test_one_answer_is_given_for_a_pattern_of_many_days(shop: Shop) -> None:
+    days = ("01", "02")
+    for day in days:
+        span = f"202607{day}"
+        lines = [(f"{kind}{day}", "50.00", f"SALDO {kind} {day}/07", day) for kind in "AB"]
+        await read(shop, *lines, first=span, last=span, opening=None, closing=None)
+    cases = await look(shop)
+    assert [case.name for case in cases] == ["2026-07-01", "2026-07-02"]
+    said = await answer(shop, cases[0].id, aside=["A01"], counts=["B01"], with_alike=True)
+    assert (json.loads(said["aside"]), json.loads(said["counts"])) == (["A01", "A02"], ["B01", "B02"])
+    assert (await moved(shop), await look(shop)) == ([50_00, 50_00], [])
+
+
+async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_is_none(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.allow_sending()
+    pix = await shop.receive(10_00)
+    sent = await shop.send(4_00)
+    await shop.move_orders()
+    shop.live.clock.advance(days=1)
+    await shop.read()
+    received = ("P1", "10.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")
+    await read(
+        shop, received, ("D1", "-4.00", "DEBITO", "03"), ("D2", "-4.00", "DEBITO", "03"), ("C1", "4.00", "CREDITO", "03"),
+        first="20260703", last="20260703", closing="106.00",
+    )  # fmt: skip
+    assert await waiting(shop) == {"D1": "could_be_ours", "D2": "could_be_ours"}
+    (case,) = [one for one in await look(shop) if one.kind == "day"]
+    own = f"transfer:{sent.id}"
+    possible = (await case_usecases.read_case(shop.live.context, case.id)).answers
+    assert [(one.item_id, one.answer, one.own, one.posts_cents, one.kind) for one in possible] == [
+        each for name in ("D1", "D2") for each in ((name, "counts", None, -400, "other"), (name, "ours", own, 0, None))
+    ]
+    for wrong, match in (
+        ({"D1": "transfer:1"}, "ours: no transfer:1 is settled within 35 days of line D1"),
+        ({"D1": "movement:C1"}, "ours: no movement:C1"),
+        ({"D1": "sum"}, "ours: line D1 is not the sum"),
+        ({"D1": own, "D2": own}, "ours: one transfer or refund matches at most one line"),
+        ({"C1": own}, "ours: no line C1 waits"),
+    ):
+        with pytest.raises(errors.BadRequest, match=match):
+            await answer(shop, case.id, ours=wrong)
+    with pytest.raises(errors.BadRequest, match="each once"):
+        await answer(shop, case.id, ours={"D1": own}, counts=["D1"])
+    with monkeypatch.context() as patched:
+        # The schema refuses another amount or direction too.
+        patched.setattr("pixconnect.features.institutions.rules.joining.fits", lambda item, line: True)
+        patched.setattr(line_store, "list_unmatched", list_all_lines)
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="have not answered so"):
+            await answer(shop, case.id, ours={"D1": await find_received(shop)})
+    said = await answer(shop, case.id, ours={"D1": own}, counts=["D2"])
+    assert (json.loads(said["ours"]), said["change_cents"]) == ({"D1": own}, -400)
+    assert (await moved(shop), await waiting(shop)) == ([-400, 400], {})
+    (row,) = await shop.live.fetch(
+        "select joined_kind, joined_id, joined_by from institution_item where item_id = 'D1'"
+    )
+    assert tuple(row) == ("transfer", str(sent.id), "answer")
+    assert await look(shop) == []
+    # A line that names the transfer is that transfer, whatever was answered; the other one stays as it was.
+    named = ("D3", "-4.00", f"PIX ENVIADO {sent.end_to_end_id}", "03")
+    await read(
+        shop, received, *((name, "-4.00", "DEBITO", "03") for name in ("D1", "D2")), ("C1", "4.00", "CREDITO", "03"), named,
+        first="20260703", last="20260703", closing="102.00",
+    )  # fmt: skip
+    (row,) = await shop.live.fetch("select joined_kind, joined_by from institution_item where item_id = 'D3'")
+    assert tuple(row) == ("transfer", "name")
+
+
+async def test_a_debit_is_the_refund_that_two_operators_name(shop: Shop) -> None:
+    await shop.allow()
+    pix = await shop.receive(10_00)
+    refund = await shop.give_back(pix)
+    await shop.move_orders()
+    shop.live.clock.advance(days=1)
+    received = ("P1", "10.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")
+    debits = [(name, "-10.00", "DEBITO", "03") for name in ("D1", "D2")]
+    await read(shop, received, *debits, first="20260703", last="20260703", closing="90.00")
+    (case,) = [one for one in await look(shop) if one.kind == "day"]
+    await answer(shop, case.id, ours={"D2": f"refund:{refund.id}"})
+    (row,) = await shop.live.fetch("select joined_kind, joined_id from institution_item where joined_by = 'answer'")
+    assert tuple(row) == ("refund", str(refund.id))
+    # Nothing of ours is left that the other one may be.
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([-10_00], {}, [])
+
+
+@pytest.mark.parametrize(
+    ("other", "lines", "left", "cents"),
+    [
+        (("F1", "-2.00", "TARIFA"), dict(out=["F1"], counts=["F1~20260701.2"]), {"F1": "struck"}, [-200, -100, 100]),
+        (("F1", "-2.00", "TARIFA"), dict(counts=["F1~20260701.2"]), {}, [-200, -100]),
+        (("F1", "-1.00", "TARIFA DE JULHO"), dict(aside=["F1~20260701.2"]), {"F1~20260701.2": "no_money"}, [-100]),
+    ],
+)
+async def test_two_operators_answer_what_a_line_is_that_was_told_again_with_other_contents(
+    shop: Shop, other: tuple[str, ...], lines: dict[str, Any], left: dict[str, str], cents: list[int]
+) -> None:
+    await read(shop, FEE, TED, closing=None)
+    for _ in range(2):
+        await read(shop, other, TED, closing=None)
+        assert (await waiting(shop), await moved(shop)) == ({"F1~20260701.2": "changed"}, [-100, 300_00])
+    (case,) = await look(shop)
+    assert f"line F1~20260701.2 of -R$ {other[1][1:].replace('.', ',')}, fee, changed" in case.said
+    with pytest.raises(errors.BadRequest, match="out: no line T1 waits"):
+        await answer(shop, case.id, out=["T1"], counts=["F1~20260701.2"])
+    await answer(shop, case.id, **lines)
+    assert (await waiting(shop), await moved(shop)) == (left, [*cents, 300_00])
+    assert await look(shop) == []
+    await read(shop, other, TED, closing=None)
+    assert (await waiting(shop), await moved(shop), await look(shop)) == (left, [*cents, 300_00], [])
+
+
+async def test_nobody_answers_alone_by_the_tables(shop: Shop) -> None:
+    await read(shop, FEE, TED, closing="399.00")
+    await read(shop, TED, closing="400.00")
+    for statement in (
+        "update institution_item set waits = 'no_money' where item_id = 'F1'",
+        "update institution_item set waits = 'struck', joined_kind = null, joined_id = null, joined_by = null"
+        " where item_id = 'F1'",
+        "update institution_item set joined_by = 'answer' where item_id = 'T1'",
+    ):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await shop.live.execute_as_owner(statement)
+
+
+async def test_a_line_that_was_posted_is_never_alone_again(shop: Shop) -> None:
+    await read(shop, FEE, TED, closing="399.00")
+    await shop.live.execute_as_owner(
+        "set session_replication_role = replica; update institution_item set joined_by = 'answer' where item_id = 'T1'"
+    )
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="stays so"):
+        await shop.live.execute_as_owner(
+            "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'T1'"
+        )
+
+
+async def test_no_line_is_settled_while_an_answer_about_it_is_confirmed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.live.clock.advance(days=-2)
+    shop.pay(5_000)
+    await shop.read()
+    shop.live.clock.advance(days=2)
+    await read(shop, ("X0", "50.00", "CREDITO"), ("X1", "50.00", "CREDITO"), closing="200.00")
+    (case,) = await look(shop)
+    operator = as_operator(shop.live.context, "ana")
+    proposed = await propose_answer(operator, WantedAnswer(case_id=case.id, counts=["X0"]))
+    shop.live.clock.advance(days=-2)
+    shop.pay(5_000)
+    shop.live.clock.advance(days=2)
+    await shop.read()
+    lock = item_store.lock_alone
+
+    async def settle_first(*arguments: Any) -> bool:
+        with pytest.raises(errors.ServiceUnavailable, match="being worked on"):
+            await statement_usecases.settle_items(shop.live.context, shop.account)
+        return await lock(*arguments)
+
+    monkeypatch.setattr(item_store, "lock_alone", settle_first)
+    other, code = as_operator(shop.live.context, "bia"), proposed.code
+    await confirm_waiting(other, shop.live.context, "loja", "answer", code)
+    assert (await moved(shop), await waiting(shop)) == ([50_00], {})
+
+
+async def test_a_second_form_that_reaches_further_strikes_no_line_of_the_first(shop: Shop) -> None:
+    await read(shop, TED, ("B1", "-300.00", "BOLETO PAGO"), closing="100.00")
+    entries = [
+        make_camt_entry(item_id=name, amount=amount, indicator=indicator, at=f"2026-07-0{day}")
+        for name, amount, indicator, day in (
+            *(("a", "300.00", "CRDT", 1), ("b", "300.00", "DBIT", 1)), ("c", "1.00", "DBIT", 2),
+        )
+    ]  # fmt: skip
+    balances = "".join(
+        f'<Bal><Tp><CdOrPrtry><Cd>{code}</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">{amount}</Amt>'
+        f"<CdtDbtInd>CRDT</CdtDbtInd><Dt><Dt>{day}</Dt></Dt></Bal>"
+        for code, amount, day in (("OPBD", "100.00", "2026-07-01"), ("CLBD", "99.00", "2026-07-02"))
+    )
+    content = make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-02", balances=balances)
+    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
+    waits = await shop.live.fetch("select item_id from institution_item where waits is not null")
+    assert [row["item_id"] for row in waits] == []
+    assert await moved(shop) == [-30_000, -100, 30_000]
+    assert await look(shop) == []
+
+
+async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    await read(
+        shop, ("F2", "-1.00", "TARIFA", "02"), first="20260702", last="20260702", opening="99.00", closing="98.00"
+    )
+    for day, amount in ((1, "7.00"), (2, "9.00")):
+        at = f"2026-07-0{day}"
+        entries = (
+            make_camt_entry(item_id=name, amount=cents, indicator="DBIT", at=at)
+            for name, cents in (("a", "1.00"), ("DOC", amount))
+        )
+        content = make_camt(*entries, account="12345-6", first=at, last=at)
+        for _ in range(2):
+            await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+    rows = await shop.live.fetch(
+        "select item_id, amount_cents from institution_item where source = 'camt.053' order by day"
+    )
+    assert [(row["item_id"], row["amount_cents"]) for row in rows] == [
+        ("camt.053:DOC", 700),
+        ("camt.053:DOC~20260702.2", 900),
+    ]
+    assert await moved(shop) == [-100, -100]
+
+
+async def test_what_is_no_money_in_one_form_is_none_in_the_other(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    entries = [
+        make_camt_entry(item_id=name, amount=cents, indicator="DBIT", at="2026-07-01")
+        for name, cents in (("a", "1.00"), ("DOC", "7.00"))
+    ]
+    content = make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-01")
+    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
+    (case,) = await look(shop)
+    await answer(shop, case.id, aside=["camt.053:DOC"])
+    for number in range(2):
+        await read(shop, FEE, (f"F{number + 2}", "-7.00", "TARIFA X"), closing="99.00")
+        assert (await moved(shop), await waiting(shop)) == ([-100], {"camt.053:DOC": "no_money"})
+    # A second such line is another one.
+    await read(shop, FEE, ("F2", "-7.00", "TARIFA X"), ("F5", "-7.00", "TARIFA X"), closing="92.00")
+    assert (await moved(shop), await waiting(shop)) == ([-700, -100], {"camt.053:DOC": "no_money"})

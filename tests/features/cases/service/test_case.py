@@ -1,0 +1,201 @@
+"""A difference between the institution and the books is one case, until the missing fact is there."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import date
+
+import asyncpg
+import pytest
+
+from pixconnect.features.cases.rules.case import Case, CaseKind
+from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.rules.kept_report import Misfit
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
+from pixconnect.kernel.rules.rail import SettledReport
+from pixconnect.platform.base import errors
+from support.account_shop import Shop, open_in_july
+from support.operators import as_operator
+from support.postgres import Addresses, as_owner
+from support.service import Service
+from support.statement_files import make_ofx, make_ofx_line
+
+DAY = date(2026, 7, 1)
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    async with open_in_july(database, days=1) as shop:
+        yield shop
+
+
+async def read(shop: Shop, *lines: str, closing: str = "100.00") -> None:
+    content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing=closing)
+    await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+
+
+async def look(shop: Shop, *, with_ended: bool = False) -> list[Case]:
+    await case_usecases.look_for_cases(shop.live.context)
+    return [one.case for one in await case_usecases.list_cases(shop.live.context, with_ended=with_ended)]
+
+
+def told(cases: list[Case]) -> list[tuple[CaseKind, str, int | None, str | None]]:
+    return [(case.kind, case.name, case.amount_cents, case.ended_as) for case in cases]
+
+
+async def test_a_day_that_does_not_add_up_is_a_case_until_its_missing_line_is_read(shop: Shop) -> None:
+    await read(shop, closing="99.00")
+    assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
+    (again,) = await look(shop)
+    assert (again.opened_count, again.holder_id) == (1, shop.house.holder_id)
+    fee = make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA")
+    await read(shop, fee, closing="99.00")
+    assert told(await look(shop, with_ended=True)) == [("day", "2026-07-01", -100, "recorded")]
+    # It is opened again when it comes back.
+    await read(shop, fee, closing="95.00")
+    (back,) = await look(shop)
+    assert (back.id, back.amount_cents, back.opened_count) == (again.id, -400, 2)
+
+
+async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(shop: Shop, database: Addresses) -> None:
+    await read(shop, closing="99.00")
+    async with as_owner(database) as owner:
+        await owner.execute("alter table kept_case add constraint fits_nowhere check (amount_cents <> -100)")
+        assert await look(shop) == []
+        await owner.execute("alter table kept_case drop constraint fits_nowhere")
+    assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
+
+
+async def test_a_balance_beyond_all_amounts_is_a_case_too(shop: Shop) -> None:
+    await read(shop, closing="-9999999999.99")
+    assert told(await look(shop)) == [("day", "2026-07-01", -AMOUNT_MAX_CENTS, None)]
+
+
+async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -> None:
+    shop.live.clock.advance(days=-1)
+    pix = await shop.receive(700)
+    shop.live.clock.advance(days=1)
+    await read(shop, closing="100.00")
+    (missing,) = await look(shop)
+    assert (missing.kind, missing.name, missing.amount_cents) == ("day", "2026-07-01", -700)
+    assert pix.end_to_end_id in missing.said
+    at = "20260701"
+    came = make_ofx_line(item_id="P1", at=at, amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
+    await read(shop, came, closing="107.00")
+    assert told(await look(shop)) == []
+
+
+async def test_all_of_a_day_is_one_case_that_names_each_line(shop: Shop) -> None:
+    shop.live.clock.advance(days=-1)
+    pix = shop.pay(700)
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    lines = [make_ofx_line(item_id=name, at="20260701", amount="300.00", memo=f"SALDO {name}") for name in ("B1", "B2")]
+    await read(shop, *lines, closing="400.00")
+    (case,) = await look(shop)
+    # Two choices agree: the lines may be money or not, and the balance is 300.00 above the sum.
+    assert (case.kind, case.name, case.amount_cents) == ("day", "2026-07-01", 300_00 - 700)
+    for named in ("+R$ 300,00 beside", "line B1", "line B2", "perhaps_balance", "from ofx", pix.end_to_end_id):
+        assert named in case.said
+    maria = as_operator(shop.live.context, "maria")
+    await case_usecases.close_cases(maria, [case.id], "the bank writes its balances twice")
+    assert await look(shop) == []
+    # Another line is another question about the day, though the sum is the same.
+    other = make_ofx_line(item_id="B3", at="20260701", amount="250.00", memo="SALDO B3")
+    await read(shop, *lines, other, closing="400.00")
+    (again,) = await look(shop)
+    assert (again.id, again.amount_cents, again.opened_count) == (case.id, case.amount_cents, 2)
+
+
+async def test_fewer_lines_than_payments_are_joined_and_one_case_has_the_rest(shop: Shop) -> None:
+    shop.live.clock.advance(days=-1)
+    for _ in range(5):
+        shop.pay(700)
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    lines = [make_ofx_line(item_id=f"P{n}", at="20260701", amount="7.00", memo="PIX RECEBIDO") for n in range(3)]
+    await read(shop, *lines, closing="121.00")
+    assert told(await look(shop)) == [("day", "2026-07-01", -1400, None)]
+    rows = await shop.live.fetch("select from institution_item where joined_kind = 'transfer'")
+    assert len(rows) == 3
+
+
+async def test_a_kept_report_is_a_case_and_ends_with_it_whichever_is_closed(shop: Shop) -> None:
+    context, maria = shop.live.context, as_operator(shop.live.context, "maria")
+    for number in ("1", "2"):
+        report = SettledReport(
+            report_id=number, id=f"E999990042026070115{number:0>13}", settled_at=shop.live.clock.now(), network_id=None
+        )
+        await kept_usecases.keep(context.pool, report, Misfit(reason="unknown_order", explanation="we know none"))
+        await look(shop)
+    first, second = await look(shop)
+    assert (first.kind, first.amount_cents) == ("report", None)
+    # Looks that find nothing new use no id up.
+    assert second.id == first.id + 1
+    await case_usecases.note_case(maria, first.id, "asked the institution")
+    await kept_usecases.close_kept(maria, int(first.name), "booked by hand")
+    (closed,) = await case_usecases.close_cases(maria, [second.id], "the same cause")
+    assert (closed.case.ended_as, closed.case.ended_by) == ("closed", "maria")
+    shown = await case_usecases.read_case(context, first.id)
+    assert (shown.case.ended_as, shown.case.end_reason) == ("closed", "booked by hand")
+    assert [(note.operator, note.note) for note in shown.notes] == [("maria", "asked the institution")]
+    assert await look(shop) == []
+    assert await kept_usecases.count_open(context.pool) == {}
+
+
+async def test_what_two_runs_of_verify_found_of_one_thing_is_one_case(shop: Shop) -> None:
+    looked = json.dumps([dict(rule=f"rule {number}", verdict="checked") for number in range(20)])
+    # First it was unknown here; then it was recorded, with another amount.
+    for extent, holder_id, found in (("whole", "null", "null"), ("changes", shop.house.holder_id, "'70'")):
+        await shop.live.execute_as_owner(f"""
+            with run as (
+                insert into verify.proof_run (extent, operator, read_until, state, looked, ended_at)
+                values ('{extent}', 'maria', now(), 'ended', '{looked}', clock_timestamp()) returning id
+            )
+            insert into verify.proof_finding (run_id, number, rule, holder_id, ids, expected, found, state)
+            select id, 1, 'rail_settled_the_same', {holder_id}, array['credit E1'], '100', {found}, 'there' from run
+        """)
+    (case,) = await look(shop)
+    assert (case.kind, case.holder_id, case.amount_cents) == ("rail", shop.house.holder_id, 30)
+
+
+async def test_a_variable_that_is_not_set_takes_no_cases(shop: Shop) -> None:
+    with pytest.raises(errors.BadRequest, match="said: must not be empty"):
+        await case_usecases.list_cases(shop.live.context, said="")
+    with pytest.raises(errors.NotFound, match="there is no account"):
+        await case_usecases.list_cases(shop.live.context, institution="")
+
+
+async def test_an_operators_word_holds_for_the_amount_that_it_was_about(shop: Shop) -> None:
+    maria = as_operator(shop.live.context, "maria")
+    await read(shop, closing="99.00")
+    (case,) = await look(shop)
+    with pytest.raises(errors.BadRequest, match="reason: must have"):
+        await case_usecases.close_cases(maria, [case.id], " ")
+    with pytest.raises(errors.NotFound, match="none with the id 77"):
+        await case_usecases.close_cases(maria, [case.id, 77], "a fee that no line tells")
+    await case_usecases.close_cases(maria, [case.id], "a fee that no line tells")
+    with pytest.raises(errors.NotFound, match="ended"):
+        await case_usecases.close_cases(maria, [case.id], "again")
+    assert await look(shop) == []
+    await read(shop, closing="98.00")
+    assert told(await look(shop)) == [("day", "2026-07-01", -200, None)]
+    for statement in (
+        "update kept_case set name = 'x'",
+        "update kept_case set opened_count = 9",
+        "delete from case_note",
+        "update kept_case set ended_as = 'closed', ended_at = now()",
+    ):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await shop.live.execute_as_owner(statement)
+
+
+async def test_a_kept_report_is_not_counted_again_as_a_case(service: Service) -> None:
+    assert await case_usecases.count_cases(service.context) == 0
+    assert await service.fetch(
+        "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()), ('report', 'b', 'x', now()) "
+        "returning id"
+    )
+    assert await case_usecases.count_cases(service.context) == 1

@@ -1,0 +1,47 @@
+"""The first page: the day's money for those who may see it, and pending work for operators alone."""
+
+from pixconnect.features.monitoring.service.health import HealthWatch
+from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.platform.base import errors
+from support.console import open_console, sign_in, sign_in_client
+from support.service import Service, credit_report, open_holder
+
+
+async def test_the_money_of_the_day_is_on_it_and_nobody_elses(service: Service, caller: Caller) -> None:
+    other = await open_holder(service, account_number="2")
+    await receive_credit(service.context, credit_report(service, amount_cents=123_45))
+    async with open_console(service) as console:
+        operator = console.nobody.of(await sign_in(console, "reader"))
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        theirs = console.nobody.of(await sign_in_client(console, other.holder_id))
+        without = console.nobody.of(await sign_in_client(console, caller.holder_id, "charge.read"))
+        for browser, shows in ((operator, True), (own, True), (theirs, False), (without, False)):
+            page = (await browser.get("/")).content.decode()
+            assert ("123,45" in page) is shows
+            assert ("came in today" in page) is (browser is not without)
+        portuguese = (await own.get("/", **{"accept-language": "pt-BR"})).content.decode()
+        assert "entrou hoje" in portuguese
+        all_holders = (await operator.get("/", **{"accept-language": "pt-BR"})).content.decode()
+        assert '<a href="/holders">Todos</a>' in all_holders
+
+
+async def test_waiting_work_is_for_operators_and_a_failing_check_named(service: Service, caller: Caller) -> None:
+    await service.fetch(
+        "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id"
+    )
+    async with open_console(service) as console:
+        operator = console.nobody.of(await sign_in(console, "operator"))
+        holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        assert b"open cases: 1" in (await operator.get("/")).content
+        assert b"open cases" not in (await holder.get("/")).content
+
+    async def fail() -> None:
+        raise errors.ServiceUnavailable("the disk of the database is full")
+
+    watch = HealthWatch({"disk": fail}, service.clock)
+    async with open_console(service, health=watch) as console:
+        holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        page = (await holder.get("/")).content
+        assert b"has a problem" in page
+        assert b"the disk of the database is full" in page

@@ -1,0 +1,236 @@
+"""Support's search without an id: half a name, an amount with its day, a CPF; and nothing of other holders."""
+
+import secrets
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec import structs
+from structlog.testing import capture_logs
+
+from pixconnect.doors.console.paces import SEARCHES
+from pixconnect.doors.console.wanted import Wanted, read_instants, read_known
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.finding.service import search
+from pixconnect.features.institutions.rules.institution import UnknownOutcome
+from pixconnect.features.institutions.rules.pending_call import WORKER_AFTER
+from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
+from pixconnect.features.institutions.service.pending_call import go_on
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
+from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.listing import Span
+from pixconnect.kernel.rules.transfer_search import TransferSearch
+from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from support.account_shop import Shop
+from support.console import open_console, sign_in_client
+from support.operators import as_operator
+from support.records import own_key
+from support.service import Service, infraction_report, open_holder
+from support.statement import History, make_history
+
+
+@pytest.fixture
+async def history(service: Service, caller: Caller) -> History:
+    return await make_history(service, caller)
+
+
+async def look(service: Service, holder_id: int | None = None, day: date | None = None, **wanted: Any) -> set[str]:
+    """The names of the results."""
+    found, _ = await search.look_for(as_operator(service.context), holder_id, Wanted(**wanted), day)
+    return {one.name or "" for one in found}
+
+
+async def find(service: Service, text: str, holder_id: int | None) -> list[str | None]:
+    viewer = Viewer(holder_id=holder_id, scopes=frozenset(SCOPES))
+    return [one.name for one in await search.find_anything(service.context, viewer, text)]
+
+
+async def test_half_a_name_leads_to_its_owner(service: Service, caller: Caller, history: History) -> None:
+    stranger = await open_holder(service, account_number="2")
+    for name in (history.received, history.sent, history.refunded, history.returned):
+        assert name in await find(service, name[:16], None)
+        assert name in await find(service, name[:21], caller.holder_id)
+        assert await find(service, name[:31], caller.holder_id) == [name]
+        # A holder's results are only searched within a minute: a longer period might have too many of others.
+        assert await find(service, name[:20], caller.holder_id) == []
+        assert await find(service, name[:31], stranger.holder_id) == []
+
+
+async def test_a_contest_is_found_by_either_id(service: Service, caller: Caller, history: History) -> None:
+    stranger = await open_holder(service, account_number="2")
+    reported = infraction_report(service, history.received, "I42", amount_cents=100)
+    assert await take_reports(service.context, [reported]) == 1
+    (row,) = await service.fetch("select id from infraction")
+    for known in ("I42", str(row["id"])):
+        assert "I42" in await find(service, known, None)
+        assert "I42" in await find(service, known, caller.holder_id)
+        assert "I42" not in await find(service, known, stranger.holder_id)
+    blind = Viewer(holder_id=caller.holder_id, scopes=frozenset(SCOPES) - {"infraction.read"})
+    assert await search.find_anything(service.context, blind, "I42") == []
+
+
+async def test_known_facts_are_found_by_their_readers(service: Service, caller: Caller, history: History) -> None:
+    stranger = await open_holder(service, account_number="2")
+    transfer = (
+        await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
+    ).transfer
+    amount, tax_id = transfer.amount_cents, transfer.counterparty.tax_id
+    day = to_day(service.clock.now())
+    by_amount = dict(amount_min_cents=amount, amount_max_cents=amount)
+    asked: list[dict[str, Any]] = [
+        by_amount,
+        by_amount | dict(day=day),
+        dict(counterparty=tax_id, day=day),
+        dict(counterparty=f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"),
+        dict(name_part=history.received[-9:].swapcase()),
+    ]
+    for wanted in asked:
+        for holder_id in (None, caller.holder_id):
+            assert history.received in await look(service, holder_id, **wanted), wanted
+        assert await look(service, stranger.holder_id, **wanted) == set(), wanted
+    assert await look(service, None, **by_amount, day=day - timedelta(days=1)) == set()
+
+    searches = [
+        TransferSearch(amount_cents=amount),
+        TransferSearch(tax_id=tax_id, direction="IN"),
+        TransferSearch(end_to_end_id_part=history.received[-9:].swapcase()),
+        TransferSearch(end_to_end_id=history.received, amount_cents=amount, tax_id=tax_id, end_to_end_id_part="e"),
+    ]
+    for one in searches:
+        page = await transfer_usecases.search_transfers(service.context, caller, one, Span())
+        assert [view.transfer.shown_id for view in page.items] == [history.received], one
+        page = await transfer_usecases.search_transfers(service.context, stranger, one, Span())
+        assert page.total_count == 0
+    async with open_console(service) as console:
+        for holder, count in ((caller, 1), (stranger, 0)):
+            own = console.nobody.of(await sign_in_client(console, holder.holder_id))
+            page = (await own.get(f"/transfers?part={history.received[-9:].lower()}")).content.decode()
+            assert page.count(history.received) == count
+            hint = (await own.get("/search?q=R$ 12,34 2026-11-20")).content.decode()
+            assert "/transfers?amount=12%2C34&amp;when=2026-11-20" in hint
+
+
+async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
+    midnight = shop.live.clock.real_now().astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
+    shop.live.clock.advance(
+        days=1, seconds=(midnight + timedelta(minutes=5) - shop.live.clock.real_now()).total_seconds()
+    )
+    pix = await shop.receive(settled_at=midnight + timedelta(days=1, seconds=-2))
+    for day, found in ((midnight.date(), {pix.end_to_end_id}), (midnight.date() + timedelta(days=1), set[str]())):
+        assert await look(shop.live, day=day, amount_min_cents=1000) == found
+
+
+async def test_a_charge_is_found_by_the_institutions_own_txid_and_by_its_holder_alone(shop: Shop) -> None:
+    shop.there.makes_txids = True
+    charge = await shop.charge()
+    for holder_id, found in ((None, [charge.txid]), (charge.holder_id, [charge.txid]), (charge.holder_id + 1, [])):
+        assert await find(shop.live, "there0", holder_id) == found
+    # One that gives ours back as its own is found once.
+    shop.there.answers, shop.there.loses_answers = [UnknownOutcome(reason="silence")], True
+    with pytest.raises(errors.OutcomeUnknown):
+        await shop.charge("order-1")
+    txid = list(shop.there.charges)[-1]
+    shop.there.charges[txid] = structs.replace(shop.there.charges[txid], network_txid=txid)
+    shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
+    assert await find(shop.live, txid, None) == [txid]
+
+
+async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service) -> None:
+    with pytest.raises(errors.BadRequest, match="name_part"):
+        await look(service, name_part="\0")
+    assert [read_known(text) for text in ("12", "R$ 1.234,56", "12345678000195", "a b")] == [
+        {},
+        dict(amount="1.234,56"),
+        dict(who="12345678000195"),
+        {},
+    ]
+    assert read_known("Padaria do Zé") == dict(who="Padaria do Zé")
+    assert read_known("12,34 3/11/2026") == dict(amount="12,34", when="2026-11-03")
+    assert read_instants("03/11/2026") == read_instants("2026-11-03")
+
+
+async def known(service: Service, text: str, holder_id: int | None) -> set[tuple[str, str]]:
+    viewer = Viewer(holder_id=holder_id, scopes=frozenset(SCOPES))
+    return {(one.kind, one.id) for one in (await search.find_known(service.context, viewer, text)).found}
+
+
+async def test_what_people_read_out_leads_to_their_own(service: Service, caller: Caller, history: History) -> None:
+    stranger = await open_holder(service, account_number="2")
+    payment = (
+        await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
+    ).transfer
+    party, its = payment.counterparty, ("transfer", str(payment.id))
+    tax_id = party.tax_id
+    masked = f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"
+    amount = f"R$ {payment.amount_cents // 100},{payment.amount_cents % 100:02}"
+    today = f"{service.clock.now().astimezone(SAO_PAULO):%d/%m/%Y}"
+    for text in (
+        tax_id,
+        masked,
+        party.name.upper(),
+        party.name[:5],
+        amount,
+        f"{amount} {today}",
+        history.received[:21],
+    ):
+        for holder_id in (None, caller.holder_id):
+            assert its in await known(service, text, holder_id), text
+        assert its not in await known(service, text, stranger.holder_id), text
+    assert its not in await known(service, f"{amount} 03/11/2020", None)
+
+    # Only operators can see which holders exist.
+    own = await holder_store.find(service.context.pool, caller.holder_id)
+    assert own is not None
+    tax_id = own.tax_id
+    masked = f"{tax_id[:2]}.{tax_id[2:5]}.{tax_id[5:8]}/{tax_id[8:12]}-{tax_id[12:]}" if len(tax_id) == 14 else tax_id
+    for text in (own.name[:6], tax_id, masked):
+        assert ("holder", str(own.id)) in await known(service, text, None), text
+        assert "holder" not in {kind for kind, _ in await known(service, text, own.id)}, text
+
+
+async def test_no_log_line_says_who_was_it(service: Service, caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_console(service) as console:
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        with capture_logs() as logs, caplog.at_level("DEBUG"):
+            for text in ("529.982.247-25", "Maria Silva", "maria@shop.example", "Maria%00Silva"):
+                await own.get(f"/search?q={text}")
+                await console.nobody.get(f"/search?q={text}")
+                await own.get(f"/charges?who={text}&when=never")
+    said = f"{logs} {caplog.text}"
+    assert not any(word in said for word in ("529", "Maria", "maria"))
+
+
+async def test_a_request_leads_to_what_it_made_and_a_refused_one_to_nothing(service: Service, caller: Caller) -> None:
+    stranger = await open_holder(service, account_number="2")
+    # One names its instant, as all do that the API has named; the other is the caller's own.
+    for name in (uuid7_of(service.context.clock.real_now()), "call-of-the-shop"):
+        asking = caller.asking("192.0.2.7", name)
+        request = ChargeRequest(amount_cents=1234, key=own_key())
+        charge = await charge_usecases.create_charge(service.context, asking, request)
+        for _ in range(40):
+            await charge_usecases.create_charge(service.context, caller.asking("192.0.2.7", "another-one"), request)
+        for holder_id in (None, caller.holder_id):
+            assert await known(service, name, holder_id) == {("charge", str(charge.id))}
+        assert await known(service, name, stranger.holder_id) == set()
+    assert await known(service, uuid7_of(service.context.clock.real_now()), None) == set()
+    # Beyond all existing instants.
+    assert await known(service, "ffffffff-ffff-7fff-bfff-ffffffffffff", None) == set()
+
+
+def uuid7_of(at: datetime) -> str:
+    return str(UUID(int=(int(at.timestamp() * 1000) << 80) | (7 << 76) | (2 << 62) | secrets.randbits(60)))
+
+
+async def test_an_endless_search_is_slowed_down_and_a_stranger_is_out(service: Service, caller: Caller) -> None:
+    async with open_console(service) as console:
+        assert (await console.nobody.get("/search?q=Padaria")).headers["location"].startswith("/sign-in")
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        answers = [(await own.get("/search?q=Padaria")).status for _ in range(SEARCHES.tokens_max + 40)]
+        assert 429 in answers
+        assert answers[0] == 200

@@ -1,0 +1,64 @@
+"""``pixconnect find``: any id leads to its resource, of any holder."""
+
+import asyncpg
+import pytest
+
+from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.platform.base.civil_time import to_day
+from support.command_line import DISABLED_ENDPOINT, CommandLine
+from support.postgres import Addresses
+from support.records import own_key
+from support.service import open_holder, open_service
+
+
+@pytest.fixture
+async def charge(database: Addresses) -> Charge:
+    """A charge of a holder, the second holder's with the same external_id, an endpoint, and nothing else."""
+    async with open_service(database) as service:
+        caller, other = (
+            await open_holder(service),
+            await open_holder(service, account_number="2", key="other@shop.example"),
+        )
+        request = ChargeRequest(amount_cents=1234, key=own_key(), external_id="order-1")
+        made = await charge_usecases.create_charge(service.context, caller, request)
+        again = ChargeRequest(amount_cents=5, key="other@shop.example", external_id="order-1")
+        await charge_usecases.create_charge(service.context, other, again)
+    owner = await asyncpg.connect(database.owner_url)
+    await owner.execute(DISABLED_ENDPOINT)
+    await owner.close()
+    return made
+
+
+def test_any_id_leads_to_what_has_it(charge: Charge, pixconnect: CommandLine) -> None:
+    (found,) = pixconnect.json("find", charge.txid)["found"]
+    assert (found["kind"], found["id"], found["holder_id"]) == ("charge", str(charge.id), charge.holder_id)
+    assert (found["external_id"], found["amount"], found["status"]) == ("order-1", 1234, "PENDING")
+    kinds = {one["kind"] for one in pixconnect.json("find", str(charge.id))["found"]}
+    assert "charge" in kinds
+    (key,) = pixconnect.json("find", "OTHER@shop.example")["found"]
+    assert (key["kind"], key["id"]) == ("key", "other@shop.example")
+    assert "endpoint" in {one["kind"] for one in pixconnect.json("find", "5")["found"]}
+
+
+def test_an_external_id_of_several_holders_leads_to_all_of_them(charge: Charge, pixconnect: CommandLine) -> None:
+    found = pixconnect.json("find", "order-1")["found"]
+    assert {(one["kind"], one["holder_id"]) for one in found} == {
+        ("charge", charge.holder_id),
+        ("charge", charge.holder_id + 1),
+    }
+
+
+def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: CommandLine) -> None:
+    day = to_day(charge.created_at).isoformat()
+    for asked in (("--amount", "1234", "--day", day), ("12,34",), ("--part", charge.txid[4:12].swapcase())):
+        (found,) = pixconnect.json("find", *asked)["found"]
+        assert (found["kind"], found["id"]) == ("charge", str(charge.id))
+    # Parties without a tax id have a CPF of zeros, which is nobody's.
+    assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
+    assert "--day: must be" in pixconnect.refusal("find", "--day", "20-11-2026")
+
+
+def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
+    for nothing in ("order-404", "99999999999999999999", "-x", "E99999003202607011500aaaaaaaaaaa"):
+        assert f"nothing has the id {nothing}" in pixconnect.refusal("find", nothing)

@@ -1,0 +1,146 @@
+"""A day is closed by its balances and matched lines, and opens again."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixconnect.features.institutions.rules.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+
+DAY = date(2026, 11, 2)
+NOW = datetime(2026, 11, 10, 12, tzinfo=UTC)
+
+
+def an_item(cents: int, kind: str = "pix", item_id: str = "N1") -> InstitutionItem:
+    direction: Any = "IN" if cents > 0 else "OUT"
+    fields: Any = dict(kind=kind)
+    return InstitutionItem(
+        item_id=item_id, day=DAY, settled_at=None, direction=direction, amount_cents=abs(cents), **fields
+    )
+
+
+def sums_of(cents: int) -> DaySums:
+    return sum_items([an_item(cents)], ()) if cents else sum_items((), ())
+
+
+def judge(
+    *told: DayBalances, nets: dict[date, int] | None = None, now: datetime = NOW, **cases: int
+) -> list[JudgedDay]:
+    sums = {day: sums_of(cents) for day, cents in (nets or {DAY: 100}).items()}
+    return judge_days(told, sums, {DAY: DayCases(**cases)}, now)
+
+
+def told(
+    opening: int | None = 1000, closing: int | None = 1100, day: date = DAY, read_at: datetime | None = NOW
+) -> DayBalances:
+    return DayBalances(day=day, opening_cents=opening, closing_cents=closing, read_at=read_at)
+
+
+@pytest.mark.parametrize(
+    ("balances", "now", "cases", "state"),
+    [
+        (told(), NOW, {}, "closed"),
+        (told(), NOW, dict(items_count=1), "closed_with_cases"),
+        (told(), NOW, dict(lines_count=1), "closed_with_cases"),
+        (told(), NOW, dict(items_count=1, doubts_count=1), "provisional"),
+        (told(closing=1101), NOW, {}, "open"),
+        (told(read_at=None), NOW, {}, "open"),
+        (told(opening=None, closing=None), NOW, {}, "provisional"),
+        # A balance that is computed from the items proves nothing.
+        (told(opening=None), NOW, {}, "provisional"),
+        (told(closing=None), NOW, {}, "provisional"),
+        # It is still the second in Sao Paulo, then it is the third.
+        (told(read_at=datetime(2026, 11, 3, 2, 59, tzinfo=UTC)), NOW, {}, "provisional"),
+        (told(read_at=datetime(2026, 11, 3, 3, 0, tzinfo=UTC)), NOW, {}, "closed"),
+        (told(), datetime(2026, 11, 3, 2, 59, tzinfo=UTC), {}, "provisional"),
+    ],
+)
+def test_the_state_of_a_day(balances: DayBalances, now: datetime, cases: dict[str, int], state: str) -> None:
+    (judged,) = judge(balances, now=now, **cases)
+    assert judged.state == state
+
+
+def test_balances_are_carried_from_day_to_day() -> None:
+    days = [DAY + timedelta(days=number) for number in range(3)]
+    balances = [told(day=day, opening=1000 if day == DAY else None, closing=None) for day in days]
+    judged = judge(*reversed(balances), nets=dict(zip(days, (100, 0, -50), strict=True)))
+    assert [(day.opening_cents, day.closing_cents) for day in judged] == [(1000, 1100), (1100, 1100), (1100, 1050)]
+    assert {day.state for day in judged} == {"provisional"}
+    later = told(day=days[-1] + timedelta(days=1), opening=1050, closing=None)
+    judged = judge(*balances, later, nets=dict(zip(days, (100, 0, -50), strict=True)))
+    assert [day.state for day in judged] == ["closed", "closed", "closed", "provisional"]
+    wrong = told(day=later.day, opening=1051, closing=None)
+    judged = judge(*balances, wrong, nets=dict(zip(days, (100, 0, -50), strict=True)))
+    assert [day.state for day in judged] == ["provisional", "provisional", "provisional", "open"]
+
+
+def test_a_balance_at_the_end_tells_what_the_first_day_began_with() -> None:
+    after = DAY + timedelta(days=1)
+    judged = judge(
+        told(opening=None, closing=None), told(day=after, opening=None, closing=1150), nets={DAY: 100, after: 50}
+    )
+    assert [(day.opening_cents, day.closing_cents, day.difference_cents) for day in judged] == [
+        (1000, 1100, None),
+        (1100, 1150, None),
+    ]
+
+
+def test_a_line_that_is_missing_shows_where_the_next_balance_is_told() -> None:
+    after = DAY + timedelta(days=1)
+    judged = judge(told(closing=None), told(day=after, opening=None, closing=1160), nets={DAY: 100, after: 50})
+    assert [(day.state, day.difference_cents) for day in judged] == [("provisional", None), ("open", 10)]
+    judged = judge(told(), told(day=after, opening=1099, closing=None), nets={DAY: 100, after: 50})
+    assert [(day.state, day.difference_cents) for day in judged] == [("closed", 0), ("open", -1)]
+
+
+def test_a_gap_breaks_the_chain() -> None:
+    later = DAY + timedelta(days=2)
+    judged = judge(told(), told(day=later, opening=None, closing=None), nets={DAY: 100, later: 5})
+    assert [day.state for day in judged] == ["closed", "provisional"]
+
+
+@pytest.mark.parametrize("opening", [1100, None])
+def test_a_gap_between_equal_balances_is_empty(opening: int | None) -> None:
+    later = DAY + timedelta(days=3)
+    judged = judge(told(), told(day=later, opening=opening, closing=1105), nets={DAY: 100, later: 5})
+    assert [(day.day.day, day.state) for day in judged] == [(2, "closed"), (3, "closed"), (4, "closed"), (5, "closed")]
+    assert {day.opening_cents for day in judged[1:]} == {1100}
+    judged = judge(told(), told(day=later, opening=opening, closing=1106), nets={DAY: 100, later: 5})
+    assert [day.state for day in judged][-1] != "closed"
+
+
+def test_a_late_item_opens_the_day_again() -> None:
+    assert [day.state for day in judge(told(), nets={DAY: 100})] == ["closed"]
+    assert [day.state for day in judge(told(), nets={DAY: 130})] == ["open"]
+    assert [day.state for day in judge(told(closing=1130), nets={DAY: 130}, items_count=1)] == ["closed_with_cases"]
+
+
+def test_what_a_day_moved_has_four_parts() -> None:
+    items = [
+        an_item(1000, item_id="1"), an_item(-50, "fee", "2"), an_item(20, "fee", "3"), an_item(-300, "refund", "4"),
+        an_item(-70, "other", "5"), an_item(-200, "pix", "6"), an_item(40, "wire", "7"), an_item(5, "refund", "8"),
+    ]  # fmt: skip
+    found = sum_items(items, {"5"})
+    assert found == DaySums(
+        gross_cents=1000, fees_cents=30, returns_cents=370, others_cents=-155, net_cents=445, items_count=8
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-1000, 1000).filter(bool),
+            st.sampled_from(["pix", "refund", "fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]),
+            st.booleans(),
+        ),
+        max_size=12,
+    )
+)
+def test_the_parts_of_a_day_are_the_whole(drawn: list[tuple[int, str, bool]]) -> None:
+    items = [an_item(cents, kind, str(number)) for number, (cents, kind, _) in enumerate(drawn)]
+    found = sum_items(items, {str(number) for number, (_, _, is_return) in enumerate(drawn) if is_return})
+    assert found.gross_cents - found.fees_cents - found.returns_cents + found.others_cents == found.net_cents
+    assert found.net_cents == sum(cents for cents, _, _ in drawn)

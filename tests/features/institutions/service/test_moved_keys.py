@@ -1,0 +1,148 @@
+"""A key moves between holders of an account: each payment goes to the holder at the time of its settlement."""
+
+import asyncpg
+import pytest
+
+from pixconnect.features.institutions.rules.sweep import Pace
+from pixconnect.features.institutions.service import sweep as sweep_usecases
+from pixconnect.features.institutions.service.holder import move_holder
+from pixconnect.features.institutions.service.key_release import propose_release
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.holder import add_pix_key, remove_pix_key
+from pixconnect.platform.base import errors
+from support.account_shop import Shop, make_owner
+from support.books import check_books
+from support.operators import as_operator
+from support.proposals import confirm_waiting
+
+KEY = "moved@test.example"
+
+
+@pytest.fixture
+async def tenants(shop: Shop) -> tuple[int, int]:
+    """Two holders on the account; the first has the key."""
+    operator = as_operator(shop.live.context)
+    first, second = await make_owner(shop.live, "2"), await make_owner(shop.live, "3")
+    for tenant in (first, second):
+        await move_holder(operator, tenant, "loja")
+    await give(shop, first)
+    return first, second
+
+
+async def give(shop: Shop, holder_id: int) -> None:
+    await add_pix_key(as_operator(shop.live.context), holder_id, "EMAIL", KEY)
+
+
+async def remove(shop: Shop, holder_id: int) -> None:
+    await remove_pix_key(as_operator(shop.live.context), holder_id, KEY)
+    now = shop.live.clock.real_now()
+    await shop.live.execute_as_owner(
+        "alter table removed_pix_key disable trigger removed_pix_key_is_append_only;"
+        f" update removed_pix_key set removed_at = '{now}' where removed_at > clock_timestamp() - interval '1 minute';"
+        " alter table removed_pix_key enable trigger removed_pix_key_is_append_only"
+    )
+
+
+async def read(shop: Shop, *paces: Pace) -> None:
+    for pace in paces:
+        await sweep_usecases.sweep(shop.at, shop.there, pace)
+
+
+async def funds(shop: Shop, holder_id: int) -> int:
+    return await shop.live.fetchval(f"select available_cents from balance where holder_id = {holder_id}")
+
+
+async def kept(shop: Shop) -> list[tuple[str, str]]:
+    found = await kept_usecases.list_kept(as_operator(shop.live.context), with_closed=False)
+    return [(one.reason, one.name) for one in found]
+
+
+async def test_a_key_is_free_once_a_whole_reading_ends_after_days(shop: Shop, tenants: tuple[int, int]) -> None:
+    first, second = tenants
+    await remove(shop, first)
+    for hours, paces in ((1, ("near", "wide")), (70, ("near", "wide")), (1, ("near",))):
+        shop.live.clock.advance(hours=hours)
+        await read(shop, *paces)
+        with pytest.raises(errors.InvalidPixKey, match=f"led to holder {first} on the account loja"):
+            await give(shop, second)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+        await shop.live.execute_as_owner(
+            f"insert into pix_key (key, key_type, holder_id, created_at) values ('{KEY}', 'EMAIL', {second}, now())"
+        )
+    assert caught.value.constraint_name == "a_removed_key_is_in_quarantine"
+    await read(shop, "wide")
+    await give(shop, second)
+    pix = shop.pay(500, key=KEY)
+    await read(shop, "near")
+    assert (await funds(shop, second), await kept(shop)) == (500, [])
+    assert pix.key == KEY
+    await check_books(shop.live)
+
+
+async def test_its_holder_gets_it_back_at_once(shop: Shop, tenants: tuple[int, int]) -> None:
+    first, _ = tenants
+    await remove(shop, first)
+    shop.live.clock.advance(minutes=1)
+    shop.pay(100, key=KEY)
+    await give(shop, first)
+    await read(shop, "near")
+    assert await funds(shop, first) == 100
+
+
+async def test_what_settled_before_the_removal_is_the_former_holders(shop: Shop, tenants: tuple[int, int]) -> None:
+    first, _ = tenants
+    shop.pay(500, key=KEY)
+    shop.live.clock.advance(seconds=10)
+    await remove(shop, first)
+    shop.live.clock.advance(seconds=10)
+    shop.pay(30, key=KEY)
+    await read(shop, "near")
+    assert (await funds(shop, first), await funds(shop, shop.house.holder_id)) == (500, 30)
+
+
+async def test_late_news_go_by_the_keys_owner_and_in_doubt_to_the_house(shop: Shop, tenants: tuple[int, int]) -> None:
+    first, second = tenants
+    before = shop.pay(500, key=KEY)
+    shop.live.clock.advance(hours=1)
+    await remove(shop, first)
+    shop.live.clock.advance(hours=1)
+    between = shop.pay(70, key=KEY)
+    shop.there.received = []
+    shop.live.clock.advance(hours=72)
+    await read(shop, "near", "wide")
+    await give(shop, second)
+    shop.live.clock.advance(seconds=1)
+    after = shop.pay(9, key=KEY)
+    shop.there.received = [before, between, after]
+    for _ in range(2):
+        await sweep_usecases.record_page(shop.at, shop.there.received)
+    house = shop.house.holder_id
+    assert (await funds(shop, first), await funds(shop, second), await funds(shop, house)) == (500, 9, 70)
+    assert await kept(shop) == [("two_holders", between.end_to_end_id)]
+    await check_books(shop.live)
+
+
+async def test_two_operators_release_a_key_of_an_unread_account(shop: Shop, tenants: tuple[int, int]) -> None:
+    first, second = tenants
+    maria, joana = (as_operator(shop.live.context, name) for name in ("maria", "joana"))
+    with pytest.raises(errors.BadRequest, match="does not wait for a reading"):
+        await propose_release(maria, "loja", KEY)
+    await remove(shop, first)
+    await read(shop, "near", "wide")
+    shop.live.clock.advance(hours=71)
+    with pytest.raises(errors.BadRequest, match="loja is read"):
+        await propose_release(maria, "loja", KEY)
+    shop.live.clock.advance(hours=2)
+    proposed = await propose_release(maria, "loja", KEY)
+    with pytest.raises(errors.Forbidden):
+        await confirm_waiting(maria, shop.context, "loja", "release", proposed.code)
+    with pytest.raises(errors.InvalidPixKey):
+        await give(shop, second)
+    await confirm_waiting(joana, shop.context, "loja", "release", proposed.code)
+    await give(shop, second)
+    # A release is of one removal.
+    shop.live.clock.advance(hours=1)
+    await remove(shop, second)
+    shop.live.clock.advance(hours=1)
+    with pytest.raises(errors.InvalidPixKey, match=f"led to holder {second}"):
+        await give(shop, first)

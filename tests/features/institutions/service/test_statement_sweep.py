@@ -1,0 +1,253 @@
+"""Days of an account whose statement is read by API: when they close by themselves, and when they do not."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from pixconnect.features.institutions.rules.institution import (
+    InstitutionItem,
+    InstitutionTraits,
+    InstitutionUnavailable,
+)
+from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.institutions.service.day import ShownDay
+from pixconnect.features.institutions.service.statement import record_file, settle_items
+from pixconnect.features.institutions.service.statement_sweep import sweep_statement
+from pixconnect.features.proof.service.verify import ProofRequest, verify
+from pixconnect.platform.base.civil_time import to_day
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.postgres import Addresses, execute_as_owner, make_live
+from support.service import open_service
+from support.statement_files import make_ofx, make_ofx_line
+from support.verifier import open_book_reader
+
+
+class Teller(FakeInstitution):
+    """Its balance is the sum of its lines; lines that are listed late are in the balance only."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.began_cents = self.unlisted_cents = self.moves_cents = 0
+        self.asked: list[tuple[date, date]] = []
+
+    def book(self, item_id: str, cents: int, day: date, kind: Any = "fee", **changes: Any) -> None:
+        direction: Any = "IN" if cents > 0 else "OUT"
+        self.items.append(
+            InstitutionItem(
+                item_id=item_id, day=day, direction=direction, amount_cents=abs(cents), kind=kind,
+                **{"settled_at": None, **changes},
+            )
+        )  # fmt: skip
+
+    async def read_balance(self) -> int:
+        self._check()
+        self.unlisted_cents += self.moves_cents
+        return self.began_cents + self.unlisted_cents + sum(item.signed_cents for item in self.items)
+
+    async def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+        self.asked.append((since, until))
+        async for page in super().list_statement(since, until):
+            yield page
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        there = Teller(live.clock, InstitutionTraits(has_statement=True))
+        there.began_cents = 10_000
+        yield await open_shop(live, there)
+
+
+def there_of(shop: Shop) -> Teller:
+    assert isinstance(shop.there, Teller)
+    return shop.there
+
+
+async def read_day(shop: Shop, day: date) -> ShownDay:
+    (shown,) = await day_usecases.list_days(shop.context, shop.account, day, 1)
+    return shown
+
+
+async def sweep(shop: Shop) -> list[str]:
+    """The states of the last four days, after one sweep."""
+    shop.live.clock.advance(minutes=10)
+    await sweep_statement(shop.at, shop.account, shop.there)
+    return [day.judged.state for day in await day_usecases.list_days(shop.context, shop.account, count=4)]
+
+
+async def test_days_close_by_the_balance_at_their_ends(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.book("F1", -100, first, settled_at=shop.live.clock.real_now() + timedelta(minutes=1))
+    shop.live.clock.advance(minutes=5)
+    assert (await sweep(shop))[-1] == "provisional"
+    shop.live.clock.advance(days=1)
+    there.book("F2", -30, first + timedelta(days=1))
+    assert (await sweep(shop))[-2:] == ["closed", "provisional"]
+    shown = (await read_day(shop, first)).judged
+    assert (shown.opening_cents, shown.closing_cents, shown.difference_cents) == (10_000, 9_900, 0)
+    # Away for some days: two balances prove everything between them.
+    shop.live.clock.advance(days=3)
+    there.book("F3", -7, first + timedelta(days=3))
+    assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
+    assert there.asked[-2] == (first + timedelta(days=1), first + timedelta(days=4)), "no day is left out"
+    await check_books(shop.live)
+
+
+async def test_what_was_on_the_account_before_its_books_began_is_in_their_first_balance(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.began_cents += 700
+    there.book("B1", -700, first, settled_at=shop.account.opened_at - timedelta(hours=1))
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "closed"
+    assert (await read_day(shop, first)).judged.opening_cents == 10_700
+    # One without an hour may be in it or not: a day without a balance at its beginning is not proved.
+    there.book("B2", -10, first)
+    shop.live.clock.advance(hours=1)
+    assert (await sweep(shop))[-2] == "provisional"
+
+
+async def test_what_the_balance_has_and_the_list_has_not_keeps_the_day_open(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.unlisted_cents = -50
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "open"
+    assert (await read_day(shop, first)).judged.difference_cents == -50
+    there.unlisted_cents = 0
+    there.book("L1", -50, first, settled_at=shop.account.opened_at + timedelta(hours=1))
+    assert (await sweep(shop))[-2] == "closed"
+
+
+async def test_a_late_line_reopens_its_day_until_a_balance_proves_it_again(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    for _ in range(3):
+        shop.live.clock.advance(days=1)
+        await sweep(shop)
+    late = first + timedelta(days=1)
+    there.book("L1", -50, late)
+    there.unlisted_cents = 1
+    shop.live.clock.advance(hours=1)
+    # The balance moved by another amount than the line's: no day from then on is proved.
+    assert await sweep(shop) == ["closed", "provisional", "open", "provisional"]
+    assert (await read_day(shop, late)).reopened_at is not None
+    there.unlisted_cents = 0
+    assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
+    assert there.asked[-2][0] <= late
+
+
+async def test_a_day_that_disagrees_is_looked_for_in_thirty_days(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    for _ in range(8):
+        shop.live.clock.advance(days=1)
+        await sweep(shop)
+    there.book("L1", -50, first + timedelta(days=2))
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "open"
+    shop.live.clock.advance(hours=1)
+    assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
+    assert (await read_day(shop, first + timedelta(days=2))).judged.sums.fees_cents == 50
+    await check_books(shop.live)
+
+
+async def test_while_money_moves_no_balance_is_that_of_an_end_but_one_that_is_told(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    there.moves_cents = 1
+    assert (await sweep(shop))[-2] == "provisional"
+    there.closing_balances[first] = 10_001
+    assert (await sweep(shop))[-2] == "open"
+    there.closing_balances[first] = 10_000
+    assert (await sweep(shop))[-2] == "closed"
+
+
+async def test_a_list_that_breaks_off_leaves_its_lines_and_is_read_again(shop: Shop) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    for number in range(5):
+        there.book(f"F{number}", -1, first, settled_at=shop.live.clock.real_now() + timedelta(minutes=1))
+    shop.live.clock.advance(days=1)
+    answered = there.list_statement
+
+    async def cut(since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+        async for page in answered(since, until):
+            yield page[:3]
+            raise InstitutionUnavailable("cut")
+
+    there.list_statement = cut  # type: ignore[method-assign]
+    with pytest.raises(InstitutionUnavailable):
+        await sweep_statement(shop.at, shop.account, there)
+    assert (await read_day(shop, first)).judged.sums.items_count == 3
+    assert (await read_day(shop, first)).judged.state == "open"
+    there.list_statement = answered  # type: ignore[method-assign]
+    assert (await sweep(shop))[-2] == "closed"
+    assert (await read_day(shop, first)).judged.sums.items_count == 5
+    await check_books(shop.live)
+
+
+async def test_a_closed_day_that_was_changed_by_hand_is_found_by_who_verifies(shop: Shop, database: Addresses) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.book("F1", -100, first, settled_at=shop.live.clock.real_now() + timedelta(minutes=1))
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "closed"
+    assert await verify_account(shop, database) == ([], "provisional", f"closed until {first}")
+    await execute_as_owner(
+        database, "set session_replication_role = replica; update institution_item set amount_cents = 90"
+    )
+    found, *_ = await verify_account(shop, database)
+    name = shop.account.name
+    assert found == [
+        ("closed_days_close", (f"account {name}", f"day {first}"), "closed", "open"),
+        ("line_agrees_with_what_it_is", (f"account {name}", "line F1"), f"movement F1 {name}: OUT 90", "OUT 100 on 1"),
+    ]
+
+
+async def verify_account(shop: Shop, database: Addresses) -> tuple[list[tuple[Any, ...]], str, str | None]:
+    rules = ("closed_days_close", "line_agrees_with_what_it_is")
+    async with open_book_reader(shop.live, database) as reader:
+        proved = await verify(reader, ProofRequest(rules=rules, again_after_s=0), lambda *_: None)
+    (judged,) = [each for each in proved.judgements if each.rule == "closed_days_close"]
+    found = [(each.rule, each.ids, each.expected, each.found) for each in proved.findings]
+    return sorted(found), judged.verdict, judged.reason
+
+
+@pytest.mark.parametrize("is_file_first", [True, False])
+async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_first: bool) -> None:
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    day = to_day(shop.live.clock.real_now())
+    there_of(shop).book("A1", -100, day)
+    maria, at = as_operator(shop.live.context), f"{day:%Y%m%d}"
+    lines = [make_ofx_line(item_id="F1", at=at, amount="-1.00"), make_ofx_line(item_id="F2", at=at, amount="-2.00")]
+
+    async def read_file() -> None:
+        await record_file(maria, "loja", make_ofx(*lines, first=at, last=at, closing="99.00"))
+        await settle_items(shop.at, shop.account, day)
+
+    shop.live.clock.advance(days=1)
+    if is_file_first:
+        await read_file()
+    for _ in range(2):
+        await sweep(shop)
+    if not is_file_first:
+        await read_file()
+        await read_file()
+    rows = await shop.live.fetch("select item_id, waits from institution_item order by item_id")
+    if is_file_first:
+        assert [tuple(row) for row in rows] == [("F1", None), ("F2", None)]
+        assert (await read_day(shop, day)).judged.cases.disagreements_count == 1
+    else:
+        assert [tuple(row) for row in rows] == [("A1", None), ("ofx:F2", "contradicts")]
+    moved = await shop.live.fetch("select amount_cents from movement where kind <> 'opening_balance' order by 1")
+    assert [row["amount_cents"] for row in moved] == ([100, 200] if is_file_first else [100])

@@ -1,0 +1,244 @@
+"""The service's health is answered in time whatever hangs."""
+
+import asyncio
+import re
+from datetime import timedelta
+from functools import partial
+from typing import cast
+
+import pytest
+from msgspec import structs
+
+from pixconnect.doors.worker.problem import counted, find_problems
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.documentation.records import describe_fields
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.monitoring import api as contract_health
+from pixconnect.features.monitoring.service import health
+from pixconnect.features.monitoring.service.health import HealthWatch, check_rail, check_webhooks, watch_health
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.no_rail import NoRail
+from pixconnect.kernel.flows.standby import Standby
+from pixconnect.kernel.rules.rail import SettledReport
+from pixconnect.platform.adapters.system import SystemClock
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import open_pool
+from pixconnect_client import records
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.records import ISPB
+from support.service import STARTED_AT, FakeClock, FakeRail, a_policy, open_service
+
+
+async def fine() -> None:
+    pass
+
+
+async def broken() -> None:
+    raise ConnectionRefusedError("postgresql://admin:secret@10.0.0.1/")
+
+
+async def refused() -> None:
+    raise errors.ServiceUnavailable("the rail cannot be reached")
+
+
+class Stubborn:
+    """Neither returns before it is released, nor lets itself be cancelled."""
+
+    def __init__(self) -> None:
+        self.let_go = asyncio.Event()
+
+    async def __call__(self) -> None:
+        while True:
+            try:
+                await self.let_go.wait()
+                return
+            except asyncio.CancelledError:
+                continue
+
+
+async def test_a_database_that_only_reads_is_no_healthy_one(database: Addresses) -> None:
+    url = f"{database.service_url}&default_transaction_read_only=on"
+    pool = await open_pool(url, role="pixconnect_service", schema="pixconnect", connections_max=1, name="test")
+    try:
+        with pytest.raises(errors.ServiceUnavailable, match="the database only reads"):
+            await health.check_database(pool)
+    finally:
+        await pool.close()
+
+
+@pytest.mark.parametrize(
+    ("database", "rail", "status"),
+    [(fine, fine, "healthy"), (fine, refused, "degraded"), (broken, fine, "unhealthy"), (broken, refused, "unhealthy")],
+)
+async def test_without_the_database_it_is_unhealthy(database: health.Check, rail: health.Check, status: str) -> None:
+    found = await HealthWatch({"database": database, "rail": rail}, SystemClock()).read_health()
+    assert found.status == status
+    assert list(found.checks) == ["database", "rail"]
+
+
+async def test_an_error_names_no_address_and_no_secret() -> None:
+    found = await HealthWatch({"database": broken, "rail": refused}, SystemClock()).read_health()
+    assert found.checks["database"].error == "cannot be reached"
+    assert found.checks["rail"].error == "the rail cannot be reached"
+
+
+async def test_what_hangs_is_left_behind() -> None:
+    stubborn = Stubborn()
+    watch = HealthWatch({"database": stubborn, "rail": stubborn, "webhooks": fine}, SystemClock(), timeout_s=0.05)
+    try:
+        async with asyncio.timeout(60):
+            found = await watch.read_health()
+    finally:
+        stubborn.let_go.set()
+    assert found.status == "unhealthy"
+    assert found.checks["rail"].error == "no answer within 0.05 s"
+    assert found.checks["webhooks"].status == "healthy"
+
+
+class Looks:
+    """A check that counts how often it looks, and fails while it is broken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_broken = False
+
+    async def __call__(self) -> None:
+        self.count += 1
+        await asyncio.sleep(0)
+        if self.is_broken:
+            raise errors.ServiceUnavailable("it broke")
+
+
+async def test_those_who_ask_one_after_the_other_share_the_looks_of_a_moment() -> None:
+    clock, looks = FakeClock(monotonic_s=100.0), Looks()
+    watch = HealthWatch({"database": looks}, clock)
+    for _ in range(1000):
+        await watch.read_health()
+        clock.advance(seconds=0.001)
+    assert looks.count == 5
+
+
+async def test_what_breaks_and_what_is_mended_are_seen_a_moment_later() -> None:
+    clock, looks = FakeClock(monotonic_s=100.0), Looks()
+    watch = HealthWatch({"rail": looks}, clock)
+    for is_broken, before, after in ((True, "healthy", "degraded"), (False, "degraded", "healthy")):
+        assert (await watch.read_health()).status == before
+        looks.is_broken = is_broken
+        clock.advance(seconds=health.KEPT_S)
+        assert (await watch.read_health()).status == after
+
+
+async def test_what_took_long_to_look_at_is_not_told_again() -> None:
+    clock = FakeClock(monotonic_s=100.0)
+    looks_count = 0
+
+    async def slow() -> None:
+        nonlocal looks_count
+        looks_count += 1
+        clock.advance(seconds=1.0)
+
+    watch = HealthWatch({"database": slow}, clock)
+    for count in (1, 2):
+        await watch.read_health()
+        assert looks_count == count
+
+
+@pytest.mark.parametrize(("age_s", "is_fine"), [(None, True), (59, True), (61, False)])
+async def test_webhooks_are_well_while_nothing_waits_for_over_a_minute(age_s: int | None, is_fine: bool) -> None:
+    clock = FakeClock(monotonic_s=0.0)
+
+    async def read_oldest_due():  # noqa: ANN202
+        return None if age_s is None else clock.now() - timedelta(seconds=age_s)
+
+    if is_fine:
+        await check_webhooks(read_oldest_due, clock)
+    else:
+        with pytest.raises(errors.ServiceUnavailable, match="has waited for 61 s"):
+            await check_webhooks(read_oldest_due, clock)
+
+
+@pytest.mark.parametrize(
+    ("counts", "error"),
+    [
+        ((0, 0), None),
+        ((1, 0), "1 report waits for an operator"),
+        ((2, 0), "2 reports wait for an operator"),
+        ((2, 10), "2 reports wait for an operator; 10 orders have been silent for over 60 s"),
+    ],
+)
+async def test_what_a_person_must_see_of_the_rail_degrades_it(counts: tuple[int, int], error: str | None) -> None:
+    async def count_reports(_: object) -> int:
+        return counts[0]
+
+    async def count_silent(_: object) -> int:
+        return counts[1]
+
+    problems = (
+        counted("rail", count_reports, "report waits", "reports wait", "for an operator"),
+        counted("rail", count_silent, "order has", "orders have", "been silent for over 60 s"),
+    )
+    check = partial(check_rail, FakeRail(), partial(find_problems, cast("Context", None), problems))
+    found = await HealthWatch({"database": fine, "rail": check}, SystemClock()).read_health()
+    assert (found.status, found.checks["rail"].error) == ("degraded" if error else "healthy", error)
+
+
+async def test_a_rail_that_is_away_hides_no_report() -> None:
+    async def find_waiting() -> list[str]:
+        return ["1 report waits for an operator"]
+
+    rail = FakeRail()
+    rail.is_reachable = False
+    with pytest.raises(errors.ServiceUnavailable) as raised:
+        await check_rail(rail, find_waiting)
+    assert raised.value.message == "the rail cannot be reached; 1 report waits for an operator"
+
+
+async def test_where_there_is_no_rail_health_says_so() -> None:
+    async def find_waiting() -> list[str]:
+        return []
+
+    with pytest.raises(
+        errors.ServiceUnavailable, match=r"^no rail is configured: payments are impossible in both directions$"
+    ):
+        await check_rail(NoRail(), find_waiting, has_rail=False)
+
+
+async def test_a_doubtful_setting_degrades_health_and_is_told_to_operators_only(database: Addresses) -> None:
+    async with open_service(database) as service:
+        keyring = cast("Keyring", service.context.signer)
+        live = structs.replace(service.context, policy=a_policy(is_sandbox=False))
+        # Not looked at yet, so that it is not read from.
+        standby = Standby(live.pool, live.clock, age_max_s=10)
+        for lacks_proxies in (False, True):
+            watch = watch_health(live, keyring, lacks_proxies=lacks_proxies, standby=standby)
+            found = await watch.read_health()
+            assert (found.checks["standby"].error or "").startswith("the standby is not read from")
+            told = found.checks["settings"].error
+            assert (told is not None) == lacks_proxies
+            assert "PROXIES" not in (told or "").upper()
+        for record in (contract_health.Health, records.Health):
+            assert set(re.findall("`([a-z_]+)`", describe_fields(record)["checks"])) == set(found.checks)
+        found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
+        assert not {"settings", "standby"} & set(found.checks)
+
+
+async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:
+    async def find_waiting() -> list[str]:
+        raise ConnectionRefusedError
+
+    await check_rail(FakeRail(), find_waiting)
+
+
+async def test_a_report_that_waits_degrades_health_until_it_is_closed(database: Addresses) -> None:
+    async with open_service(database) as service:
+        check = watch_health(service.context, cast("Keyring", service.context.signer))._checks["rail"]
+        await check()
+        unknown = SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
+        await take_reports(service.context, [unknown])
+        with pytest.raises(errors.ServiceUnavailable, match="1 report waits"):
+            await check()
+        [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
+        await kept_usecases.close_kept(as_operator(service.context, "maria@desk"), kept.id, "booked")
+        await check()

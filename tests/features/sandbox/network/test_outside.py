@@ -1,0 +1,10 @@
+"""The documented controls match the sandbox's behaviour."""
+
+from pixconnect.features.sandbox.network import application as calls
+from pixconnect.features.sandbox.rules import sandbox_control
+from pixconnect.features.sandbox.rules.sandbox_control import ControlCall
+
+
+def test_every_call_of_the_control_is_answered_under_a_name_of_its_own() -> None:
+    names = [call.name for call in vars(sandbox_control).values() if isinstance(call, ControlCall)]
+    assert sorted(names) == sorted(calls.CALLS)

@@ -1,0 +1,48 @@
+"""Equal values of rows are sent once, with the same result."""
+
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.features.webhooks.tables.feed import EVENT
+from pixconnect.kernel.rules.event import Event
+from pixconnect.kernel.tables.table import AlikeColumns
+from support.postgres import Addresses
+from support.records import NOW, make_event
+
+EVENTS = [make_event(number, number, 7, "qrcode.pending", NOW) for number in (1, 2, 3)]
+ONCE = ("name", "created_at")
+
+
+def fill(rows: str, count: int) -> str:
+    return rows.format(*(f"${number}" for number in range(1, count + 1)))
+
+
+async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> None:
+    alike = AlikeColumns(EVENT, ONCE)
+    arguments = alike.fit(EVENT.arrays(EVENTS))
+    assert arguments is not None
+    connection = await asyncpg.connect(database.owner_url)
+    try:
+        each = f"select {EVENT.names} from ({fill(EVENT.rows, len(EVENT.types))}) as new ({EVENT.names})"
+        once = f"select {EVENT.names} from ({fill(alike.rows, len(arguments))}) as new ({alike.names})"
+        assert await connection.fetch(once, *arguments) == await connection.fetch(each, *EVENT.arrays(EVENTS))
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("change", [{"name": "qrcode.expired"}, {"created_at": NOW.replace(microsecond=1)}])
+def test_rows_that_differ_where_they_mostly_do_not_are_not_alike(change: dict[str, Any]) -> None:
+    events: list[Event] = [*EVENTS, msgspec.structs.replace(EVENTS[0], **change)]
+    assert AlikeColumns(EVENT, ONCE).fit(EVENT.arrays(events)) is None
+    assert feed_store.APPEND_EVENTS.fit(events) == (feed_store.APPEND_EVENTS.sql, EVENT.arrays(events))
+
+
+def test_rows_of_one_holder_are_sent_with_the_least() -> None:
+    of_one = [msgspec.structs.replace(event, holder_id=1) for event in EVENTS]
+    assert [feed_store.APPEND_EVENTS.fit(events)[0] for events in (of_one, EVENTS)] == [
+        alike.sql for alike in feed_store.APPEND_EVENTS.alike
+    ]

@@ -1,0 +1,148 @@
+"""Declared tables match the database, and rows become the records that were written."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import NoneType
+from typing import Any, Final, LiteralString, cast, get_args, get_type_hints
+
+import asyncpg
+import pytest
+from msgspec import Struct
+
+from pixconnect import kernel as store
+from pixconnect.kernel.tables.table import Table
+from support.postgres import Addresses
+
+
+def find_tables() -> Iterator[tuple[str, Table[Any]]]:
+    """Every table that a module of the store declares, by the names of both."""
+    for module in pkgutil.walk_packages(store.__path__, f"{store.__name__}."):
+        declared = vars(importlib.import_module(module.name))
+        yield from ((f"{module.name}.{name}", value) for name, value in declared.items() if isinstance(value, Table))
+
+
+TABLES: Final = dict(find_tables())
+NOT_IN_RECORDS: Final = {
+    "case_note": {"id"},
+    "client": {"secret_hash", "secret_key_id"},
+    "holder": {"key_webhooks_count"},
+    "console_operator": {"given_login", "given_at"},
+    "console_session": {"token_hash", "login"},
+    "whole_balance": {"settlement_cents", "funding_cents", "difference_cents", "funds_cents"},
+    "charge_change": {"wanted_digest"},
+    "charge_opening": {"wanted_digest", "code_digest"},
+    "delivery": {"modified_at", "notice", "covered_by"},
+    "delivery_attempt": {"delivery_id"},
+    "proof_run": {"seen_at"},
+    "proposal": {"id", "confirmed_by", "done_at", "proposed_login", "proposed_door"},
+    "institution_account": {"receiving_sealed", "sending_sealed", "removed_at"},
+    "institution_allowance": {"naming_key"},
+    "kept_report": {"fingerprint"},
+    "movement": {"id", "institution_id"},
+    "refused_credit": {"refused_at"},
+    "webhook_endpoint": {"resumed_at"},
+}
+"""Columns that are only used in statements. A new column must be in its table's declaration, or here."""
+NEVER_READ_AS_NULL: Final = {"delivery.due_at"}
+"""Only pending deliveries are read as due, and they have an instant."""
+
+_COLUMNS: Final = """
+    select atttypid = to_regtype($2) as is_of_type, not attnotnull as is_nullable,
+        attidentity <> '' or relkind = 'v' as is_made_here
+    from pg_attribute join pg_class on pg_class.oid = attrelid
+    where attrelid = $1::text::regclass and attname = $3 and not attisdropped
+"""
+_NAMES: Final = """
+    select attname from pg_attribute where attrelid = $1::text::regclass and attnum > 0 and not attisdropped
+"""
+
+
+async def test_a_declared_table_is_the_one_in_the_database(database: Addresses) -> None:
+    for name in TABLES:
+        table = TABLES[name]
+        hints = get_type_hints(table.record)
+        connection = await asyncpg.connect(database.owner_url)
+        try:
+            await connection.execute("set search_path = pixconnect, verify")
+            for column, sql_type in table.types.items():
+                found = await connection.fetchrow(_COLUMNS, table.name, sql_type, column)
+                assert found is not None, f"{table.name} has no {column}"
+                assert found["is_of_type"], f"{table.name}.{column} is no {sql_type}"
+                if column in hints and not found["is_made_here"] and f"{table.name}.{column}" not in NEVER_READ_AS_NULL:
+                    assert found["is_nullable"] == (NoneType in get_args(hints[column])), f"{column}: null and None"
+            known = set().union(*(other.types for other in TABLES.values() if other.name == table.name))
+            in_database = {row["attname"] for row in await connection.fetch(_NAMES, table.name)}
+            assert in_database - known == NOT_IN_RECORDS.get(table.name, set())
+        finally:
+            await connection.close()
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    x: int
+    y: int
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    id: int
+    point: Point | None
+    words: tuple[str, ...]
+    holder_name: str
+
+
+def _point(x: int | None, y: int | None) -> Point | None:
+    return None if x is None or y is None else Point(x=x, y=y)
+
+
+PLACE: Final = Table(
+    "place",
+    Position,
+    "id bigint, x bigint, y bigint, words text[]",
+    key=("id",),
+    read={"point": (_point, "x", "y"), "words": (tuple, "words")},
+    write={
+        "x": lambda place: place.point and place.point.x,
+        "y": lambda place: place.point and place.point.y,
+        "words": lambda place: list(place.words),
+    },
+    joined=("holder_name",),
+)
+HERE = Position(id=1, point=Point(x=2, y=3), words=("a", "b"), holder_name="Maria")
+NOWHERE = Position(id=4, point=None, words=(), holder_name="Jose")
+
+
+def test_texts_for_statements_name_each_column_in_one_order() -> None:
+    assert PLACE.select == "place.id, place.x, place.y, place.words"
+    assert PLACE.names == "id, x, y, words"
+    assert PLACE.parameters == "$1::bigint, $2::bigint, $3::bigint, $4::text[]"
+    assert PLACE.array_parameters == "{}::bigint[], {}::bigint[], {}::bigint[], {}::text[][]"
+    assert PLACE.assignments == "x = new.x, y = new.y, words = new.words"
+
+
+def test_some_columns_are_named_and_written_as_all_of_them_are() -> None:
+    moved = PLACE.only("id", "y")
+    assert moved.names == "id, y"
+    assert moved.assignments == "y = new.y"
+    assert list(map(list, moved.arrays([HERE, NOWHERE]))) == [[1, 4], [3, None]]
+    assert PLACE.without("x", "words").names == moved.names
+
+
+def test_what_is_written_is_read_back_by_names_in_any_order_and_among_others() -> None:
+    for place in (HERE, NOWHERE):
+        written = dict(zip(PLACE.types, PLACE.values(place), strict=True))
+        row = {"count": 7, "holder_name": place.holder_name} | dict(reversed(written.items()))
+        assert PLACE.read(cast("asyncpg.Record", row)) == place
+
+
+def test_no_row_is_no_record() -> None:
+    assert PLACE.read_found(None) is None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["x bigint", "x bigint, y bigint, z bigint"],
+    ids=["an attribute without its column", "a column that becomes nothing"],
+)
+def test_a_declaration_that_does_not_fit_its_record_is_refused_at_once(columns: LiteralString) -> None:
+    with pytest.raises(TypeError, match="Point and its columns do not agree"):
+        Table("point", Point, columns)

@@ -1,0 +1,53 @@
+"""The features of the table of contents, and that each of their rows is of its frame's kind."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixconnect import features
+from pixconnect.doors.api.operation import Section
+from pixconnect.doors.console.application import OverviewPart, PageRoute
+from pixconnect.doors.console.visit import MenuEntry
+from pixconnect.doors.worker.chore import Chore
+from pixconnect.doors.worker.meter import Meter
+from pixconnect.doors.worker.parts import MemberRow
+from pixconnect.doors.worker.problem import Problem
+from pixconnect.features.pix_api.api.frame import StandardOperation
+from pixconnect.features.proof.rules.rule import Rule
+from pixconnect.kernel import feature
+from pixconnect.kernel.feature import Feature, gather
+from pixconnect.kernel.rules.event import EventFamily
+from pixconnect.kernel.tables.deadline import Deadline
+
+ROWS: dict[Any, type[Any]] = dict(
+    chores=Chore,
+    deadlines=Deadline,
+    event_families=EventFamily,
+    sections=Section,
+    standard_operations=StandardOperation,
+    members=MemberRow,
+    problems=Problem,
+    meters=Meter,
+    rules=Rule,
+    pages=PageRoute,
+    menu=MenuEntry,
+    overview=OverviewPart,
+)
+
+
+def test_each_feature_is_listed_once_and_each_kind_of_rows_is_gathered() -> None:
+    found = {path.stem for path in Path(features.__file__).parent.iterdir() if not path.name.startswith("_")}
+    assert sorted(feature.NAMES) == sorted(found)
+    assert ROWS.keys() | {"events", "scopes", "text_columns", "verbs"} == set(Feature._fields)
+    for kind, row_type in ROWS.items():
+        assert gather(kind, row_type), kind
+
+
+def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Feature(deadlines=("features.proof.tables.guards:GUARDS",))
+    monkeypatch.setattr(feature, "NAMES", ("wrong",))
+    monkeypatch.setitem(sys.modules, "pixconnect.features.wrong", type("wrong", (), {"FEATURE": wrong}))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^store\.proof\.guards:GUARDS: has a Rule, not a Deadline$"):
+        gather("deadlines", Deadline)

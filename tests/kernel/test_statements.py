@@ -1,0 +1,84 @@
+"""PostgreSQL prepares every statement of the store, on each version that we support (``make test-16``)."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from types import ModuleType
+
+import asyncpg
+
+from pixconnect import kernel as store
+from pixconnect.kernel.feature import gather
+from pixconnect.kernel.tables import clock
+from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.table import Table
+from support.service import Service
+
+BEGINS = re.compile(r"\s*(select|insert|update|delete|with|merge)\b", re.IGNORECASE)
+OTHER_SCHEMA = "pixconnect.features.proof.tables.run"
+"""Its statements need the tables that ``verify`` makes: the tests of ``verify`` run them."""
+FRAGMENTS = {
+    "pixconnect.kernel.tables.charge._SHOW_LOCKED",
+    "pixconnect.features.proof.tables.rail._BY_INSTANT",
+    "pixconnect.features.proof.tables.rail._BY_NAME",
+}
+"""Parts of larger statements."""
+
+
+def list_statements() -> Iterator[tuple[str, str]]:
+    """Constants of modules that are whole statements. Templates, which have braces, are filled by their functions."""
+    for found in pkgutil.walk_packages(store.__path__, "pixconnect.kernel."):
+        if found.name == OTHER_SCHEMA:
+            continue
+        for name, value in vars(importlib.import_module(found.name)).items():
+            is_whole = isinstance(value, str) and BEGINS.match(value) and "{" not in value
+            if is_whole and f"{found.name}.{name}" not in FRAGMENTS:
+                yield f"{found.name}.{name}", value
+        yield from list_of_tables(importlib.import_module(found.name))
+    for deadline in gather("deadlines", Deadline):
+        for part in (deadline.first, deadline.last, deadline.is_undone):
+            if part is not None:
+                yield "a deadline", part
+    yield from (("a deadline", part) for part in (*clock._FIRST_DUE, *clock._LAST_DUE))
+
+
+def list_of_tables(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """The tables from which a module reads, inserts and updates by their methods."""
+    tables = {name: table for name, table in vars(module).items() if isinstance(table, Table)}
+    for function in ast.walk(ast.parse(inspect.getsource(module))):
+        if not isinstance(function, ast.AsyncFunctionDef):
+            continue
+        assigned = [(each.target, each.value) for each in ast.walk(function) if isinstance(each, ast.AnnAssign)]
+        own = {target.id: value for target, value in assigned if isinstance(target, ast.Name)}
+        for call in ast.walk(function):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="find" | "find_all" | "change" as way)):
+                    if name in tables:
+                        rest = call.args[1]
+                        rest = own.get(rest.id, rest) if isinstance(rest, ast.Name) else rest
+                        text = eval(ast.unparse(rest), {"end": "", **vars(module)})  # noqa: S307  of our own source
+                        table = tables[name]
+                        end = f" returning {table.select}" if way == "change" else ""
+                        begin = (
+                            f"update {table.name}" if way == "change" else f"select {table.select} from {table.name}"
+                        )
+                        yield f"{module.__name__}.{function.name}", f"{begin} {text}{end}"
+                case _:
+                    pass
+
+
+async def test_every_statement_is_prepared(service: Service) -> None:
+    refused: list[str] = []
+    prepared = 0
+    async with service.context.pool.acquire() as connection:
+        for name, statement in list_statements():
+            try:
+                await connection.prepare(statement)
+            except asyncpg.PostgresError as error:
+                refused.append(f"{name}: {error}")
+            prepared += 1
+    assert not refused, "\n".join(refused)
+    assert prepared > 400

@@ -1,0 +1,120 @@
+"""``pixconnect doctor`` reports problems with their remedies, and confirms what is right."""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixconnect.doors.cli.failures import ExitStatus
+from pixconnect.platform.local.home import closed_mode
+from pixconnect.running import doctor as local_checks
+from pixconnect.running.main import main
+from pixconnect_client import Client
+from support.installation import Installation
+from support.listening_program import a_program
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
+
+
+def _look(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, Any]:
+    """The findings, by subject."""
+    assert main(["doctor", "--json"]) == status
+    return {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_what_is_well_is_said(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clock", "reset"]) == main(["faults", "clear"]) == 0
+    capsys.readouterr()
+    found = _look(capsys, 0)
+    assert {one["status"] for one in found.values()} == {"ok"}
+    assert {"version", "home", "disk", "database", "service", "credentials", "clock"} <= {*found}
+
+
+def test_what_is_wrong_is_said_with_what_to_do(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIXCONNECT_PROT", "1")
+    monkeypatch.setattr(local_checks, "_FREE_OCTETS_MIN", 1 << 62)
+    with a_program() as program:
+        assert main(["endpoint", "add", program.url, "--event", "qrcode.pending", "--json"]) == 0
+        endpoint_id = json.loads(capsys.readouterr().out)["id"]
+        program.statuses = [500]
+        assert main(["endpoint", "test", str(endpoint_id)]) == ExitStatus.ENDED_BADLY
+    assert main(["clock", "advance", "1h"]) == main(["faults", "add", "delay:1"]) == 0
+    capsys.readouterr()
+    found = _look(capsys, ExitStatus.FOUND)
+    assert found["settings"]["todo"] == "did you mean PIXCONNECT_PORT?"
+    assert (found["disk"]["status"], found["clock"]["status"], found["faults"]["status"]) == ("wrong", "note", "note")
+    assert f"`pixconnect endpoint test {endpoint_id}`" in found["endpoint"]["todo"]
+    for undo in (["clock", "reset"], ["faults", "clear"], ["endpoint", "remove", str(endpoint_id)]):
+        assert main(undo) == 0
+
+
+def test_a_client_with_few_scopes_is_told_of_and_may_be_meant_so(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo = sandbox.sandbox
+    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
+        made = client.sandbox.open_holder(scopes=["charge.read", "webhook.read"])
+    monkeypatch.setenv("PIXCONNECT_API_URL", demo["base_url"])
+    monkeypatch.setenv("PIXCONNECT_CLIENT_ID", made.client_id)
+    monkeypatch.setenv("PIXCONNECT_CLIENT_SECRET", made.client_secret)
+    found = _look(capsys, 0)
+    todo = f"`pixconnect client set --client-id {made.client_id} --add-scope ledger.read`"
+    assert (found["credentials"]["status"], found["scopes"]["status"]) == ("ok", "note")
+    assert todo in found["scopes"]["todo"]
+    assert main(["balance"]) == ExitStatus.REFUSED
+    assert f"the token lacks the scope ledger.read (the client {made.client_id}" in (told := capsys.readouterr().err)
+    assert todo in told
+
+
+def test_where_nothing_runs_the_port_is_tried(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PIXCONNECT_HOME", str(tmp_path / "absent"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("PORT", str(taken.getsockname()[1]))
+        found = _look(capsys, ExitStatus.FOUND)
+    assert (found["home"]["status"], found["credentials"]["status"]) == ("note", "note")
+    assert "set PORT to another" in found["port"]["todo"]
+    monkeypatch.setenv("PORT", "many")
+    assert _look(capsys, ExitStatus.FOUND)["settings"]["text"].startswith("PORT: must be a whole number")
+
+
+def test_parts_that_are_started_one_by_one_are_asked_at_the_services_address(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=closed_mode(has_server=False))
+    found = json.loads((sandbox.home / "running.json").read_text())
+    monkeypatch.setenv("PIXCONNECT_HOME", str(home))
+    monkeypatch.setenv("DATABASE_URL", found["database_url"])
+    monkeypatch.setenv("PIXCONNECT_OWNER_DATABASE_URL", found["owner_database_url"])
+    monkeypatch.setenv("PIXCONNECT_SECRET_KEY", (sandbox.home / "secret.key").read_text().strip())
+    monkeypatch.setenv("PIXCONNECT_BASE_URL", sandbox.base_url)
+    looked = _look(capsys, 0)
+    assert looked["service"]["text"] == f"{sandbox.base_url} is healthy"
+    # Nothing about `make run`, or about a port of another machine.
+    assert {"home", "port"}.isdisjoint(looked)
+    monkeypatch.setenv("PIXCONNECT_BASE_URL", "http://127.0.0.1:9")
+    looked = _look(capsys, ExitStatus.FOUND)
+    assert "http://127.0.0.1:9 gives no health" in looked["service"]["text"]
+    assert "start the parts" in looked["service"]["todo"]
+
+
+def test_a_killed_service_and_credentials_that_nobody_takes_are_told(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    killed = tmp_path / "killed"
+    killed.mkdir(mode=0o755)
+    monkeypatch.setenv("PIXCONNECT_HOME", str(killed))
+    (killed / "running.json").write_text("{}")
+    (killed / "sandbox.json").write_text(json.dumps(sandbox.sandbox | {"client_secret": "old"}))
+    assert _look(capsys, ExitStatus.FOUND)["home"]["todo"] == f"chmod {closed_mode():o} {killed}"
+    os.chmod(killed, closed_mode())
+    found = _look(capsys, ExitStatus.FOUND)
+    assert "was killed" in found["home"]["text"]
+    assert "refuses the client" in found["service"]["text"]

@@ -1,0 +1,39 @@
+"""A process of an installation only imports what it needs."""
+
+import subprocess
+import sys
+
+_IMPORT = """
+import sys
+from pixconnect.running.part import lean_imports
+with lean_imports():
+    from pixconnect.running import processes
+print(*{name.partition(".")[0] for name, module in sys.modules.items() if module is not None})
+"""
+
+
+def test_no_part_imports_what_draws_on_terminals() -> None:
+    imported = set(
+        subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert {"structlog", "asyncpg"} <= imported
+    assert imported.isdisjoint({"rich", "pygments", "attr"})
+
+
+_FORK = """
+import sys
+from pixconnect.running import part
+from pixconnect.platform.local import fork_server
+fork_server.wait_for_part = lambda control: []
+part._fork("--control-fd=0")
+print(*sys.modules)
+"""
+
+
+def test_what_parts_need_is_imported_before_they_are_forked() -> None:
+    """Otherwise parts start one by one as separate programs, and share no memory."""
+    done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {"pixconnect.running.prepare", "pixconnect.assembly.application", "pixconnect.assembly.members"} <= set(
+        done.stdout.split()
+    )

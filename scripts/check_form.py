@@ -60,7 +60,7 @@ class Tree:
         self.bases = (
             root,
             self.source,
-            self.source / "store",
+            self.source / "kernel",
             root / "clients" / "python" / "src" / "pixconnect_client",
         )
         self.read = cache(lambda path: path.read_text(encoding="utf-8"))
@@ -205,7 +205,7 @@ def check_grain(tree: Tree) -> Iterator[str]:
 def check_assertions(tree: Tree) -> Iterator[str]:
     """Code that decides or records money does not rely on ``assert``, which ``python -O`` removes."""
     for path in tree.modules:
-        if path.relative_to(tree.source).parts[0] in {"domain", "usecases", "writing", "store"}:
+        if path.relative_to(tree.source).parts[0] in {"kernel", "features"}:
             for node in ast.walk(tree.parse(path)):
                 if isinstance(node, ast.Assert):
                     yield f"{tree.name(path, node.lineno)}: use errors.ensure"

@@ -8,9 +8,9 @@ import sys
 
 import msgspec
 
-from pixconnect import running
+from pixconnect import features, running
 from pixconnect.assembly import operators
-from pixconnect.doors.cli import integrator, operator
+from pixconnect.doors import cli
 from pixconnect.running.main import main
 from support.verbs import MESSAGE_OCTETS_MAX, Wanted
 
@@ -61,8 +61,8 @@ def _run_verb(wanted: Wanted, out: int, err: int, status: int) -> None:
 
 if __name__ == "__main__":
     assert operators
-    for folder in (operator, integrator, running):
-        for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+    for folder in (cli, features, running):
+        for module in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(module.name)
     _serve(socket.socket(fileno=int(sys.argv[1])))
     _forget_ended()

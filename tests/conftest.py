@@ -32,6 +32,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
 use_plain_logs()
 
+pytest_plugins = [f"support.fixtures.{kind}" for kind in ("use_cases", "api", "command_line", "console")]
+
 _serial = count(1)
 _own_folder = pytest.StashKey[str]()
 _shared_server = pytest.StashKey[postgres.Server]()

@@ -2,7 +2,6 @@
 
 import pytest
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from journeys.conftest import bank, clock, control  # noqa: F401  a bank as journeys have it
 
 pytest.register_assert_rewrite("conformance.rail", "conformance.under_test")

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from features.faces.test_face_fault import Control
 from pixconnect.doors.api.operation import Services
 from support import postgres
@@ -33,7 +32,7 @@ def control() -> Control:
 @pytest.fixture
 async def bank(
     database: postgres.Addresses,
-    services: Services,  # noqa: F811
+    services: Services,
     clock: MonthClock,
     control: Control,
 ) -> AsyncIterator[Bank]:

@@ -1,5 +1,6 @@
 """The features of the table of contents, and that each of their rows is of its frame's kind."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.doors.worker.problem import Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules.rule import Rule
-from pixconnect.kernel import feature
 from pixconnect.kernel.feature import Feature, gather
 from pixconnect.kernel.rules.event import EventFamily
 from pixconnect.kernel.tables.deadline import Deadline
@@ -39,15 +39,23 @@ ROWS: dict[Any, type[Any]] = dict(
 
 def test_each_feature_is_listed_once_and_each_kind_of_rows_is_gathered() -> None:
     found = {path.stem for path in Path(features.__file__).parent.iterdir() if not path.name.startswith("_")}
-    assert sorted(feature.NAMES) == sorted(found)
+    assert sorted(features.NAMES) == sorted(found)
     assert ROWS.keys() | {"events", "scopes", "text_columns", "verbs"} == set(Feature._fields)
     for kind, row_type in ROWS.items():
         assert gather(kind, row_type), kind
 
 
+def test_a_feature_imports_those_that_it_names() -> None:
+    folder = Path(features.__file__).parent
+    for name, needed in features.FEATURES.items():
+        texts = [path.read_text(encoding="utf-8") for path in (folder / name).rglob("*.py")]
+        imported = {found for text in texts for found in re.findall(r"from pixconnect\.features\.(\w+)[. ]", text)}
+        assert tuple(sorted(imported - {name})) == needed, name
+
+
 def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Feature(deadlines=("features.proof.tables.guards:GUARDS",))
-    monkeypatch.setattr(feature, "NAMES", ("wrong",))
+    monkeypatch.setattr(features, "NAMES", ("wrong",))
     monkeypatch.setitem(sys.modules, "pixconnect.features.wrong", type("wrong", (), {"FEATURE": wrong}))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^store\.proof\.guards:GUARDS: has a Rule, not a Deadline$"):
+    with pytest.raises(TypeError, match=r"^features\.proof\.tables\.guards:GUARDS: has a Rule, not a Deadline$"):
         gather("deadlines", Deadline)

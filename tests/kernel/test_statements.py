@@ -10,7 +10,7 @@ from types import ModuleType
 
 import asyncpg
 
-from pixconnect import kernel as store
+import pixconnect
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.tables import clock
 from pixconnect.kernel.tables.deadline import Deadline
@@ -18,8 +18,8 @@ from pixconnect.kernel.tables.table import Table
 from support.service import Service
 
 BEGINS = re.compile(r"\s*(select|insert|update|delete|with|merge)\b", re.IGNORECASE)
-OTHER_SCHEMA = "pixconnect.features.proof.tables.run"
-"""Its statements need the tables that ``verify`` makes: the tests of ``verify`` run them."""
+OTHER_SCHEMAS = ("pixconnect.features.proof.tables.run", "pixconnect.features.sandbox.network.tables")
+"""Their statements need the tables of ``verify`` and of the simulated network: the tests of these run them."""
 FRAGMENTS = {
     "pixconnect.kernel.tables.charge._SHOW_LOCKED",
     "pixconnect.features.proof.tables.rail._BY_INSTANT",
@@ -30,8 +30,8 @@ FRAGMENTS = {
 
 def list_statements() -> Iterator[tuple[str, str]]:
     """Constants of modules that are whole statements. Templates, which have braces, are filled by their functions."""
-    for found in pkgutil.walk_packages(store.__path__, "pixconnect.kernel."):
-        if found.name == OTHER_SCHEMA:
+    for found in pkgutil.walk_packages(pixconnect.__path__, "pixconnect."):
+        if ".tables" not in found.name or found.name in OTHER_SCHEMAS:
             continue
         for name, value in vars(importlib.import_module(found.name)).items():
             is_whole = isinstance(value, str) and BEGINS.match(value) and "{" not in value

@@ -43,7 +43,7 @@ def read_text_columns(schema: str) -> set[tuple[str, str]]:
 
 def test_each_column_that_can_hold_texts_stands_in_the_register() -> None:
     found = set[tuple[str, str]]().union(read_text_columns(STORE), read_text_columns(PROOF))
-    assert sorted(found - TEXT_COLUMNS.keys()) == [], "add it to `text_columns` of its feature or of domain/rules"
+    assert sorted(found - TEXT_COLUMNS.keys()) == [], "add it to `text_columns` of its feature or of kernel/register"
     assert sorted(TEXT_COLUMNS.keys() - found) == [], "no such column"
 
 

@@ -10,16 +10,17 @@ from scripts import check_form
 CLEAN = {
     "Makefile": "test:\n\ttrue\n",
     "README.md": "# Read\n\n[guide](docs/guides/inicio-rapido.md#begin)\n",
-    "ARCHITECTURE.md": "`domain/money.py` is pure; `test_money_adds_up` shows it.\n",
+    "ARCHITECTURE.md": "`kernel/money.py` is pure; `test_money_adds_up` shows it.\n",
     "docs/README.md": "[begin](guides/inicio-rapido.md)\n",
     "docs/guides/inicio-rapido.md": "## Begin\n",
     "requirements/run.txt": "msgspec==1.0 --hash=sha256:00\n",
     "tests/programs/node/package-lock.json": '{"packages": {"": {}, "a": {"integrity": "sha512-x"}}}',
     "deploy/Dockerfile": f"ARG BASE=debian:12@sha256:{64 * '0'}\nFROM ${{BASE}} AS build\nFROM build\n",
     "deploy/compose.yaml": f"a:\n  image: pixconnect:service\nb:\n  image: ${{B:-b@sha256:{64 * '0'}}}\n",
-    "src/pixconnect/domain/money.py": '"""Money."""\n',
+    "src/pixconnect/kernel/money.py": '"""Money."""\n',
     "src/pixconnect/kernel/schema/1_tables.sql": "",
-    "tests/domain/test_money.py": "def test_money_adds_up(): ...\n",
+    "src/pixconnect/features/lots/schema.sql": "",
+    "tests/kernel/test_money.py": "def test_money_adds_up(): ...\n",
 }
 REGISTRY = "py" + "pi.org"
 
@@ -41,7 +42,7 @@ def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
         ("SECURITY.md", "[gone](docs/gone.md)", "SECURITY.md:1: no such file: docs/gone.md"),
         ("SECURITY.md", "\n[gone](README.md#gone)", "SECURITY.md:2: no such heading: README.md#gone"),
         ("docs/lost.md", "", "docs/lost.md: docs/README.md does not list this page"),
-        ("ARCHITECTURE.md", "`domain/gone.py`", "ARCHITECTURE.md:1: no such file: domain/gone.py"),
+        ("ARCHITECTURE.md", "`kernel/gone.py`", "ARCHITECTURE.md:1: no such file: kernel/gone.py"),
         ("ARCHITECTURE.md", "`test_gone`", "ARCHITECTURE.md:1: no such test: test_gone"),
         ("SECURITY.md", "`make gone`", "SECURITY.md:1: no such target: make gone"),
         ("deploy/image", f"\nfrom {REGISTRY}", f"deploy/image:2: names {REGISTRY}"),
@@ -68,9 +69,9 @@ def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
             "src/pixconnect/wide.py:2: 166 columns, at most 160",
         ),
         ("src/pixconnect/silent.py", "a = 1", "src/pixconnect/silent.py: needs a docstring"),
-        ("src/pixconnect/store/a.py", '"""A."""\nassert 1', "src/pixconnect/store/a.py:2: use errors.ensure"),
+        ("src/pixconnect/features/a.py", '"""A."""\nassert 1', "src/pixconnect/features/a.py:2: use errors.ensure"),
         ("tests/nowhere/test_a.py", "", "tests/nowhere/test_a.py: src/pixconnect has no folder nowhere"),
-        ("tests/store/test_money.py", "", "tests/store/test_money.py: money.py stands in domain"),
+        ("tests/features/test_money.py", "", "tests/features/test_money.py: money.py stands in kernel"),
     ],
 )
 def test_a_violation_is_reported_with_its_place(tmp_path: Path, name: str, text: str, violation: str) -> None:

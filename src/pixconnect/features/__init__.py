@@ -1,1 +1,86 @@
-"""Features."""
+"""The features, one folder each: the table of contents of the product."""
+
+from typing import Final
+
+FEATURES: Final[dict[str, tuple[str, ...]]] = {
+    # Who calls: clients, tokens, certificates, signing keys, operators and their sessions.
+    "identity": ("approvals", "finding", "institutions", "pix_api", "webhooks"),
+    # Webhook endpoints, deliveries and their signatures, redelivery, and the feed of events.
+    "webhooks": ("finding", "identity", "institutions", "pix_api", "sandbox"),
+    # The statement and its files (CSV, OFX, camt.053).
+    "statements": ("movements",),
+    # Receipts of payments, as data and as PDF.
+    "receipts": ("finding", "institutions"),
+    # The OpenAPI documents, and the served site.
+    "documentation": ("identity", "lots", "monitoring", "pix_api", "receipts", "statements", "webhooks"),
+    # The simulated network, its rail, its clock and its controls.
+    "sandbox": ("console_pages", "contests", "finding", "identity", "prepared_transfers", "webhooks"),
+    # Health checks, metrics, alarms and figures.
+    "monitoring": ("contests", "finding", "identity", "institutions", "sandbox", "webhooks"),
+    # Contested money: infractions, blocks, suspect credits.
+    "contests": ("finding", "institutions", "movements", "sandbox"),
+    # Money that an institution moves by itself: fees, wires.
+    "movements": ("contests", "institutions", "sandbox"),
+    # Operators' approval of outgoing transfers.
+    "approvals": ("institutions",),
+    # Transfers that are prepared first and confirmed later.
+    "prepared_transfers": (),
+    # Differences between the books and the outside, and what two operators do about each.
+    "cases": ("allowances", "institutions", "movements", "proof"),
+    # The central bank's Pix API: charges, locations, received Pix, key webhooks.
+    "pix_api": ("contests", "due_charges", "institutions", "lots", "prepared_transfers", "sandbox", "webhooks"),
+    # Charges with a due date: interest, fines, rebates, discounts.
+    "due_charges": ("lots", "pix_api"),
+    # Lots of charges with a due date.
+    "lots": ("due_charges", "institutions", "pix_api"),
+    # Accounts at institutions, over which live mode moves money.
+    "institutions": (
+        "allowances",
+        "cases",
+        "contests",
+        "due_charges",
+        "identity",
+        "monitoring",
+        "movements",
+        "pix_api",
+        "proof",
+        "webhooks",
+    ),
+    # What operators allow to leave over an account at an institution.
+    "allowances": ("institutions",),
+    # Proof of the books: rules, chains of entries and audit, `verify`.
+    "proof": ("cases", "institutions"),
+    # Interfaces of banks in the sandbox, for their own libraries.
+    "faces": (
+        "contests",
+        "due_charges",
+        "identity",
+        "institutions",
+        "pix_api",
+        "prepared_transfers",
+        "sandbox",
+        "statements",
+        "webhooks",
+    ),
+    # Search, timelines and lists across subjects.
+    "finding": ("contests", "due_charges", "identity", "institutions", "monitoring", "webhooks"),
+    # People's data: export, erasure, retention.
+    "people": (),
+    # Traces of requests and orders (OpenTelemetry).
+    "traces": ("monitoring", "webhooks"),
+    # Pages of the console that belong to no other feature.
+    "console_pages": (
+        "cases",
+        "contests",
+        "due_charges",
+        "finding",
+        "institutions",
+        "monitoring",
+        "proof",
+        "receipts",
+        "statements",
+    ),
+}
+"""Each feature with those that it imports. A new feature is its folder and a line here; frames show rows in this order."""
+
+NAMES: Final = tuple(FEATURES)

@@ -1,4 +1,4 @@
-"""The table of contents: the features, in order, and the rows that each adds to the frames.
+"""What a feature declares: the rows that it adds to the frames.
 
 A frame (the clock, the worker, the proof, ...) gathers its rows and names no feature. A feature declares in
 ``pixconnect.features.<name>`` where its rows are. They are imported when a frame gathers them: a verb does not wait for the
@@ -8,18 +8,7 @@ imports of another one, and an API process does not import the worker.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final, Literal, NamedTuple, TypeVar
-
-NAMES: Final = (
-    "contests",
-    "approvals",
-    "adjustments",
-    "standard",
-    "lots",
-    "institutions",
-    "proof",
-)
-"""A new feature is its folder and a line here."""
+from typing import Literal, NamedTuple, TypeVar
 
 Row = TypeVar("Row")
 Places = tuple[str, ...]
@@ -96,7 +85,9 @@ class Feature(NamedTuple):
 
 
 def list_features() -> tuple[Feature, ...]:
-    return tuple(import_module(f"pixconnect.features.{name}").FEATURE for name in NAMES)
+    return tuple(
+        import_module(f"pixconnect.features.{name}").FEATURE for name in import_module("pixconnect.features").NAMES
+    )
 
 
 def gather(kind: str, row_type: type[Row]) -> tuple[Row, ...]:

@@ -17,49 +17,30 @@ from pixconnect.platform.exception_text import hide_rows_in_tracebacks
 
 # Name, module and function or group of verbs, and help, which is here so that `--help` imports no module. Features add theirs.
 _PARTS = (
-    ("run", "run:run", "Run everything on this machine until interrupted."),
-    ("serve", "processes:serve", "Serve the API, in one process."),
-    ("work", "processes:work", "Settle, expire, deliver webhooks, tidy up, in one process."),
-    ("console", "console:console", "Serve the console, in one process."),
-    ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
-    ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
-    ("systemd", "systemd:app", "The service under systemd."),
-    ("doctor", "doctor:doctor", "Check this machine and the service, and print the remedies."),
-    ("completion", "completion:completion", "Print the completion script of verbs and options for your shell."),
+    ("run", "running.run:run", "Run everything on this machine until interrupted."),
+    ("serve", "running.processes:serve", "Serve the API, in one process."),
+    ("work", "running.processes:work", "Settle, expire, deliver webhooks, tidy up, in one process."),
+    ("console", "running.console:console", "Serve the console, in one process."),
+    ("sandbox", "running.processes:sandbox", "Run the simulated rail, in one process."),
+    ("migrate", "running.migrate:migrate", "Bring the database's tables up to date."),
+    ("systemd", "running.systemd:app", "The service under systemd."),
+    ("doctor", "running.doctor:doctor", "Check this machine and the service, and print the remedies."),
+    ("completion", "running.completion:completion", "Print the completion script of verbs and options for your shell."),
 )
 _FOR_ONE_HOLDER = (
-    ("listen", "listen:listen", "Print events as they come, and post them to a program on this machine."),
-    ("trigger", "sandbox:trigger", "Sandbox: make any event happen, for real."),
-    ("charge", "charge:app", "Create, list and show charges: requests to be paid, each with a QR code."),
-    ("transfer", "transfer:app", "Send money, and list transfers sent and received."),
-    ("refund", "refund:app", "Refund payments that you received."),
-    ("balance", "statement:balance", "Print the account's balances."),
-    ("statement", "statement:statement", "Print the account's history, or write it to a file."),
-    ("events", "events:app", "List, show and resend events."),
-    ("endpoint", "endpoint:app", "Where webhooks are posted."),
-    ("pay", "sandbox:pay", "Sandbox: pay a charge of yours from another institution."),
-    ("receive", "sandbox:receive", "Sandbox: send yourself money from another institution."),
-    ("return", "sandbox:give_back", "Sandbox: return a transfer as its receiver."),
-    ("deposit", "sandbox:deposit", "Sandbox: deposit play money into your account."),
-    ("move", "sandbox:move", "Sandbox: make your institution move money: a fee, a wire."),
-    ("clock", "sandbox:clock_app", "Sandbox: the time."),
-    ("faults", "sandbox:faults_app", "Sandbox: make the network misbehave."),
-    ("profile", "profile:app", "Credentials under a name."),
+    (
+        "charge",
+        "doors.cli.integrator.charge:app",
+        "Create, list and show charges: requests to be paid, each with a QR code.",
+    ),
+    ("transfer", "doors.cli.integrator.transfer:app", "Send money, and list transfers sent and received."),
+    ("refund", "doors.cli.integrator.refund:app", "Refund payments that you received."),
+    ("profile", "doors.cli.integrator.profile:app", "Credentials under a name."),
 )
 _FOR_OPERATORS = (
-    ("holder", "holder:app", "Account holders."),
-    ("client", "client:app", "Manage holders' OAuth clients."),
-    ("key", "holder:key_app", "Manage holders' Pix keys."),
-    ("face", "face:app", "Sandbox: the interfaces of institutions, for their own libraries."),
-    ("proposal", "proposal:app", "Read and confirm what waits for a second operator."),
-    ("report", "report:app", "List and resolve reports of the rail that wait for an operator."),
-    ("person", "reading.person:app", "Personal data, for answering people's requests."),
-    ("find", "reading.find:find", "Search all holders for an id, or for orders that the rail has not ended."),
-    ("database", "database:app", "Check the service's database."),
-    ("operator", "operator:app", "Operators' access to the console and to holders' resources."),
-    ("audit", "audit:app", "What operators did."),
-    ("signing-key", "signing_key:app", "Manage the keys that sign tokens, QR codes and webhooks."),
-    ("secrets", "signing_key:secrets_app", "Reseal stored secrets after a change of the secret key."),
+    ("holder", "doors.cli.operator.holder:app", "Account holders."),
+    ("key", "doors.cli.operator.holder:key_app", "Manage holders' Pix keys."),
+    ("audit", "doors.cli.operator.audit:app", "What operators did."),
 )
 
 _INTRODUCTION = (
@@ -91,9 +72,9 @@ _GROUPS = {
     "operator": Group("For operators, on the database", sort_key=2),
 }
 VERBS: Final = (
-    *(Verb("running", name, f"cli.running.{place}", text) for name, place, text in _PARTS),
-    *(Verb("integrator", name, f"cli.integrator.{place}", text) for name, place, text in _FOR_ONE_HOLDER),
-    *(Verb("operator", name, f"cli.operator.{place}", text) for name, place, text in _FOR_OPERATORS),
+    *(Verb("running", name, place, text) for name, place, text in _PARTS),
+    *(Verb("integrator", name, place, text) for name, place, text in _FOR_ONE_HOLDER),
+    *(Verb("operator", name, place, text) for name, place, text in _FOR_OPERATORS),
     *(verb for feature in list_features() for verb in feature.verbs),
 )
 for _verb in VERBS:

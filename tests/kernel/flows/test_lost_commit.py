@@ -408,7 +408,7 @@ mode: ``tests/features/institutions/service``.
 
 
 def test_every_write_operation_is_in_the_table() -> None:
-    sources = [path.read_text() for path in Path(pixconnect.__file__).parent.glob("usecases/**/*.py")]
+    sources = [path.read_text() for path in Path(pixconnect.__file__).parent.rglob("*.py")]
     names = {name for source in sources for name in re.findall(r'WriteOperation\(\s*"(\w+)"', source)}
     assert names == ACTS.keys() | ELSEWHERE
 

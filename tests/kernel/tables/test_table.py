@@ -10,14 +10,16 @@ import asyncpg
 import pytest
 from msgspec import Struct
 
-from pixconnect import kernel as store
+import pixconnect
 from pixconnect.kernel.tables.table import Table
 from support.postgres import Addresses
 
 
 def find_tables() -> Iterator[tuple[str, Table[Any]]]:
     """Every table that a module of the store declares, by the names of both."""
-    for module in pkgutil.walk_packages(store.__path__, f"{store.__name__}."):
+    for module in pkgutil.walk_packages(pixconnect.__path__, "pixconnect."):
+        if ".tables" not in module.name:
+            continue
         declared = vars(importlib.import_module(module.name))
         yield from ((f"{module.name}.{name}", value) for name, value in declared.items() if isinstance(value, Table))
 

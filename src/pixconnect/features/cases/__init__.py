@@ -2,9 +2,15 @@
 
 from typing import Final
 
-from pixconnect.kernel.feature import Event, Feature
+from pixconnect.kernel.feature import Event, Feature, Verb
 
 FEATURE: Final = Feature(
+    verbs=(
+        Verb(
+            *("operator", "proposal", "features.cases.cli.proposal:app"),
+            "Read and confirm what waits for a second operator.",
+        ),
+    ),
     rules=("features.proof.tables.blocks:ADJUSTMENTS",),
     events=(
         Event(

@@ -1,1 +1,7 @@
-"""Documentation."""
+"""The OpenAPI documents, and the served site."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Feature
+
+FEATURE: Final = Feature()

@@ -1,1 +1,14 @@
-"""Faces."""
+"""Interfaces of banks in the sandbox, for their own libraries."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Feature, Verb
+
+FEATURE: Final = Feature(
+    verbs=(
+        Verb(
+            *("operator", "face", "features.faces.cli:app"),
+            "Sandbox: the interfaces of institutions, for their own libraries.",
+        ),
+    ),
+)

@@ -1,1 +1,14 @@
-"""Finding."""
+"""Search, timelines and lists across subjects."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Feature, Verb
+
+FEATURE: Final = Feature(
+    verbs=(
+        Verb(
+            *("operator", "find", "features.finding.cli:find"),
+            "Search all holders for an id, or for orders that the rail has not ended.",
+        ),
+    ),
+)

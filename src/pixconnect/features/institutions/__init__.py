@@ -17,6 +17,7 @@ FEATURE: Final = Feature(
     menu=("features.console_pages.days:MENU",),
     overview=("features.console_pages.days:OVERVIEW",),
     verbs=(
+        Verb(*("operator", "database", "features.institutions.cli.database:app"), "Check the service's database."),
         Verb(
             *("operator", "institution", "features.institutions.cli.institution:app"),
             "Accounts at institutions, over which live mode moves money.",

@@ -7,7 +7,7 @@ queried. One paused by a loss of the database is only read.
 Also the balances at institutions from which orders wait to leave, as this worker last read them: for metrics alone.
 
 A balance for metrics is read only while orders are queued, at most once a minute, and discarded when none are. Each account's
-balance is compared with the books every ten minutes (``usecases/proof/comparison``).
+balance is compared with the books every ten minutes (``features/proof/service/comparison.py``).
 """
 
 from __future__ import annotations

@@ -1,1 +1,7 @@
-"""Movements."""
+"""Money that an institution moves by itself: fees, wires."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Feature
+
+FEATURE: Final = Feature()

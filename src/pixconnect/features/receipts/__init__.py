@@ -1,1 +1,7 @@
-"""Receipts."""
+"""Receipts of payments, as data and as PDF."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Feature
+
+FEATURE: Final = Feature()

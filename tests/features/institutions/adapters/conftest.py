@@ -2,7 +2,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from features.faces.test_face_fault import Control
 from pixconnect.doors.api.operation import Services
 from support import postgres
@@ -15,6 +14,6 @@ async def control() -> Control:
 
 
 @pytest.fixture
-async def bank(database: postgres.Addresses, services: Services, control: Control) -> AsyncIterator[Bank]:  # noqa: F811
+async def bank(database: postgres.Addresses, services: Services, control: Control) -> AsyncIterator[Bank]:
     async with open_bank(database, services, control=control) as opened:
         yield opened

@@ -2,7 +2,7 @@
 
 Charges with a due date, and the parts of their payments, as the central bank's API writes them.
 
-A kind's place in its table of ``domain/due/terms``, counted from 1, is the standard's number of it.
+A kind's place in its table of ``features/due_charges/rules/terms.py``, counted from 1, is the standard's number of it.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ async def begin_in_july(live: Service, there: FakeInstitution, days: int = 2, **
 async def open_in_july(
     database: Addresses, traits: InstitutionTraits | None = None, **changes: Any
 ) -> AsyncIterator[Shop]:
-    """A live service of its own with ``begin_in_july``."""
+    """A separate live service with ``begin_in_july``."""
     await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         yield await begin_in_july(live, FakeInstitution(live.clock, traits or InstitutionTraits()), **changes)

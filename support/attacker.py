@@ -1,4 +1,4 @@
-"""SQL that somebody with the service's password might try, and checks that the database refuses it."""
+"""SQL that an attacker with the service's password might try, and checks that the database refuses it."""
 
 from typing import Any, Final
 

@@ -111,7 +111,7 @@ def _tell(name: str, answer: rails.SubmitAnswer) -> rails.SubmitAnswer:
         case rails.Taken() if ord(name[-1]) % 2:
             return rails.Taken(network_id=name)
         case rails.AlreadyKnown():
-            # Each try has an id of its own, so it can only be too late.
+            # Each try has its own id, so it can only be too late.
             return rails.Rejected(code="FF08", reason="too late")
         case _:
             return answer

@@ -130,7 +130,7 @@ def _find_first(machine: subprocess.Popen[bytes]) -> int:
         if machine.poll() is not None:
             pytest.skip("this machine cannot boot a container (systemd-nspawn ended), so nothing was booted")
         for pid in descendants(machine.pid):
-            # It has a first process of its own as soon as it has a namespace.
+            # It has its own first process as soon as it has a namespace.
             if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd":
                 return pid
         time.sleep(0.1)

@@ -80,7 +80,7 @@ class Browser(Struct, frozen=True, kw_only=True):
         scope = self._scope("GET", target, {"accept": "text/event-stream"}, b"")
         task = asyncio.create_task(self.console(scope, _receiver(b""), send))
         try:
-            while not any(told) and not task.done():  # noqa: ASYNC110 - a list that tells nobody
+            while not any(told) and not task.done():  # noqa: ASYNC110 - a list has no event to await
                 await asyncio.sleep(0.005)
             yield told
         finally:

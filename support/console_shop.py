@@ -23,7 +23,7 @@ class Shop(Struct, frozen=True, kw_only=True):
     failed_id: int
     """A delivery to that endpoint that was given up."""
     paid: Any
-    """A charge that was paid, of which another endpoint was told."""
+    """A paid charge whose webhook went to another endpoint."""
     retried: Any
     """A charge whose webhook failed and will be sent again."""
     sent: Any

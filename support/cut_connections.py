@@ -96,7 +96,7 @@ class Wire:
     async def _be_slow(self) -> None:
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
-        while self.is_still:  # noqa: ASYNC110  nobody tells
+        while self.is_still:  # noqa: ASYNC110  no event to await
             await asyncio.sleep(0.05)
 
     async def _hold(self, chunk: bytes) -> None:
@@ -149,7 +149,7 @@ class Wire:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        # The writer is closed whatever ended the task; otherwise a later test would report the leak.
+        # The writer is closed however the task ended; otherwise a later test would report the leak.
         for reached in self._reached:
             reached.transport.abort()
         self._reached.clear()

@@ -1,4 +1,4 @@
-"""The worker of one account in a process of its own, which runs once at a given instant and can be killed at a step.
+"""The worker of one account in a separate process, which runs once at a given instant and can be killed at a step.
 
 A test that moves the clock cannot run a whole installation, which uses the machine's clock. The process dies as
 suddenly: by ``kill -9``, with open connections to PostgreSQL and to the institution.

@@ -80,7 +80,7 @@ class PaperReader:
         return day in self._judged and self._judged[day].state in ("closed", "closed_with_cases")
 
     def _list_questions(self, now: datetime) -> list[Question]:
-        """The open questions: one for each finished day about which a line, a balance or a line of ours is a case."""
+        """The open questions: one for each finished day about which a line, a balance or one of our lines is a case."""
         may_book, may_strike = defaultdict[date, list[Effect]](list), defaultdict[date, list[Effect]](list)
         for item in self._items.values():
             if item.waits is not None and OUTCOMES[item.waits].asks == "person":

@@ -1,4 +1,4 @@
-"""A rail with ids of its own for orders, in front of the sandbox, which keeps ours.
+"""A rail with its own ids for orders, in front of the sandbox, which keeps ours.
 
 Processes use it if they are started with the abilities of a rail that does not keep our ids.
 

@@ -301,7 +301,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
             self.clock.advance(hours=3)
 
     async def come_to_rest_with_people(self, last: date, chance: Random) -> Counter[str]:
-        """The same with people's answers to what the bank never answered; returns how many there were."""
+        """The same, with operators' answers for orders that the bank never answered; returns the number of each answer."""
         await self.come_to_rest(last, chance)
         said = await self._let_people_end()
         await self.come_to_rest(last, chance)

@@ -13,7 +13,7 @@ PATIENCE_S: Final = 300.0
 async def until(holds: Callable[[], bool]) -> None:
     """Wait until a condition holds, at most a minute."""
     async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110  nobody tells
+        while not holds():  # noqa: ASYNC110  no event to await
             await asyncio.sleep(0.001)
 
 

@@ -326,7 +326,7 @@ class WholeInstallation:
                 last_place[resource] = first[row["id"]]
 
     def _check_told(self, account: Account) -> None:
-        """The statement, the central bank's API and the key's webhook agree on what was received."""
+        """The statement, the central bank's API and the key's webhook agree on the received payments."""
         path = f"/v2/pix?inicio={_SINCE}&fim={_UNTIL}&paginacao.itensPorPagina=1000"
         received = {pix["endToEndId"]: pix for pix in self.insist(account, "GET", path).body["pix"]}
         path = f"/v1/connect/ledger/statement?initial_date={_SINCE}&final_date={_UNTIL}"

@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Give each run a folder of its own.
+    """Give each run its own folder.
 
     It holds homes of PostgreSQL, which runs as another user if the tests run as root. By default all runs share a
     folder, and each start of a run closes it to other users.

@@ -261,7 +261,7 @@ class Breaker:
                 ballast.write(bytes(65536))
 
     def _lack_memory(self, fault: Fault) -> None:
-        """Limit the memory of a process to what it has, so that allocations fail as on a machine without free memory."""
+        """Limit a process to its current memory, so that allocations fail as on a machine without free memory."""
         pid = self._pid_of(fault.target)
         before = resource.prlimit(pid, resource.RLIMIT_AS)
         has = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()

@@ -142,7 +142,7 @@ def find(defect: Defect, seeds: Sequence[int], seconds: float) -> Search:
             )
             try:
                 findings = (run_there if defect.is_there else run)(options).findings
-            except Exception as error:  # noqa: BLE001  whatever it was: nothing was judged, and so nothing found
+            except Exception as error:  # noqa: BLE001  after any failure the history was not judged
                 findings = [f"{UNREST}: {type(error).__name__}: {error}"]
             search = Search(defect=defect, seed=seed, took_s=time.monotonic() - began_s, findings=findings)
             if search.judges:

@@ -155,7 +155,7 @@ def _judge_named(history: History) -> list[str]:
 def _judge_unnamed(history: History) -> list[str]:
     """Check that acknowledged deposits and payments exist once, and the others at most once.
 
-    Each deposit and each charge has an amount of its own. Only one charge may be paid by several requests.
+    Each deposit and each charge has its own amount. Only one charge may be paid by several requests.
     """
     there = Counter((entry.holder_id, entry.change_cents) for entry in history.entries if entry.is_deposit)
     there.update(

@@ -280,7 +280,7 @@ class Caller:
             if call.status == 401:
                 self._token = ""
         except httpx2.TransportError:
-            """Nobody knows what came of it."""
+            """The outcome is unknown."""
         except _NoTokenError:
             call = structs.replace(call, ended_s=time.monotonic(), status=401)
         self._book.add(call)

@@ -87,7 +87,7 @@ class Machine:
         killed = self.pids(*parts)
         self.send(signal.SIGKILL, *parts)
         for process in self._started:
-            # A killed process takes a moment to disappear, and nobody else waits for it.
+            # A killed process takes a moment to disappear, and no other process waits for it.
             if process.pid in killed or not parts:
                 process.wait(_STOP_TIMEOUT_S)
         self._reap()

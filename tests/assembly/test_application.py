@@ -486,7 +486,7 @@ async def test_a_limited_token_request_says_when_to_come_back(api: Any, use_case
     assert (wanted.client_secret, wanted.address) == ("b c+", "127.0.0.1")
 
 
-# -- whatever it is ------------------------------------------------------------------------------------------------
+# -- random requests ------------------------------------------------------------------------------------------------
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

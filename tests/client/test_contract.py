@@ -124,7 +124,7 @@ def is_same(schema: Any, own: Any) -> bool:
         return is_same(schema[0], own[0])
     if not isinstance(schema, frozenset):
         return schema == own
-    # Some fields only allow part of an enumeration, which rarely deserves an enumeration of its own.
+    # Some fields only allow part of an enumeration, which rarely deserves a separate enumeration.
     return schema <= own if isinstance(own, frozenset) else len(schema) == 1 and own == "string"
 
 

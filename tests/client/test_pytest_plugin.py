@@ -187,7 +187,7 @@ def test_a_run_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
 )
 def test_without_a_service_each_test_says_why(tmp_path: Path, command: str, complaint: str) -> None:
     (tmp_path / "test_clock.py").write_text(TEST_OF_THE_CLOCK, encoding="utf-8")
-    # In a cache of its own: data with which no service starts are removed.
+    # A separate cache: the plugin removes data with which no service starts.
     status, said = finish(start(tmp_path, "-o", f"cache_dir={tmp_path / 'cache'}", PIXCONNECT_COMMAND=command))
     assert status == 1
     assert complaint in said, said

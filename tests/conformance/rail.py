@@ -4,7 +4,7 @@ Subclass ``RailConformance`` as ``Test...`` and give it a fixture ``under`` that
 adapter, and hooks that make the network behind it do what the tests need. ``docs/guides/write-a-rail.md`` explains each
 step.
 
-A rail that passes keeps the money safe: whatever is lost, repeated or late, it never reports a settled order as
+A rail that passes keeps the money safe: if messages are lost, repeated or late, it never reports a settled order as
 rejected, and never reports an order as not taken that may have been sent. The suite only touches what it created, so it
 can run against a shared test environment. It accepts every answer that the port allows, so it does not prescribe the
 ways of one network. Abilities that a rail declares as missing are not tested, and the rail must not have them partly.

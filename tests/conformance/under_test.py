@@ -73,7 +73,7 @@ class RailUnderTest(Protocol):
         ...
 
     def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> rails.Order:
-        """Make an order with a new id, dated now by the network's clock, to a payee with whom it ends as ``fate``."""
+        """Make an order with a new id, dated now by the network's clock, to a payee whose orders end as ``fate``."""
         ...
 
     def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> rails.RefundOrder:

@@ -152,7 +152,7 @@ def test_the_service_has_no_database_of_its_own_and_says_what_it_lacks(images: I
     for part in ("serve", "work", "console", "migrate"):
         words = _command(root, volume, "pixconnect", part)
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        # systemd-nspawn has messages of its own.
+        # systemd-nspawn prints messages too.
         said = [line for line in (ended.stdout + ended.stderr).splitlines() if "pixconnect:" in line or "Trace" in line]
         assert (ended.returncode, len(said)) == (1, 1), said
         assert "set DATABASE_URL" in said[0] or "set PIXCONNECT_SECRET_KEY" in said[0]

@@ -113,7 +113,7 @@ def test_a_suspect_payment_is_released_in_time_and_pays_the_charge(suspect: Shop
     with pytest.raises(InvalidRequest) as refused:
         suspect.client.refunds.create(suspect.paid, 1)
     assert refused.value.code == "ORIGINAL_NOT_REFUNDABLE"
-    # Nobody else pays the charge meanwhile.
+    # No other payer can pay the charge meanwhile.
     assert suspect.client.sandbox.pay(suspect.emv).code == "BE17"
     suspect.live(2.9)
     assert suspect.client.charges.get(suspect.charge_id).status == "PENDING"

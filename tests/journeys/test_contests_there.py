@@ -19,7 +19,7 @@ PAID_CENTS = 10_000
 POINTS = (
     "serve after COMMIT of answer_infractions",
     "work before answer to a contest there",
-    # The institution has it, and nobody here knows.
+    # The institution has the answer, and the service has not recorded that.
     "work after answer to a contest there",
     "work after COMMIT of answer_infractions",
 )

@@ -1,4 +1,4 @@
-"""A program that follows the feed by its cursor gets every event once, whichever processes are killed."""
+"""A program that follows the feed by its cursor gets every event once, even if processes are killed."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ CHARGES_BETWEEN_KILLS = 5
 
 
 class Reader(threading.Thread):
-    """Follows the feed from its cursor, whatever happens to a request."""
+    """Follows the feed from its cursor, and repeats failed requests."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(daemon=True)

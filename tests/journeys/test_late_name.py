@@ -1,4 +1,4 @@
-"""A rail with ids of its own, early or late: callers see ours first, then the network's, and find orders by both."""
+"""A rail with its own ids, early or late: callers see ours first, then the network's, and find orders by both."""
 
 import json
 from collections import Counter

@@ -195,7 +195,7 @@ async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tm
                 instant = str(await fetch(url, "select now()"))
                 transfers.ask("forgotten", FORGOTTEN_CENTS)
                 wait_until(transfers.are_over, "the transfer has ended that will be forgotten")
-                # Nobody knows how far it comes.
+                # It may stop at any step.
                 transfers.ask("under way", LATER_CENTS)
                 live.kill()
             while not await fetch(url, _KEPT):  # noqa: ASYNC110  it is in the database

@@ -1,4 +1,4 @@
-"""A rail that pays repetitions again and does not know our ids: an order is submitted once, whichever process dies."""
+"""A rail that pays repetitions again and does not know our ids: an order is submitted once, even if a process dies."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ def read_transfer(story: Story, sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def count_in_rail(service: WholeInstallation, sent: dict[str, Any]) -> int:
-    """How often the rail has an order: each try has another id, with the rest of ours."""
+    """How often the rail has an order: each try has another id, which ends as our id does."""
     counted = f"select count(*) from sandbox.settlement where substr(id, 10) = '{sent['end_to_end_id'][9:]}'"
     return int(fetch(service, counted))
 

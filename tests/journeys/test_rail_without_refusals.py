@@ -1,4 +1,4 @@
-"""A rail without refusals: unacceptable payments are returned once, whichever process dies on the way."""
+"""A rail without refusals: unacceptable payments are returned once, even if a process dies on the way."""
 
 from collections.abc import Callable, Iterator
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("re
 
 KINDS = ("efi", "inter", "woovi", "sicoob")
 CUT_OFF = "work before refund there"
-"""Points after which the row says that we call, without a call: Woovi is then only asked about it."""
+"""Points after which the row is marked as called, without a call: the service then only queries Woovi about it."""
 POINTS = (
     "serve before group write", "serve after group write", "serve after COMMIT of start_refunds", "work after mark",
     "work after name there", CUT_OFF, "work after refund there", "work before question there",
@@ -98,7 +98,7 @@ def test_each_refund_is_returned_there_once_whoever_dies_and_whatever_is_lost(bo
     kind, two = both
     open_account(two.bank, two.live, two.folder, kind, RECEIVED_CENTS)
     received, before_cents = receive(two)
-    # Nobody can know it of a call that Woovi never got.
+    # The service cannot find out that Woovi never received a call.
     faults = [fault for fault in FAULTS if kind != "woovi" or fault != "lost"]
     for fault in faults:
         run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")

@@ -1,4 +1,4 @@
-"""One trace connects a request with its order, the rail and each delivery, whichever process is killed on the way."""
+"""One trace connects a request with its order, the rail and each delivery, even if a process is killed on the way."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

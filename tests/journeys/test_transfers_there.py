@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("tr
 PAYEE = "settle@sandbox.pix.example"
 REFUSED = "reject-ac03@sandbox.pix.example"
 CUT_OFF = "work before transfer there"
-"""Points after which the row says that we call, without a call: if no other process may call, it is only asked about.
+"""Points after which the row is marked as called, without a call: if no other process may call, the service only queries it.
 """
 CALLED_ONCE = ("inter", "sicoob")
 PAYS_CODES = ("efi", "woovi")

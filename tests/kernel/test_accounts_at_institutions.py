@@ -1,4 +1,4 @@
-"""Money lies on the account on which it moves: the schema refuses anything else, whatever a program forgets."""
+"""Money lies on the account on which it moves: the schema refuses anything else, even if a program omits a check."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable

@@ -1,4 +1,4 @@
-"""Related rows stay together, whatever a statement with the service's login omits."""
+"""Related rows stay together, even if a statement with the service's login omits one."""
 
 import asyncio
 from collections.abc import AsyncIterator

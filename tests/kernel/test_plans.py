@@ -1,4 +1,4 @@
-"""No plan may read a holder's whole history to find one row, whatever PostgreSQL assumes about the tables (P18).
+"""No plan may read a holder's whole history to find one row, with any planner statistics (P18).
 
 PostgreSQL counts the blocks that the real statements read in the transaction, so cached plans from other states of the
 tables are judged as well.

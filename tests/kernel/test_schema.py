@@ -35,7 +35,7 @@ async def test_a_function_of_the_owner_looks_into_its_own_schema_alone(database:
         "select proname, proconfig from pg_proc where pronamespace = 'pixconnect'::regnamespace and prosecdef"
     )
     await connection.close()
-    # A temporary table must not be taken for one of ours.
+    # A temporary table must not take the place of a table of the schema.
     assert functions
     assert [each["proname"] for each in functions if "search_path=pixconnect, pg_temp" not in each["proconfig"]] == []
 

@@ -89,7 +89,7 @@ def test_causes_contexts_and_groups_are_written_without_values(failures: list[Ex
     def fail() -> None:
         try:
             raise failures[0]
-        except Exception:  # noqa: BLE001  whichever it is
+        except Exception:  # noqa: BLE001  any exception
             raise ExceptionGroup("some parts failed", [*failures[1:], KeyError("plain")]) from None
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -106,7 +106,7 @@ def test_causes_contexts_and_groups_are_written_without_values(failures: list[Ex
 def _divide_while_handling(group: Exception, first: Exception) -> float:
     try:
         raise group from first
-    except Exception:  # noqa: BLE001  whichever it is
+    except Exception:  # noqa: BLE001  any exception
         return 1 / 0
 
 

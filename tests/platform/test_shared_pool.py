@@ -41,7 +41,7 @@ async def opened(database: Addresses, **options: int) -> "AsyncIterator[Pool]":
         try:
             async with asyncio.timeout(10):
                 await pool.close()
-        except TimeoutError:  # a test has failed while somebody was inside
+        except TimeoutError:  # a test has failed while a task had a connection
             pool.terminate()
 
 

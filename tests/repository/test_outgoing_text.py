@@ -173,7 +173,7 @@ def writes(pattern: str) -> set[str]:
         (r"csv\.writer", {"platform/outgoing_text.py", "features/statements/api/statement_csv.py"}),
         (r"event-stream|b\"data: \"", {"platform/outgoing_text.py", "doors/console/application.py"}),
         (r"filename=\\?\"\{", {"platform/outgoing_text.py"}),
-        # Markup of ours with escaped placeholders.
+        # Our own markup with escaped placeholders.
         (r"Markup\(", {"doors/console/filters.py"}),
         (r"\|\s*safe\b|autoescape false", set()),
         (r"jinja2 import|Environment\(", {"doors/console/visit.py"}),

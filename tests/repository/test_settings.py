@@ -8,7 +8,7 @@ from pixconnect.platform.config import Settings
 from pixconnect_client.testing.service import COMMAND_VARIABLE
 from scripts.write_pages import REFERENCE
 
-# `make` reads them, and no process of ours.
+# Only `make` reads them.
 OF_CHAOS = {f"PIXCONNECT_CHAOS_{name}" for name in ("SEED", "SEEDS", "MINUTES", "DEFECT", "THERE")}
 
 OF_CLUSTERS = {f"PIXCONNECT_HA_{name}" for name in ("HOME", "NETWORK")} | {

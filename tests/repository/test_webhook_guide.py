@@ -88,7 +88,7 @@ def with_header(jws: str, **changes: Any) -> str:
 
 
 def with_body(jws: str) -> str:
-    """The same as a JWS that brings a body of its own."""
+    """The same as a JWS that contains its body."""
     head, _, signature = jws.split(".")
     return f"{head}.{base64.urlsafe_b64encode(body()).decode().rstrip('=')}.{signature}"
 

@@ -80,7 +80,7 @@ esac
 
 
 def start_installing(folder: Path, end: str) -> "subprocess.Popen[str]":
-    """``make_environment.py run`` in a folder of its own, with a pip that ends in these words of the shell."""
+    """``make_environment.py run`` in a new folder, with a pip that ends in these words of the shell."""
     for name in ("scripts", "requirements", "src", ".venv/bin", "clients/python"):
         (folder / name).mkdir(parents=True)
     (folder / "clients" / "python" / "pyproject.toml").write_text("")

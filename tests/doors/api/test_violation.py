@@ -1,4 +1,4 @@
-"""Every kind of invalid value has a sentence of its own."""
+"""Each kind of invalid value has its own sentence."""
 
 from datetime import datetime
 from typing import Annotated, Literal

@@ -232,8 +232,8 @@ async def _check_that_all_forms_are_among(console: InProcess, acts: list[Act]) -
     known = {(act.path.split("?")[0]).rstrip("/") for act in acts}
     forms = {row.path for row in pages.ROUTES if row.method == "POST" and not row.is_public}
     missing = {form for form in forms if not any(_fits(form, path) for path in known)}
-    # The first writes a file of what its visitor may read, and changes nothing. The others are about cases of an
-    # account, which a sandbox does not have: test_cases.py.
+    # The first writes a file with data that its visitor may read, and changes nothing. The others are about cases of
+    # an account, which a sandbox does not have: test_cases.py.
     assert missing == {"/ledger/saving", *(f"/audit/cases/{{id}}/{act}" for act in ("adjust", "answer", "end"))}
 
 

@@ -57,7 +57,7 @@ async def test_a_page_says_that_the_database_is_away_and_returns(home_folder: Pa
                 await postgres.start()
                 async with asyncio.timeout(TIMEOUT_MS / 1000):
                     # Requests before the console has seen the database again are refused at once.
-                    while (answer := await page.goto("/charges")) is None or answer.status == 503:  # noqa: ASYNC110  nobody tells
+                    while (answer := await page.goto("/charges")) is None or answer.status == 503:  # noqa: ASYNC110  no event to await
                         await asyncio.sleep(0.1)
                 assert answer.status == 200
                 await expect(page.get_by_role("heading", level=1)).to_have_text("Charges")

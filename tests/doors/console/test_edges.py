@@ -252,7 +252,7 @@ async def test_the_oldest_page_of_a_session_gives_way(console: InProcess, operat
         for _ in range(OF_SESSION_MAX):
             await others.enter_async_context(operator.following("/charges"))
         async with asyncio.timeout(60):
-            while b"retry: 60000" not in b"".join(first):  # noqa: ASYNC110 - a list that tells nobody
+            while b"retry: 60000" not in b"".join(first):  # noqa: ASYNC110 - a list has no event to await
                 await asyncio.sleep(0.01)
         assert len(console.console._streams) == OF_SESSION_MAX
 

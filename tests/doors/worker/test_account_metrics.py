@@ -134,7 +134,7 @@ async def test_a_balance_is_read_only_while_something_is_queued_and_forgotten_wh
     await queue(shop)
     shop.there.balance_cents = 300
     assert await watch() == {"loja": 300}
-    # Not again within a minute, whatever is there by then.
+    # Within a minute the worker does not read the balance again, even if it changed.
     shop.there.balance_cents = 500
     await balances.watch(shop.context, shop.opened, no_fence, ())
     assert balances.cents == {"loja": 300}

@@ -1,4 +1,4 @@
-"""A slot is held by one worker at a time, whatever dies or sleeps."""
+"""One worker at a time holds a slot, even if processes die or sleep."""
 
 import asyncio
 from collections.abc import AsyncIterator

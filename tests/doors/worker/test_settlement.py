@@ -1,4 +1,4 @@
-"""Orders keep moving, and the rail's reports are recorded, whatever fails meanwhile."""
+"""The worker keeps moving orders and records the rail's reports while other parts fail."""
 
 import asyncio
 from collections.abc import Sequence

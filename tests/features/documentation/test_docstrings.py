@@ -1,4 +1,4 @@
-"""The sentences under a record's fields are found, wherever the record was declared."""
+"""The docstrings of a record's fields are found, even if a base stands in another file."""
 
 from typing import Annotated
 

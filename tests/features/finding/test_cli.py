@@ -54,7 +54,7 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
     for asked in (("--amount", "1234", "--day", day), ("12,34",), ("--part", charge.txid[4:12].swapcase())):
         (found,) = pixconnect.json("find", *asked)["found"]
         assert (found["kind"], found["id"]) == ("charge", str(charge.id))
-    # Parties without a tax id have a CPF of zeros, which is nobody's.
+    # Parties without a tax id have a CPF of zeros, which belongs to no person.
     assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
     assert "--day: must be" in pixconnect.refusal("find", "--day", "20-11-2026")
 

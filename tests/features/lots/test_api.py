@@ -191,7 +191,7 @@ async def test_a_page_of_lots_is_bounded(door: Api, service: Service, caller: Ca
     with pytest.raises(Violated) as violated:
         await list_lots(service.context, caller, Span(page_size=100), bounds)
     assert [(row.property, row.value) for row in violated.value.rows] == [("paginacao.itensPorPagina", "100")]
-    # A single one is shown whatever its size.
+    # A single one is shown, however large it is.
     assert len((await list_lots(service.context, caller, Span(page_size=1), bounds)).items) == 1
     # However few are read at once.
     found = await list_lots(service.context, caller, Span(page_size=100), PageBounds(read_at_once=5))

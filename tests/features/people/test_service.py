@@ -50,7 +50,7 @@ RULES = [rule.name for rule in CHAIN]
 
 @pytest.fixture
 async def old(database: Addresses) -> AsyncIterator[Service]:
-    """A service whose books are older than every retention, except for what a test does after it moved the clock."""
+    """A service whose books are older than every retention, except for rows that a test adds after it moved the clock."""
     async with open_service(database, clock=FakeClock(LONG_AGO)) as service:
         yield service
 

@@ -249,7 +249,7 @@ async def test_what_is_accepted_for_a_blocked_holder_ends_either_way(
     await check_books(service)
 
 
-# -- what comes back of what was sent
+# -- returns of sent transfers
 
 
 async def test_an_irrefusable_return_is_the_holders_up_to_what_was_sent(service: Service, caller: Caller) -> None:

@@ -66,7 +66,7 @@ async def test_a_charge_is_held_for_an_acceptance_and_paid_with_it(service: Serv
     assert (held.status, held.held_by) == ("PENDING", (await transfer_of(service, caller, report)).id)
     with pytest.raises(errors.NotFound, match="was accepted and has not settled"):
         await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
-    # Nobody else pays it meanwhile, over the rail or on the books.
+    # No other payer can pay it meanwhile, over the rail or on the books.
     assert await take(service, credit_report(service, txid=charge.txid, report_id="r2")) == ["BE17"]
     assert await take(service, accepted(credit_report(service, txid=charge.txid, report_id="r3"))) == ["BE17"]
     stranger = await open_holder(service, account_number="2", funds_cents=5_000)

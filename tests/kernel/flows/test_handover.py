@@ -295,7 +295,7 @@ async def test_a_late_unmark_changes_none(service: Service, order: Order, monkey
     service.rail.answer(rails.Taken())
     await service.work()
     async with service.context.pool.acquire() as connection:
-        # The next worker has submitted it itself, under a mark of its own.
+        # The next worker has submitted it itself, under its own mark.
         await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
         assert await order.handed_at(service) == marked_at
         # The next worker has asked.

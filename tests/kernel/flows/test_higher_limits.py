@@ -105,7 +105,7 @@ async def test_of_two_operators_at_once_one_confirms_or_the_other_has_replaced_i
             return_exceptions=True,
         )
         assert sum(isinstance(each, Proposal) for each in outcomes) <= 1
-        # Nine million were read by nobody, and act for nobody.
+        # No operator read the nine million, so they never apply.
         assert (await read_limits(live, holder_id)).day_cents in (5000, 6000 + tried)
         assert not [each for each in outcomes if isinstance(each, asyncpg.PostgresError)]
 

@@ -115,7 +115,7 @@ class Model:
                 name, who, amount_cents = self.open_orders.pop(which % len(self.open_orders))
                 settled = Settled(settled_at=datetime(2026, 1, 1, tzinfo=UTC))
                 endings: dict[str, Ending] = {"settle": settled, "reject": Rejected(code="AC03", reason="no")}
-                # Its time is over, whatever happened to the clock.
+                # Its time is over, in spite of moves of the clock.
                 await context.pool.execute(
                     "update open_order set give_up_at = '2000-01-01T00:00:00Z' where name = $1", name
                 )
@@ -138,7 +138,7 @@ class Model:
         report = movement_report(self.service, item_id, direction=direction, amount_cents=amount_cents)
         party = credit_report(self.service, account_number=self.account_numbers[who]).credit_party
         answer = await receive_movement(self.service.context, structs.replace(report, party=party))
-        # The first report of an item counts, whatever the later ones have.
+        # The first report of an item counts, even if later ones differ.
         if (who, item_id) in self.items:
             assert answer.refusal_code == self.items[who, item_id]
             return

@@ -1,4 +1,4 @@
-"""Look-ups cost something unless a payment follows, so nobody scans the directory or our accounts."""
+"""Look-ups cost something unless a payment follows, so no caller can scan the directory or our accounts."""
 
 import asyncio
 from collections import Counter
@@ -255,7 +255,7 @@ async def test_who_hangs_up_while_we_ask_has_paid_for_it(service: Service) -> No
 
 
 class SlowDirectory:
-    """A directory without entries that answers when the test says so."""
+    """A directory that answers after 20 ms."""
 
     def __init__(self, rail: FakeRail) -> None:
         self.asked_count = 0

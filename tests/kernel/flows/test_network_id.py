@@ -41,7 +41,7 @@ def network_id(letter: str = "E") -> str:
 
 @pytest.fixture
 async def service(database: Addresses) -> AsyncIterator[Service]:
-    """A service on a rail that gives orders names of its own, and may be asked by ours."""
+    """A service on a rail that gives orders its own names, and accepts queries by ours."""
     async with open_service(database, abilities=NAMES_ITSELF) as opened:
         yield opened
 

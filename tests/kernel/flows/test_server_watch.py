@@ -287,7 +287,7 @@ async def test_a_copy_that_is_put_back_gives_out_no_id_that_was_given_out_since(
     async with connected(database, ServerWatch()) as connection:
         again = await next_ids(connection)
         assert {name: again[name] > forgotten[name] for name in SEQUENCES} == dict.fromkeys(SEQUENCES, True)
-        # There is room for what is to be written.
+        # There are partitions for the coming rows.
         assert await connection.fetchval("select count(*) from make_partitions()") == 0
         assert max(again.values()) < 2**53 / 2**10
 
@@ -510,7 +510,7 @@ async def test_a_restored_dump_is_seen_live(outlived: Outlived, request: pytest.
         lost = await identifier_store.take_block(connection)
         pool = await open_watched_pool(database, watch, 2)
         watch.on_start(pool.expire)
-        async with pool.acquire() as one, pool.acquire():  # both are of before
+        async with pool.acquire() as one, pool.acquire():  # both precede the restore
             await own(database, "drop schema pixconnect cascade")
             words = ["--exit-on-error", f"--dbname={database.owner_url}", f"{tmp_path}/dump"]
             await asyncio.to_thread(subprocess.run, [programs / "pg_restore", *words], check=True)

@@ -212,7 +212,7 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
         async def is_answered_there() -> bool:
             return await standby.read(reading(standby.pool), reading(primary))
 
-        # Before the first check nothing is read there, and health says so.
+        # Before the first check the service reads nothing at the standby, and its health reports that.
         assert not await is_answered_there()
         with pytest.raises(errors.ServiceUnavailable, match="not looked at yet"):
             await check_standby(standby)
@@ -256,7 +256,7 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
             await look_until(standby, is_used=False)
         await look_until(standby, is_used=True)
 
-        # It is promoted: a session of before is one to a server that takes writes, and ours would take none.
+        # After the promotion the server of an existing session accepts writes, and the session itself still refuses them.
         async with standby.pool.acquire() as connection:
             await server.promote()
             with pytest.raises(asyncpg.ReadOnlySQLTransactionError):

@@ -19,11 +19,11 @@ def held(member_id: int | None, given_d: int, removed_d: int | None = None) -> K
     [
         ([], 5, (None, False)),
         ([held(1, 0)], 5, (1, False)),
-        # Before it was registered here, nobody else had it.
+        # Before it was registered here, no other holder had it.
         ([held(1, 8)], 5, (1, False)),
         ([held(1, 0, 9)], 5, (1, False)),
         ([held(1, 0, 9)], 9, (1, False)),
-        # In quarantine it is nobody's.
+        # In quarantine it has no holder.
         ([held(1, 0, 4)], 5, (None, False)),
         ([held(1, 0, 6), held(2, 9)], 5, (1, False)),
         ([held(1, 0, 6), held(2, 9)], 9, (2, False)),

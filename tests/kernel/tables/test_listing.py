@@ -1,4 +1,4 @@
-"""Walks by cursor see every row that was there at the beginning exactly once, whatever is inserted meanwhile."""
+"""Walks by cursor see every row that was there at the beginning exactly once, even if others are inserted meanwhile."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta

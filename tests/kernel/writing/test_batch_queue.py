@@ -189,7 +189,7 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
                 await asyncio.wait([first[0], first[2]])
                 assert (first[0].result(), first[2].result()) == ("good", "good")
                 assert not first[1].done()
-                # From now on the stalled holder has a queue of its own, and the others do not wait at all.
+                # From now on the stalled holder has a separate queue, and the others do not wait at all.
                 stalled = asyncio.create_task(queue.submit(Word(holder_id=2)))
                 for _ in range(5):
                     async with asyncio.timeout(3.5):

@@ -47,7 +47,7 @@ class Book:
 
 
 class Doors:
-    """A look-up that ends when the test says so."""
+    """A look-up that ends when the test releases it."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()

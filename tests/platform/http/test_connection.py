@@ -185,7 +185,7 @@ async def test_a_body_that_comes_after_its_answer_is_dropped() -> None:
         assert (status, headers[b"retry-after"], body) == (b"HTTP/1.1 503 Service Unavailable", b"1", b"no /1")
         await client.send(b"abcGET /2 HTTP/1.1\r\nHost: h\r\n\r\n")
         assert (await client.answer())[2] == b"GET /2? "
-        # After an announced body nobody can tell where the next request begins.
+        # After an announced body the server cannot find the beginning of the next request.
         await client.send(b"POST /3 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
         assert (await client.answer())[1][b"connection"] == b"close"
         assert await client.is_hung_up()
@@ -568,7 +568,7 @@ async def test_an_application_answers_a_body_that_breaks_in_its_own_form(octets:
 
 
 class Held:
-    """Reads the body, and answers when the test says so."""
+    """Reads the body, and answers when the test releases it."""
 
     def __init__(self) -> None:
         self.has_begun, self.may_answer = asyncio.Event(), asyncio.Event()

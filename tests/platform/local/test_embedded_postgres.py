@@ -245,7 +245,7 @@ async def test_the_server_ends_with_its_parent_however_that_died(home_folder: Pa
     child, server_pid = start_busy_child(home_folder)
     end(child)
     async with asyncio.timeout(60):
-        while is_running(server_pid):  # noqa: ASYNC110  nobody tells
+        while is_running(server_pid):  # noqa: ASYNC110  no event to await
             await asyncio.sleep(0.05)
 
 

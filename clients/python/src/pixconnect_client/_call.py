@@ -113,7 +113,7 @@ def read_text(answer: Answer) -> str:
     return answer.content.decode()
 
 
-def read_anything(answer: Answer) -> Any:  # noqa: ANN401  whatever JSON it is
+def read_anything(answer: Answer) -> Any:  # noqa: ANN401  any JSON
     """Return ``data`` of an envelope; otherwise the decoded JSON, or text."""
     if "json" not in answer.headers.get("content-type", ""):
         return read_text(answer)

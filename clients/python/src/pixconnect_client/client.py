@@ -74,7 +74,7 @@ class Client(Account[Sync]):
         self.identity = Identity[Sync](self._transport)
         self.sandbox = Sandbox[Sync](self._transport)
 
-    def request(self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None) -> Any:  # noqa: ANN401  whatever the answer is
+    def request(self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None) -> Any:  # noqa: ANN401  any answer
         """Send a request for which there is no method.
 
         Returns:
@@ -136,7 +136,7 @@ class AsyncClient(Account[Async]):
 
     async def request(
         self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
-    ) -> Any:  # noqa: ANN401  whatever the answer is
+    ) -> Any:  # noqa: ANN401  any answer
         """Send a request for which there is no method; see ``Client.request``."""
         return await self._transport.send(ask_for_anything(method, path, query, body))
 

@@ -22,7 +22,7 @@ async def authenticate(verifier: TokenVerifier, headers: Mapping[bytes, bytes], 
     Args:
         certificate: The thumbprint of the connection's client certificate.
     """
-    # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they contain.
+    # Two Authorization headers come joined with a comma, which no token contains: they are always malformed.
     authorization = headers.get(b"authorization")
     # Most tokens were verified a moment ago, and are answered from memory.
     caller = verifier.recall(authorization) if authorization is not None else None

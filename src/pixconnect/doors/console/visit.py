@@ -214,7 +214,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, owner_id=holder_id)
 
     def form(self) -> FormData:
-        """The sent form, which must be one of ours."""
+        """The sent form, which must come from the console's own pages."""
         token = self.sent.get("csrf", "")
         if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self.who.csrf_token.encode()):
             raise errors.Forbidden("this form is not of this session: load the page again and send it from there")

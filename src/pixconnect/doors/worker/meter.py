@@ -47,5 +47,5 @@ class Meter(Struct, Generic[Seen], frozen=True, kw_only=True):
 
 def age_s(instant: datetime | None, now: datetime) -> float:
     """How long ago that was; 0 for ``None``."""
-    # The clock of the machine that wrote it may be a moment ahead of ours, and no age is negative.
+    # The clock of the machine that wrote it may be a moment ahead of this one's, and no age is negative.
     return 0.0 if instant is None else max(0.0, (now - instant).total_seconds())

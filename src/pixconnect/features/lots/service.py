@@ -93,7 +93,7 @@ async def put_lot(context: Context, caller: Caller, number: int, description: st
 
     Raises:
         Violated: The reason; nothing is stored then.
-        InvalidQrCode: The rail does not support codes of ours.
+        InvalidQrCode: The rail does not support the service's codes.
         OutcomeUnknown: The commit was not answered; repeating the request does nothing twice.
     """
     ability.check_issues_codes(context.policy.abilities)

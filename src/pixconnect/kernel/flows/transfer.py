@@ -80,7 +80,7 @@ async def start_transfer(
         OutcomeUnknown: The commit was lost, or the database was restored and it may have been paid before; repeat the request.
     """
     lookup = Lookup()
-    # Read before any write: the written rows can be shown then, whatever happens to the database.
+    # Read before any write: the written rows can be shown then, even if the database fails.
     account = await context.directory.read_account(caller.holder_id)
     try:
         return _view(account, await _start_transfer(context, caller, account, request, terms, lookup))

@@ -81,7 +81,7 @@ async def check_same_place(context: Context, payer: OwnAccount, payee_id: int) -
 async def admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
     """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
 
-    If the institution has no names of ours, also before anything is accepted.
+    If the institution keeps none of our names, also before anything is accepted.
 
     A payment of the lost span is a movement once its line is read, and takes the money of the very request that had ordered it.
     Only the institution knows which request that was; accepted ones are queried there.

@@ -286,7 +286,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
         return f"client {self.name}" if self.kind == "holder" else f"console {self.name}"
 
     def viewer(self, chosen_holder_id: int | None = None) -> Viewer:
-        """Its view of the chosen holder; a holder's visitor sees its own, whichever was chosen."""
+        """Its view of the chosen holder; a holder's visitor always sees its own."""
         return Viewer(holder_id=self.holder_id or chosen_holder_id, scopes=self.scopes)
 
     def caller(self, chosen_holder_id: int | None = None, peer: str = "") -> Caller:

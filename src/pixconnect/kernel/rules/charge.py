@@ -169,7 +169,7 @@ def counts_from(charge: Charge) -> datetime:
 
 
 def read_contents(charge: Charge) -> ChargeContents:
-    """Its latest contents, whichever API made it."""
+    """Its latest contents, for charges of every API."""
     if charge.contents is not None:
         return charge.contents
     lifetime_s = round((charge.expires_at - charge.created_at).total_seconds())

@@ -1,6 +1,6 @@
 """The event of a payment that differs from its charge and has settled all the same, at an institution or by book.
 
-A settlement stands: late, of another amount, a second time, or under a txid that never became a charge here. An event of ours
+A settlement stands: late, of another amount, a second time, or under a txid that never became a charge here. Our own event
 notifies the charge's holder, beside those of the contract, which do not change.
 """
 

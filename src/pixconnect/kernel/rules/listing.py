@@ -2,7 +2,7 @@
 
 A cursor is octets in base64url: a version, numbers, and a check over them and over the list: its holder and filters. The check
 is no secret; it only detects mistakes, such as a cursor of another list. SQL protects other holders' items: it filters by the
-caller's holder, whatever the cursor contains. Callers may keep cursors, the feed's for weeks, so any change here needs a new
+caller's holder, for every cursor. Callers may keep cursors, the feed's for weeks, so any change here needs a new
 version.
 
 A cursor of a list has four numbers (see ``listing.Cursor``), with microseconds since 1970 for the instant: 39 octets.

@@ -373,7 +373,7 @@ class Rail(Protocol):
 
     # A charge does not expire before payments reported in time are recorded.
     async def waiting_since(self) -> datetime | None:
-        """When the oldest unacknowledged payment was reported, whichever worker records it."""
+        """When the oldest unacknowledged payment was reported, for all workers together."""
         ...
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:

@@ -20,7 +20,7 @@ OTHERS = 512
 def raise_limit() -> int:
     """Raise the limit as far as the system allows and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # macOS accepts 10,240 at most, whatever hard limit it reports.
+    # macOS accepts 10,240 at most, even if it reports a higher hard limit.
     for wanted in (hard, 10_240):
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,4 +1,4 @@
-"""A party has all members within their lengths, whatever an institution returns."""
+"""A party has all members within their lengths, even if an institution returns other ones."""
 
 import msgspec
 from msgspec import structs

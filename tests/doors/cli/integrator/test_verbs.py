@@ -111,7 +111,7 @@ def test_entries_that_are_dated_ahead_are_told_of(
 ) -> None:
     demo = sandbox.sandbox
     with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
-        # A key of its own, so its entries stay first.
+        # A new holder, so its entries stay first.
         made = client.sandbox.open_holder()
     for name, value in (
         ("API_URL", demo["base_url"]),

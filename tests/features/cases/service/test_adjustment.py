@@ -103,7 +103,7 @@ async def test_two_operators_adjust_a_case_and_undo_it_by_its_opposite(shop: Sho
     found = await statement_usecases.open_statement(shop.live.context, shop.house, *EVER, "pt")
     lines = [line async for part in statement_usecases.read_parts(shop.live.context, found) for line in part]
     assert [(line.direction, line.amount_cents, line.describe("pt")) for line in lines[1:]] == [("OUT", 300, "Ajuste")]
-    # The fact that it replaced has come: the case says so until the adjustment is undone.
+    # The fact that the adjustment replaced was read: the case stays open until an operator undoes the adjustment.
     await case_usecases.look_for_cases(shop.live.context)
     case, _ = await shown(shop, case_id)
     assert (case.case.ended_as, case.case.opened_count) == (None, 2)

@@ -258,7 +258,7 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     )
     assert tuple(row) == ("transfer", str(sent.id), "answer")
     assert await look(shop) == []
-    # A line that names the transfer is that transfer, whatever was answered; the other one stays as it was.
+    # A line that names the transfer is joined to it in spite of the answer; the other line does not change.
     named = ("D3", "-4.00", f"PIX ENVIADO {sent.end_to_end_id}", "03")
     await read(
         shop, received, *((name, "-4.00", "DEBITO", "03") for name in ("D1", "D2")), ("C1", "4.00", "CREDITO", "03"), named,
@@ -281,7 +281,7 @@ async def test_a_debit_is_the_refund_that_two_operators_name(shop: Shop) -> None
     await answer(shop, case.id, ours={"D2": f"refund:{refund.id}"})
     (row,) = await shop.live.fetch("select joined_kind, joined_id from institution_item where joined_by = 'answer'")
     assert tuple(row) == ("refund", str(refund.id))
-    # Nothing of ours is left that the other one may be.
+    # No unmatched record is left for the other line.
     assert (await moved(shop), await waiting(shop), await look(shop)) == ([-10_00], {}, [])
 
 

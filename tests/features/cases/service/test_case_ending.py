@@ -137,7 +137,7 @@ async def test_what_settled_is_the_line_of_the_statement(shop: Shop) -> None:
         await want(shop, case.id, "settled", item_id="L3")
     await want(shop, case.id, "settled", item_id="L1")
     await confirm(shop)
-    # The other line is none of ours now.
+    # The other line matches no order any more, and is posted.
     await settle_items(shop.at, shop.account)
     assert (await read_status(shop, sent), await read_funds(shop.live, shop.house)) == ("CONFIRMED", (200, 0))
     (item,) = await shop.live.fetch("select joined_kind, joined_id from institution_item where item_id = 'L1'")

@@ -1,4 +1,4 @@
-"""Contests at an institution: mirrored once, whatever its list does, and answered through it."""
+"""Contests at an institution: mirrored once, even from a faulty list, and answered through it."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -243,7 +243,7 @@ async def test_a_return_listed_first_is_of_its_contest(shop: Shop, contests: Fak
     await look(shop, contests, first, second)
     shop.live.clock.advance(days=1)
     give_back(shop, pix, 400)
-    # Nobody here can know whose it is: one of the two must give way.
+    # The return may belong to either contest: one of the two must give way.
     await shop.read()
     accepted = structs.replace(second, status="accepted", told_at=shop.live.clock.real_now())
     await look(shop, contests, first, accepted)

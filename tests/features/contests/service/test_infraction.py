@@ -290,7 +290,7 @@ async def test_a_returned_pix_can_be_contested_and_is_not_taken(service: Service
     report = infraction_report(service, paid, held_cents=400)
     await tell(service, report)
     assert await funds(service, caller) == (0, 600, 400, 0)
-    # The outcome of ours is recorded first.
+    # The outcome of our refund must be recorded first.
     taken = decided(service, report, 500)
     assert await take_reports(service.context, [taken]) == 0
     await tell(service, decided(service, report, 400))

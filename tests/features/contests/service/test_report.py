@@ -373,7 +373,7 @@ async def test_a_rejection_counts_whatever_its_words_are(service: Service, calle
 
 @pytest.fixture
 def defect(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Amounts that a defect of ours cannot record."""
+    """Amounts that the service fails to record, as if by a defect."""
     amounts: list[int] = []
     settle = settlement.transfer_rules.settle_transfer
 

@@ -324,7 +324,7 @@ async def test_of_a_batch_each_client_has_its_own_and_the_others_none_of_it(serv
     made = await asyncio.gather(
         *(charge_usecases.create_charge(service.context, asker, request) for asker, request in asked)
     )
-    # Requests of one client by one token are one row of a batch, whatever the number of batches.
+    # Requests of one client by one token are one row of a batch, for any number of batches.
     [written] = [each for each in service.context.writes.read_figures() if each.name == "create_charges"]
     rows_most = sum(min(size, 3) * count for size, count in written.commits_by_size.items())
     assert await service.context.pool.fetchval("select count(*) from origin_batch") <= rows_most

@@ -255,7 +255,7 @@ async def test_a_link_lets_in_once_within_its_time_and_never_in_live(
     await connection.execute("alter table pixconnect.installation disable trigger all")
     await connection.execute("update pixconnect.installation set mode = 'live'")
     await connection.close()
-    # The database itself refuses, whatever mode the process has.
+    # The database itself refuses, in every mode of the process.
     with pytest.raises(asyncpg.IntegrityConstraintViolationError):
         await console_session.make_link(operator)
 

@@ -1,4 +1,4 @@
-"""A Pix key that an operator removes leads to nobody, and never to its former holder, whatever processes remember."""
+"""After an operator removes a Pix key, no payment to it reaches a holder, even if a process has the key in its cache."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -157,7 +157,7 @@ async def test_what_was_accepted_before_the_removal_is_paid(service: Service, ca
     assert {one.refusal_code for one in service.rail.acknowledged} == {None}
     assert await read_funds(service, caller) == (1_001_000, 0)
     await give(service, other)
-    # A repetition still gets the first answer, and nobody is credited twice.
+    # A repetition still gets the first answer, and no holder is credited twice.
     await take_reports(service.context, [report])
     assert {one.refusal_code for one in service.rail.acknowledged} == {None}
     assert (await read_funds(service, caller), await read_funds(service, other)) == ((1_001_000, 0), (10_000, 0))

@@ -312,12 +312,12 @@ async def test_the_background_keeps_tokens_fresh_while_requests_come_in(
         clock.advance(seconds=0.9)
         assert process.verifier.recall(header) is not None
         async with asyncio.timeout(60):
-            while process.verifier._fresh_until_s == fresh_until_s:  # noqa: ASYNC110  nothing tells of a look
+            while process.verifier._fresh_until_s == fresh_until_s:  # noqa: ASYNC110  no event to await
                 await asyncio.sleep(0.01)
     assert not process.verifier._was_asked
     asked = count_reads(process, monkeypatch)
     await asyncio.sleep(0.1)
-    assert asked == []  # nobody came
+    assert asked == []  # no request came
     keeping.cancel()
 
 
@@ -369,7 +369,7 @@ async def test_a_missing_or_malformed_header_is_unauthorized(process: Process, i
 
 
 def forge(process: Process, issued: IssuedClient, key: jose.PrivateKey | None = None, **changes: Any) -> bytes:
-    """A token that our own code would sign, right but for what it is given."""
+    """A token that our own code would sign, with valid claims except for ``changes``."""
     now = int(STARTED_AT.timestamp())
     claims: dict[str, Any] = {
         "iss": "http://127.0.0.1:8080", "aud": "pix-connect", "sub": issued.client.client_id,

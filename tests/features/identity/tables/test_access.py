@@ -1,4 +1,4 @@
-"""What PostgreSQL refuses to the service's role, whatever the program does."""
+"""PostgreSQL refuses these statements to the service's role, even if the program sends them."""
 
 from collections.abc import AsyncIterator
 

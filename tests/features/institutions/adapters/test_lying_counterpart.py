@@ -219,7 +219,7 @@ async def test_no_lie_about_an_opening_is_believed(liar: Liar, institution: Inst
     tracemalloc.stop()
     assert isinstance(opened, UnknownOutcome), opened
     assert peak < 8 * 1024 * 1024
-    # It is sent once, whatever the answer.
+    # The adapter sends it once, for every answer.
     assert sum(line.startswith("PUT") for line in liar.asked) == 1
 
 

@@ -244,7 +244,7 @@ def _check(service: Service, woovi: Woovi, seed: int) -> None:
         if isinstance(ours.ending, Settled):
             assert is_paid, (seed, ours, there)
         elif ours.ending is not None:
-            # Nobody can approve it any more.
+            # No person can approve it any more.
             assert there is None or there.status == "FAILED", (seed, ours, there, step)
 
 

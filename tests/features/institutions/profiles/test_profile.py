@@ -73,7 +73,7 @@ def test_answers_are_drawn_by_the_seed_but_for_those_that_are_named() -> None:
     for name, answers in choices.items():
         if name != "efi.above_limit":
             assert {each[name] for each in drawn} == set(answers)
-    # Each has a list of its own, so that not all change together.
+    # Each has its own list, so that not all change together.
     assert len({tuple(sorted(each.items())) for each in drawn}) > 20
 
 

@@ -180,7 +180,7 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
         ),
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(n, amount_cents=cents) for n, cents in enumerate((400, 600, 1))], 0),
         ("PIX RECEBIDOS", 1000, [a_line(1)], 0),
-        # Whatever it is called, a person may recognise it.
+        # A person may recognise a sum under any text.
         ("CREDITO", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
     ],
 )
@@ -372,7 +372,7 @@ KNOWN = OpenAmounts(
         (dict(kind="wire", day=date(2026, 11, 1), direction="OUT"), "wire"),
         (dict(kind="other", text="CREDITOS RECEBIDOS"), "could_be_ours"),
         (dict(kind="other"), "other"),
-        # An item with our name is ours, whatever its amount and side.
+        # An item with our name is ours, with any amount and on either side.
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="refund", end_to_end_id=E2E), "not_yet_read"),
         (dict(direction="OUT", kind="boleto", end_to_end_id=E2E), "not_yet_read"),
@@ -387,7 +387,7 @@ KNOWN = OpenAmounts(
         (dict(kind="pix"), "not_yet_read"),
         (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),
         (dict(kind="boleto", end_to_end_id=OTHER_E2E), "not_yet_read"),
-        # The fee of a Pix that somebody made there is given back.
+        # A refunded fee of a Pix that a person made at the institution.
         (dict(kind="fee", end_to_end_id=OTHER_E2E), "could_be_ours"),
         (dict(kind="fee", end_to_end_id=OTHER_E2E, day=KNOWN.today), "not_yet_read"),
         # An order under way may be this very item.

@@ -1,4 +1,4 @@
-"""Random months of nine kinds of banks, alone and mixed: whatever files come, the books follow the bank.
+"""Random months of nine kinds of banks, alone and mixed: with any files, the books follow the bank.
 
 For the generator and the checks see ``support/true_months.py``. A check that fails for a kind of bank is an entry of
 ``MISSING``; its test fails once the check holds, so that the entry is removed.

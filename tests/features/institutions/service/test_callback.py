@@ -93,7 +93,7 @@ async def test_a_payment_is_recorded_when_the_bank_calls_and_not_when_it_is_due(
         answer = await client.post(f"{address}/pix", content=b'{"pix":[{"endToEndId":"E1"}]}')
         assert (answer.status_code, answer.content) == (200, b"")
         async with asyncio.timeout(60):
-            while await read_funds(shop.live, shop.house) != (700, 0):  # noqa: ASYNC110  nobody tells
+            while await read_funds(shop.live, shop.house) != (700, 0):  # noqa: ASYNC110  no event to await
                 await asyncio.sleep(0.02)
         assert [only for _, _, only in shop.there.lists] == [False, False, True, False]
         shop.live.clock.advance(seconds=3)
@@ -167,7 +167,7 @@ async def test_nothing_leaves_a_paused_account_and_what_comes_in_is_recorded(sho
         shop.pay(700, txid=charge.txid)
         assert (await client.post(f"{address}/pix", content=b"{}")).status_code == 200
         async with asyncio.timeout(60):
-            while await read_funds(shop.live, shop.house) != (1400, 200):  # noqa: ASYNC110  nobody tells
+            while await read_funds(shop.live, shop.house) != (1400, 200):  # noqa: ASYNC110  no event to await
                 await asyncio.sleep(0.02)
     assert (await shop.live.fetch("select status from charge"))[0]["status"] == "APPROVED"
     assert await shop.live.fetch(f"select from rail_step where order_name = '{refund.return_id}'") == []

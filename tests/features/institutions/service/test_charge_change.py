@@ -224,7 +224,7 @@ async def test_an_operator_waits_for_the_institution(shop: Shop) -> None:
     charge = await shop.charge()
     operator = as_operator(shop.context)
     asked = asyncio.create_task(standard_charge.remove_charge(operator, charge.holder_id, charge.txid))
-    while not await go_on(shop.at, shop.opened, CHANGE_CALLS):  # noqa: ASYNC110  nobody tells
+    while not await go_on(shop.at, shop.opened, CHANGE_CALLS):  # noqa: ASYNC110  no event to await
         await asyncio.sleep(0.01)
     assert (await asked).status == "REMOVED_BY_PSP"
 

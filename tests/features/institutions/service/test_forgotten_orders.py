@@ -112,7 +112,7 @@ async def test_what_its_own_line_left_no_funds_for_is_not_refused_as_if_it_had_n
     assert await read_funds(shop.live, shop.house) == (0, 0)
     with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
         await ask(shop, "t1", RECEIVED_CENTS)
-    # No line has that amount, or nobody can repeat it.
+    # No line has that amount, or the caller has no external id to repeat.
     for external_id, amount_cents in (("t2", RECEIVED_CENTS - 1), (None, RECEIVED_CENTS)):
         with pytest.raises(errors.InsufficientFunds):
             await ask(shop, external_id, amount_cents)

@@ -29,7 +29,7 @@ from support.statement_files import make_ofx, make_ofx_line
 
 TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"))
 DOUBTFUL = ("B1", "-30.00", "SALDO")
-"""The balances that are told agree neither with it nor without it."""
+"""The bank's balances agree neither with this line nor without it."""
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ async def lose(live: Service) -> None:
 
 
 async def read_again(shop: Shop) -> None:
-    """As a worker does, which has opened the account anew."""
+    """Read as a worker that has just opened the account."""
     # The test's clock differs from the database's, which dates its observations.
     now = shop.live.clock.now().isoformat()
     await shop.live.execute_as_owner(f"update institution_account set lost_at = '{now}' where lost_at is not null")
@@ -157,7 +157,7 @@ async def test_where_the_owner_has_another_account_a_word_is_not_enough(live: Se
 
 
 async def test_a_refund_of_a_forgotten_pix_waits_for_the_reading(live: Service, there: FakeInstitution) -> None:
-    """It may have been made: a caller who is told otherwise would request another one."""
+    """The institution may have made it: after a refusal the caller would request another one."""
     shop = await open_shop(live, there)
     await shop.allow()
     pix = shop.pay(1000)

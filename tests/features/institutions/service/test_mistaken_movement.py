@@ -1,4 +1,4 @@
-"""Returned money is recorded once: movements that prove to be orders of ours, and returns by payees."""
+"""Returned money is recorded once: movements that prove to be our orders, and returns by payees."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
@@ -70,7 +70,7 @@ async def tell_line(shop: Shop, **changes: Any) -> None:
 
 
 async def ask_in_doubt(shop: Shop, pix: ReceivedPix) -> Refund:
-    """A refund that the institution has under way, under a network id of its own."""
+    """A refund that the institution has under way, under its own network id."""
     shop.there.refund_status = "under_way"
     refund = await shop.give_back(pix, 300)
     await shop.move_orders()

@@ -330,7 +330,7 @@ async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_paid_once_at_
                 live.clock.advance(seconds=61)
                 await shop.move_orders()
             ended = await read_again(shop, sent)
-            # Our answer never differs from what happened there.
+            # Our answer always agrees with the institution.
             assert there.paid_cents - before_cents == (1000 if ended.status == "CONFIRMED" else 0), (traits, answer)
             assert ended.status != "PROCESSING" or traits is ASKED_ONLY
     await check_books(live)
@@ -452,7 +452,7 @@ async def test_an_order_that_waits_there_is_called_once_and_ends_by_a_person(by_
     sent = await begin(by_text)
     await by_text.move_orders()
     ((name, listed),) = there.sent.items()
-    # From here on it is there, whatever is found.
+    # From here on the institution has the order, even if a query does not find it.
     there.sent[name] = structs.replace(listed, code="n1")
     await work(by_text, timedelta(minutes=2))
     del there.sent[name]

@@ -218,7 +218,7 @@ async def test_an_order_open_at_a_loss_is_only_asked_about(shop: Shop, there: In
 
 
 async def test_a_request_possibly_paid_in_a_forgotten_time_is_refused(shop: Shop, there: InTwoSteps) -> None:
-    """Nothing there has our names, so nobody could ask whether it is the same."""
+    """The institution keeps none of our names, so no query can find out whether the request was paid."""
     sent = await begin(shop, "t1")
     await work(shop)
     await shop.live.execute_as_owner(

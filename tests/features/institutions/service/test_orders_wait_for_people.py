@@ -53,7 +53,7 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     assert seen.wait is not None
     assert (seen.wait.waits_for, seen.view.transfer.status) == ("approval", "PROCESSING")
     assert await read_funds(shop.live, shop.house) == (600, 400)
-    # Nothing is silent; a day later somebody should look.
+    # No order is silent; a day later an operator should look at it.
     assert await count_silent(shop.live.context) == 0
     assert len(await order_store.list_waiting_since(shop.live.context.pool, 10)) == 1
     shop.live.clock.advance(days=1, minutes=5)

@@ -1,4 +1,4 @@
-"""Returns at the institution, by a person or by itself, are recorded once, as refunds that nobody here requested."""
+"""Returns at the institution, by a person or by itself, are recorded once, as refunds without a request."""
 
 import random
 from datetime import datetime, timedelta
@@ -345,7 +345,7 @@ async def test_the_schema_takes_no_institution_return_that_it_should_not(shop: S
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_in_whatever_order_it_is_read_our_books_are_the_institutions(shop: Shop, seed: int) -> None:
-    """Payments, returns of ours and of others, and fees, from the list, from the statement, or from both."""
+    """Payments, our returns and others', and fees, from the list, from the statement, or from both."""
     chance = random.Random(seed)  # noqa: S311  it makes no secret
     await shop.allow(1_000_000)
     shop.live.clock.advance(minutes=1)
@@ -412,7 +412,7 @@ def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
 
 
 async def name_ours(shop: Shop, external_id: str) -> str:
-    """The institution's name of a request, whatever is remembered here."""
+    """The institution's name of a request, computed from the account's key."""
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
     return name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
 

@@ -1,4 +1,4 @@
-"""Refunds leave over an account at an institution: once, whatever happens to the calls, and within the allowance."""
+"""Refunds leave over an account at an institution: once, even if calls fail, and within the allowance."""
 
 from datetime import timedelta
 
@@ -186,7 +186,7 @@ async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once
                 live.clock.advance(seconds=61)
                 await shop.move_orders()
             ended = await read_again(shop, refund)
-            # Our answer never differs from what happened there.
+            # Our answer always agrees with the institution.
             given_back_cents = there.given_back_cents - before_cents
             assert given_back_cents == (1000 if ended.status == "RETURNED" else 0), (repeats, answer)
             assert ended.status != "PROCESSING" or not repeats

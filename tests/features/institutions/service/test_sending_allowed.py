@@ -253,7 +253,7 @@ def test_sums_that_are_not_said_are_small_only_where_nothing_was_sent_before() -
     assert cut(none, some) == none
 
 
-# Transfers over an account whose institution uses ids of its own, which only its answers contain.
+# Transfers over an account whose institution uses its own ids, which only its answers contain.
 
 
 TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"), resend_for=timedelta(seconds=60), resends_after_restart=False)

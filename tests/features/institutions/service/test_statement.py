@@ -1,4 +1,4 @@
-"""An account's statement: each line once, joined with ours, posted if it is nobody's, and the day closes."""
+"""An account's statement: each line is joined with one of our records or posted, once, and the day closes."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
 
 
 async def test_of_many_accounts_at_once_none_waits_for_a_connection_that_another_keeps(books: Books) -> None:
-    # More than the pool has: each keeps one, under which nobody else joins the same lines, and takes another.
+    # More accounts than connections: each keeps one, whose lock reserves the account's lines, and takes another.
     accounts = [structs.replace(books.account, id=number) for number in range(1, 15)]
     async with asyncio.timeout(60):
         settled = await asyncio.gather(*[statement_usecases.settle_items(books.context, one) for one in accounts])

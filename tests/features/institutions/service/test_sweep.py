@@ -1,4 +1,4 @@
-"""Received payments at an institution: each once, whatever its lists do, and a recorded one stays."""
+"""Received payments at an institution: each once, even from faulty lists, and a recorded one stays."""
 
 from datetime import timedelta
 

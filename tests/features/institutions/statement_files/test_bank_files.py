@@ -68,7 +68,7 @@ def test_it_is_read_to_the_cent_or_refused_by_its_rule(quirk: dict[str, Any]) ->
 def test_a_second_reader_has_the_same_lines_or_cannot_read_it(quirk: dict[str, Any]) -> None:
     content = (FOLDER / quirk["file"]).read_bytes()
     if quirk["second_reader"] == "cannot read it":
-        # Each fault has an error of its own.
+        # Each fault raises another error.
         with pytest.raises(Exception):  # noqa: B017
             read_as_second(content)
         return

@@ -127,7 +127,7 @@ def test_in_one_line_of_the_file_a_text_changes_no_line_and_what_it_may_add_is_d
     lines = dict.fromkeys("ABC", "PIX RECEBIDO")
     for item_id in lines:
         found = read_ofx(flatten(write_lines(lines | {item_id: f"PIX BOB {text}"}, one_each=True, closed=closed)))
-        # A whole line of money that a payer wrote cannot be told from the bank's.
+        # If a payer writes a whole line of money, the reader cannot distinguish it from the bank's.
         own = [item for item in found.items if item.item_id != "z" or (LINE not in text and CLOSED_LINE not in text)]
         assert [(item.item_id, item.signed_cents, item.kind) for item in own] == [(one, 100, "pix") for one in lines]
         assert (found.opening, found.closing) == (

@@ -1,4 +1,4 @@
-"""The service's health is answered in time whatever hangs."""
+"""The health check answers in time, even if a dependency hangs."""
 
 import asyncio
 import re

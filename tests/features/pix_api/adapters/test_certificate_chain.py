@@ -150,6 +150,6 @@ def _leads_down(way: Sequence[x509.Certificate], leaf: x509.Certificate) -> bool
             return False
         try:
             below.verify_directly_issued_by(above)
-        except Exception:  # noqa: BLE001  whatever it is, this one has not issued that one
+        except Exception:  # noqa: BLE001  after any failure, this one has not issued that one
             return False
     return True

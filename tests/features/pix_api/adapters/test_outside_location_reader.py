@@ -690,11 +690,11 @@ async def test_a_signed_payload_of_another_form_is_refused(outside: Outside) -> 
     await refused(outside, "cannot be read")
 
 
-# -- how much, and what is told ----------------------------------------------------------------------------
+# -- limits, and contents of errors ------------------------------------------------------------------------
 
 
 class SlowWire:
-    """Answers when the test says so."""
+    """Answers when the test sets ``open``."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -712,7 +712,7 @@ class SlowWire:
 async def settle(wire: SlowWire, count: int) -> None:
     """Wait until so many are under way, and some turns more for one too many."""
     async with asyncio.timeout(60):
-        while wire.under_way_count < count:  # noqa: ASYNC110  nobody tells
+        while wire.under_way_count < count:  # noqa: ASYNC110  no event to await
             await asyncio.sleep(0)
     for _ in range(50):
         await asyncio.sleep(0)

@@ -176,7 +176,7 @@ async def test_a_number_of_the_other_door_takes_no_id_from_a_caller(
     door: Api, service: Service, caller: Caller, e2e: str, external_id: str | None, *, is_contract_first: bool
 ) -> None:
     request = RefundRequest(end_to_end_id=e2e, amount_cents=400, external_id=external_id)
-    # Its number, whichever comes first: each request takes one.
+    # The number of the refund by ``start_refund``: each request takes one.
     number = str(await service.context.ids.refund_id() + (1 if is_contract_first else 2))
     path = f"/v2/pix/{e2e}/devolucao/{number}"
     shown: dict[str, Any] = {}

@@ -189,7 +189,7 @@ LATE = DayAmount(original_cents=1000, fine_cents=20, interest_cents=30)
         # On the third late day, by our computation; returned in full, and not at all.
         (12, 1050, LATE, [], 0, True),
         (12, 1050, None, [], 0, False),
-        # By the institution's own calendar, in parts of its own.
+        # By the institution's own calendar, with its own parts.
         (12, 1040, DayAmount(original_cents=1000, fine_cents=20, interest_cents=20), ["OTHER_AMOUNT"], 1050, True),
         # Parts that do not add up to the amount, or have another original, are ignored.
         (12, 1050, DayAmount(original_cents=1000, fine_cents=20), [], 0, False),

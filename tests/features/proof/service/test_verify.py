@@ -51,7 +51,7 @@ async def test_large_books_have_larger_slices(service: Service, caller: Caller, 
         (whole,) = await list_slices(reader.connection, 0, 1_000_000)
     assert len(slices) <= SLICES_MAX + 1
     assert sum(part.holders_count for part in slices) == whole.holders_count == 1 + holders_count
-    # Nobody is between two of them, whether there is such a holder or not.
+    # No holder id lies between two slices, even one without a holder.
     assert [part.first_id for part in slices[1:]] == [part.last_id + 1 for part in slices[:-1]]
     assert (slices[0].first_id, slices[-1].last_id) == (whole.first_id, whole.last_id) == (1, HOLDER_ID_MAX)
 

@@ -1,4 +1,4 @@
-"""The demonstration data are made once, whatever happens in between."""
+"""The demonstration data are created once, even if the creation is interrupted."""
 
 from datetime import timedelta
 

@@ -55,7 +55,7 @@ from support.service import STARTED_AT, Service, make_charge, no_fence, open_hol
 
 
 class FakeControl:
-    """A sandbox with deadlines of its own, which are done when its clock reaches them."""
+    """A sandbox with its own deadlines, which are done when its clock reaches them."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -280,7 +280,7 @@ async def test_other_processes_hear_of_a_move(service: Service, control: FakeCon
         "with moved as (update clock set offset_us = 5000000 returning 1) select pg_notify('pixconnect_clock', '1:5000000')"
     )
     async with asyncio.timeout(60):
-        while service.clock.offset != timedelta(seconds=5):  # noqa: ASYNC110  nothing tells when it was heard
+        while service.clock.offset != timedelta(seconds=5):  # noqa: ASYNC110  no event to await
             await asyncio.sleep(0.01)
     following.cancel()
 

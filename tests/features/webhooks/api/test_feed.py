@@ -78,7 +78,7 @@ async def test_pages_go_on_where_the_one_before_ended(feed: Feed) -> None:
     assert ([each["id"] for each in first["events"]], first["has_more"]) == (event_ids[:2], True)
     second = await feed.read(f"page_size=2&cursor={first['cursor']}")
     assert ([each["id"] for each in second["events"]], second["has_more"]) == (event_ids[2:], False)
-    # Each event has a cursor of its own.
+    # Each event has its own cursor.
     again = await feed.read(f"cursor={first['events'][0]['cursor']}")
     assert [each["id"] for each in again["events"]] == event_ids[1:]
     assert list(second["events"][0]) == [

@@ -1,4 +1,4 @@
-"""``pixconnect listen`` omits and reorders nothing, whichever process dies."""
+"""``pixconnect listen`` omits and reorders nothing, even if a process dies."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Totals of events and deliveries equal a count, whatever happens to them."""
+"""Totals of events and deliveries equal a count after every change."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def check_totals(service: WebhookService, endpoint: Endpoint) -> dict[str,
 
 
 async def spread(service: WebhookService) -> None:
-    """Date each event and delivery forty minutes before the next one, as if time had passed; totals are computed anew."""
+    """Date each event and delivery forty minutes before the next one, as if time had passed; recompute the totals."""
     later = "interval '40 minutes' * (id - (select max(id) from {table}))"
     for table in ("event", "delivery"):
         await service.execute_as_owner(f"update {table} set created_at = created_at + {later.format(table=table)}")

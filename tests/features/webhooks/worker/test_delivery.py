@@ -120,7 +120,7 @@ async def test_an_unbegun_attempt_is_forgotten(database: postgres.Addresses, mon
         await service.announce([1])
         await eventually(lambda: is_settled(service, delivered=1))
         async with asyncio.timeout(60):
-            while worker.delivery.busy_slots():  # noqa: ASYNC110  nobody tells when it is so
+            while worker.delivery.busy_slots():  # noqa: ASYNC110  no event to await
                 await asyncio.sleep(0.02)
     assert len(receiver.received) == 1
 
@@ -376,7 +376,7 @@ async def test_answers_are_recorded_together(database: postgres.Addresses, monke
         await receiver.wait_for(12)
         release.set()
         await eventually(lambda: is_settled(service, delivered=12))
-        # Alone it waits for nobody.
+        # A single delivery waits for no other.
         await service.announce([100])
         await eventually(lambda: is_settled(service, delivered=13))
         (figures,) = (each for each in service.context.writes.read_figures() if each.name == "record_attempts")

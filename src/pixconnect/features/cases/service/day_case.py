@@ -72,7 +72,7 @@ def _of_day(
 
 
 def _counts_alone(item: RecordedItem) -> bool:
-    """It is in the sums of its day, and has no record of ours."""
+    """It is in the sums of its day, and matches none of our records."""
     return item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
 
 

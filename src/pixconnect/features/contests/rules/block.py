@@ -2,7 +2,7 @@
 
 ::
 
-    available  ──cover──►   blocked      as much of what is held there as is available here
+    available  ──cover──►   blocked      the amount held there, as far as it is available here
     available  ◄──release── blocked
     settlement ──hold──►    blocked      a suspect credit, which is not available before its release
     settlement ◄──let go──  blocked      released, and its transfer credits it then; or returned

@@ -38,7 +38,7 @@ class OpenBlocks:
 
     Args:
         blocks: The ones read, the oldest of a holder first.
-        has_more_of: Holders of whom only uncovered ones are among them.
+        has_more_of: Holders that have only their uncovered blocks in ``blocks``.
     """
 
     def __init__(self, blocks: Iterable[Block] = (), has_more_of: Container[int] = ()) -> None:

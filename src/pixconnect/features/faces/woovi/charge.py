@@ -109,7 +109,7 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Shown
     try:
         made = await standard_charge_usecases.put_charge(context, caller, txid, contents, is_new=True)
         charge = made.charge
-    # The name is taken. With ``return_existing`` the caller gets the existing charge, whatever this request contains.
+    # The name is taken. With ``return_existing`` the caller gets the existing charge, even if this request differs.
     except errors.ExternalIdConflict:
         if not answers_existing:
             raise

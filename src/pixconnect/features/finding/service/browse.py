@@ -340,7 +340,7 @@ async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventVi
     event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
     if event is None:
         raise errors.NotFound("id: there is no such event")
-    # A viewer of all holders sees the event's endpoints among those of its own holder.
+    # A viewer of all holders sees the event's endpoints among those of the event's holder.
     owner = structs.replace(viewer, holder_id=event.holder_id)
     endpoints = {each.id: each for each in await _find_endpoints(context.pool, owner, None)}
     removed_ids = await endpoint_store.list_removed(context.pool, event.holder_id)

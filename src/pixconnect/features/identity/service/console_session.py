@@ -278,7 +278,7 @@ async def find_session(context: Operator, token: str, *, is_used: bool = True) -
 
 
 async def list_sessions(context: Operator, visitor: Visitor) -> list[ConsoleSession]:
-    """The valid sessions: an operator sees all, a holder's visitor those of its own client."""
+    """The valid sessions: an operator sees all, a holder's visitor those of the visitor's client."""
     client_id = visitor.name if visitor.kind == "holder" else None
     async with context.pool.acquire() as connection:
         return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)

@@ -64,7 +64,7 @@ def may_give_back(
 
     Args:
         item: An unmatched nameless reversal.
-        order: Of ours, as for ``join_reversals``.
+        order: One of our orders, as for ``join_reversals``.
         debited: Those whose debit is joined.
         whole: Days that a statement has listed completely.
     """

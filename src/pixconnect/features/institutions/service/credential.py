@@ -158,7 +158,7 @@ def _with_secret(client: Credential, read_file: ReadFile) -> Credential:
 async def refuse_same_account(connection: Connection, box: SecretBox, one: KnownAccount, read_file: ReadFile) -> None:
     """Refuse an account that is the same, by a key, its number or its client, as an open one here.
 
-    Two accounts here that are one there would count its money twice, whichever reads it first.
+    Two accounts here that are one there would count its money twice.
     """
     for other in await list_known(connection, box):
         shared = None if other.account.id == one.account.id else find_shared(one, other, read_file)

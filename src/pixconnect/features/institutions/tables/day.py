@@ -90,7 +90,7 @@ async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datet
     return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
 
 
-# A file made later takes precedence, whichever was read first.
+# A file made later takes precedence, even if it was read first.
 _TELL: Final[LiteralString] = f"""
     insert into institution_day as told ({DAY.names}) values ({DAY.parameters})
     on conflict (institution_id, day) do update set

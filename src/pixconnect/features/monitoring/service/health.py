@@ -1,4 +1,4 @@
-"""The health of the service, answered within two seconds whatever hangs.
+"""The health of the service, answered within two seconds, even if a dependency hangs.
 
 Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask while the checks
 run share one answer, and so do those that ask within ``KEPT_S`` of their beginning: this public address cannot be used to wear

@@ -155,7 +155,7 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     wanted = {(location.id, location.holder_id) for location in own.values()}
     wanted |= {(write.location_id, write.holder_id) for write in batch if write.location_id is not None}
     locations = await location_store.lock(work.connection, wanted) if wanted else {}
-    # A lost transaction of ours may have committed while we waited for its locations, after we had looked for its charges.
+    # Our lost transaction may have committed while we waited for its locations, after we had looked for its charges.
     bound_to = {(location.charge_id, location.holder_id) for location in locations.values()}
     missed = {(write.txid, write.holder_id) for write in batch if (write.charge_id, write.holder_id) in bound_to}
     if missed - charges.keys():

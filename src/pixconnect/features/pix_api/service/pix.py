@@ -227,7 +227,7 @@ def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[st
     number their refunds too.
     """
     own = {refund.id: _own_name(transfer, refund) for refund in refunds}
-    # Names of the network count as taken, whoever chose them: a refund with another one's name would hide it.
+    # Every name of the network counts as taken: a refund with another one's name would hide it.
     taken = {*own.values(), *(refund.return_id for refund in refunds)}
     return [(own[refund.id] or _name_of_contract(refund, taken), refund) for refund in refunds]
 

@@ -345,7 +345,7 @@ def arrival_id_of(report: ArrivalReport) -> str:
 def read_acknowledgement(report: ArrivalReport, refusal_code: str | None) -> Acknowledged:
     arrival_id = arrival_id_of(report)
     is_first = report.report_id != arrival_id
-    # A cancelled payment has failed, whatever the service answers.
+    # A cancelled payment has failed, even if the service accepts it.
     code = report.code if isinstance(report, CreditCancelled) else refusal_code
     goes_on = is_first and refusal_code is None
     # If reported after its end, it was credited or refused at once, and never held.

@@ -62,7 +62,7 @@ def entry_of(key: str, key_type: KeyType, account_number: str, name: str, owner_
 
 
 def _list_always_present() -> list[tuple[str, str, str, Behaviour]]:
-    # These three come first, whatever the table of codes begins with: their account numbers stay as they are.
+    # These three come first, in any order of the table of codes: their account numbers stay as they are.
     first_codes = ["AC03", "AC07", "AB03"]
     codes = first_codes + [code for code in reject_code.REASONS if code not in first_codes]
     return [

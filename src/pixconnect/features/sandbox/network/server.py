@@ -59,7 +59,7 @@ async def serve(
 ) -> None:
     """Run the sandbox until stopped, on a listener that is bound to 127.0.0.1.
 
-    Its state in memory goes with the connection that holds the lock, and is read again wherever the database is.
+    Its state in memory goes with the connection that holds the lock, and is read again after each new connection.
 
     Raises:
         AlreadyRunningError: Another process is the sandbox of this database.

@@ -259,7 +259,7 @@ class _Listener:
                     writer.write(f"{await self._take_again(asked['event'])}\n".encode())
                     await writer.drain()
             except (OSError, ValueError, KeyError, AttributeError):
-                # Not one of ours, or gone again.
+                # The connection is from another program, or closed again.
                 pass
             finally:
                 writer.close()

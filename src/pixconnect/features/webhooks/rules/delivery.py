@@ -235,7 +235,7 @@ def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> End
     for conclusion in conclusions:
         ended_at = conclusion.ended_at
         if conclusion.status == "delivered":
-            # One success ends the run of failures, whichever delivery it was.
+            # One success of any delivery ends the run of failures.
             endpoint = structs.replace(endpoint, first_failure_at=None)
             continue
         first_failure_at = endpoint.first_failure_at or ended_at

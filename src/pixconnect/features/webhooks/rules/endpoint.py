@@ -164,7 +164,7 @@ def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
         raise errors.BadRequest("event_types: name at least one event type")
     unknown = [name for name in names if name not in EVENT_NAMES]
     if unknown:
-        # Not all of it: the message stays short whatever callers send.
+        # Not all of it: the message stays short even if callers send many names.
         shown = ", ".join(f'"{name[:64]}"' for name in unknown[:3])
         raise errors.BadRequest(f"event_types: there is no event type {shown}")
     if len(set(names)) < len(names):

@@ -127,7 +127,7 @@ async def find_accounts(visit: Visit) -> AccountsNow | None:
     )
 
 
-async def count_waiting_there(visit: Visit) -> int:
+async def count_waiting_at_institutions(visit: Visit) -> int:
     """Transfers waiting for approval at their institution, for operators."""
     return 0 if visit.who.kind == "holder" else await count_waiting_transfers(visit.context)
 
@@ -141,7 +141,7 @@ MENU: Final = (
     ),
 )
 OVERVIEW: Final = (
-    OverviewPart(template="overview_waiting_there.html", find=count_waiting_there, is_waiting=True),
+    OverviewPart(template="overview_waiting_there.html", find=count_waiting_at_institutions, is_waiting=True),
     OverviewPart(template="overview_accounts.html", find=find_accounts),
 )
 ROUTES: Final = (

@@ -25,7 +25,8 @@ programs: dev-environment ## Install the packages of the tests' Node.js and Go p
 
 test-16: dev-environment ## Run the tests of tables, every statement and one journey on PostgreSQL 16
 	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long or each_change" --postgres-version 16 \
-		tests/store tests/kernel/flows/test_lost_commit.py tests/journeys/test_make_run.py::test_a_database_of_ones_own_is_used
+		tests/kernel/tables tests/kernel/test_*.py tests/features/*/tables tests/features/*/test_tables.py \
+		tests/kernel/flows/test_lost_commit.py tests/journeys/test_make_run.py::test_a_database_of_ones_own_is_used
 
 coverage: dev-environment ## Run every test and report which lines and branches they reach
 	@.venv/bin/coverage erase

@@ -59,9 +59,9 @@ def main(kind: str) -> None:
 
 
 def describe(kind: str) -> str:
-    """The inputs of the environment: the lock, this Python, this folder."""
+    """The inputs of the environment: the lock, the command, this Python, this folder."""
     lock = (ROOT / "requirements" / f"{kind}.txt").read_bytes()
-    return f"{sha256(lock).hexdigest()} {sys.version.split()[0]} {os.path.realpath(sys.executable)} {ROOT}\n"
+    return f"{sha256(lock + COMMAND.encode()).hexdigest()} {sys.version.split()[0]} {os.path.realpath(sys.executable)} {ROOT}\n"
 
 
 def is_made(kind: str) -> bool:

@@ -64,8 +64,8 @@ class FakeInstitution:
         self.paid_cents = 0
         """The cents that left the account by Pix; a double payment counts twice."""
         self.tells_codes = False
-        """Whether a sent Pix gets the institution's own code, returned with the answer and, if ``is_listed``, by a list with our
-        name.
+        """Whether a sent Pix gets the institution's own code, returned with the answer and, if ``is_listed``, by a list with
+        our name.
         """
         self.is_listed = True
         self.forgets_names = False

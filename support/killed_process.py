@@ -39,7 +39,7 @@ _RAIL: Final = "pixconnect.features.sandbox.rail:SandboxRail"
 # Before or after these functions a process may die, by part.
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
-        "group write": "pixconnect.kernel.writing.changes:Changes.write_all",  # after it: between the group's write and its COMMIT
+        "group write": "pixconnect.kernel.writing.changes:Changes.write_all",  # after it: before the COMMIT of the group
         "move of the clock": "pixconnect.kernel.tables.clock:move",
         "lot": "pixconnect.features.lots.tables:insert",  # after it: before its COMMIT
         "answer to a lot": "pixconnect.features.lots.service:put_lot",  # after it: kept, and not answered
@@ -68,7 +68,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "word on orders": "pixconnect.features.sandbox.network.tables:close_orders",
         "word on arrivals": "pixconnect.features.sandbox.network.tables:acknowledge_arrivals",
         "contest": "pixconnect.features.sandbox.network.infraction:save",  # after it: before its COMMIT
-        "fees": "pixconnect.features.sandbox.network.tables:release_fees",  # after it: in the transaction of the word on their payments
+        "fees": "pixconnect.features.sandbox.network.tables:release_fees",  # after it: with the answers on their payments
         "move of the clock": "pixconnect.features.sandbox.network.tables:write_clock",
     },
 }

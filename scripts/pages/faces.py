@@ -17,8 +17,8 @@ _HEAD = """\
 # Faces
 
 The supported operations of each institution's interface in the sandbox, and their sources. Written by `make docs` from
-`src/pixconnect/features/faces` and the profiles in `src/pixconnect/features/institutions/profiles`. We are not affiliated with these
-institutions, and have not reached their environments. Faces exist only in sandbox mode.
+`src/pixconnect/features/faces` and the profiles in `src/pixconnect/features/institutions/profiles`.
+We are not affiliated with these institutions, and have not reached their environments. Faces exist only in sandbox mode.
 
 *Known* is the source: *seen on* a day is a recording of the institution's test environment by `pixconnect institution
 rehearse` (none yet); *read* is an official source; *one source* is a single other source; *inferred* is our conclusion.

@@ -38,8 +38,8 @@ def write_page() -> str:
         "",
         "A superuser writes each kind into books with all kinds of rows, with every trigger off; exactly the rules beside it",
         "find it: in `make test` among few holders, in `make damage` among a million entries. The statements are in",
-        "`tests/vectors/damage.toml`. `tests/features/proof/tables/test_guards.py` changes tables, triggers, functions and grants, and",
-        "`tests/features/proof/service/test_rail.py` the rail's reports.",
+        "`tests/vectors/damage.toml`. `tests/features/proof/tables/test_guards.py` changes tables, triggers, functions and",
+        "grants, and `tests/features/proof/service/test_rail.py` the rail's reports.",
         "",
         "| Kind | Found by |",
         "|---|---|",
@@ -50,8 +50,8 @@ def write_page() -> str:
     lines += [f"| {name} | {', '.join(f'`{rule}`' for rule in sorted(rules))} |" for name, rules in found.items()]
     lines += [
         "",
-        "The entries of these books are not chained. `tests/features/proof/service/test_chain.py` has twenty-one kinds of damage that",
-        "the chain or stored heads find, `test_chained_audit.py` beside it those of the audit",
+        "The entries of these books are not chained. `tests/features/proof/service/test_chain.py` has twenty-one kinds of",
+        "damage that the chain or stored heads find, `test_chained_audit.py` beside it those of the audit",
         "([how to store heads](../guides/prove-the-books.md)).",
         "",
         "Not found: history that was rewritten before it was chained (entries within a minute or two, the audit within half a",

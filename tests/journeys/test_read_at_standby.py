@@ -1,4 +1,4 @@
-"""An installation that reads at a standby: if the standby fails, callers and operators still read true data, and are informed."""
+"""An installation that reads at a standby: if the standby fails, callers and operators still read true data, with a notice."""
 
 import asyncio
 import json

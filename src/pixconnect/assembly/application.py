@@ -168,9 +168,10 @@ class Application:
         ``answer_at_once``. A transfer's handler has, in this order:
 
         1. the holder's budget of look-ups, 429 (``kernel/flows/lookup_budget.py``);
-        2. queries to the directory, in turn by holder and together with others' (``platform/flow/shares.py``, ``platform/flow/batches.py``);
-        3. the queue of its operation, in turn by holder (``kernel/writing/batch_queue.py``), and its own lane where it is busy or its
-           balance is locked (``platform/flow/stalled_holders.py``);
+        2. queries to the directory, in turn by holder and together with others' (``platform/flow/shares.py``,
+           ``platform/flow/batches.py``);
+        3. the queue of its operation, in turn by holder (``kernel/writing/batch_queue.py``), and its own lane where it is busy
+           or its balance is locked (``platform/flow/stalled_holders.py``);
         4. the limit of orders a second while the process refuses (``platform/flow/overload.py``);
         5. a connection to the database, in turn by holder (``platform/shared_pool.py``).
 

@@ -1,8 +1,8 @@
 """Outside texts on their way out: one function for each target, so that none of them can act there.
 
 A payer's name, a tenant's external id or a receiver's answer may contain anything. We remove or rewrite only the characters
-that the target would obey; stored texts stay unchanged. XML has its own rules in ``features/statements/api/statement_xml.py``, and
-templates also escape text within HTML.
+that the target would obey; stored texts stay unchanged. XML has its own rules in ``features/statements/api/statement_xml.py``,
+and templates also escape text within HTML.
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAns
             }
             misfit = find_change(told)
             outcomes.append(MovementAnswer(refusal_code=movement.outcome_code, misfit=misfit))
-        # Refused before, when no holder had the account: the rail has that answer, which stays, even if a holder has the account by now.
+        # Refused before, when no holder had the account: the rail has that answer, which stays, even if a
+        # holder has the account by now.
         elif item_id in refused:
             outcomes.append(MovementAnswer(refusal_code=refused[item_id]))
         elif item_id in ordered:

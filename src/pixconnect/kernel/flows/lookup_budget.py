@@ -1,7 +1,7 @@
 """A rate limit for look-ups without a payment, against scans of the directory or of our own accounts.
 
-As in the directory's own rules (``kernel/register/register.py``): a key that is not found costs many tokens, one that is found and
-not paid one, and tokens come back with time and with payments that settle. So a holder that pays never runs dry, at any rate.
+As in the directory's own rules (``kernel/register/register.py``): a key that is not found costs many tokens, one that is found
+and not paid one, and tokens come back with time and with payments that settle. So a holder that pays never runs dry.
 
 Pending look-ups count as if they found nothing: a holder has as many at once as its remaining tokens pay for, and the others
 wait until one of them ends. Otherwise a thousand concurrent ones would all be answered before the first is counted.

@@ -3,8 +3,8 @@
 PostgreSQL does it, by functions that run as the owner and use its own clock; they stand in the schema. None of them blocks
 other transactions for more than a tenth of a second: if a lock is not free, the next pass tries again.
 
-They apply at least the minimum times of the register of personal data, by the database's own clock, even if the caller passes shorter ones;
-and the chained facts of a row stay provable by a digest. So the service's password does not allow erasing more.
+They apply at least the minimum times of the register of personal data, by the database's own clock, even if the caller passes
+shorter ones; and the chained facts of a row stay provable by a digest. So the service's password does not allow erasing more.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Calls that only read raise ``InstitutionUnavailable`` without a conclusive answer. Calls that change something never raise: an
 unclear result is ``UnknownOutcome``, and is queried, never guessed.
 
-Sources: the central bank's Pix API 2.9.0, and each institution's documents, as its profile says (``features/institutions/profiles``).
+Sources: the central bank's Pix API 2.9.0, and each institution's documents (``features/institutions/profiles``).
 """
 
 from __future__ import annotations

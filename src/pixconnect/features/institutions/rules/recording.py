@@ -1,7 +1,8 @@
 """The recorded exchange with an institution in a rehearsal, without secrets and personal data.
 
 A recording can be replayed, so a replacement has its original's form: digits stay digits, a QR code stays one, and a key has
-the same replacement everywhere. Names of the network (end-to-end ids, txids) stay: they name institutions and instants, and no person.
+the same replacement everywhere. Names of the network (end-to-end ids, txids) stay: they name institutions and instants,
+and no person.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which recorded lines a later file shows to be gone: it covers their day, and its balances agree without them.
 
-Nothing is taken out by that. The line becomes ``perhaps_struck``, and two operators answer (``features/cases/service/answer.py``).
+Nothing is taken out by that. The line becomes ``perhaps_struck``, and two operators answer
+(``features/cases/service/answer.py``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads the account's own statement if the API has one: lines are kept, joined, and posted if unclaimed.
 
 The balance at yesterday's end is reported (Inter), or computed in a moment without movement: the present balance, less today's
-lines. Two such balances, and the lines listed between them, prove the days between (``features/institutions/rules/day.py``); one of
-them proves nothing.
+lines. Two such balances, and the lines listed between them, prove the days between (``features/institutions/rules/day.py``);
+one of them proves nothing.
 """
 
 from __future__ import annotations

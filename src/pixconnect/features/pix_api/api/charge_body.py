@@ -1,7 +1,7 @@
 """Bodies of charges, immediate ones and those with a due date: read member by member.
 
-So one answer names all faults. ``features/due_charges/rules`` judges terms of a due date once their form is right, merged with a revision's
-unchanged terms.
+So one answer names all faults. ``features/due_charges/rules`` judges terms of a due date once their form is right, merged with
+a revision's unchanged terms.
 """
 
 from __future__ import annotations

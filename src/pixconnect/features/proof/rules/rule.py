@@ -32,8 +32,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     Empty where Python compares it (``features/proof/service``, ``features/proof/tables/shape.py``).
 
     Of holders: ``$1`` is the first one's id and ``$2`` the last one's. ``{transfers}`` and its like are those holders' rows:
-    all of them, or in a run over changes the changed ones (``features/proof/tables/look.py``). ``{runs_on}`` is whether instants only
-    rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be gone.
+    all of them, or in a run over changes the changed ones (``features/proof/tables/look.py``). ``{runs_on}`` is whether
+    instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be gone.
     """
     meaning: str
     """The possible meaning of a violation."""

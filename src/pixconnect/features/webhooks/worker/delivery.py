@@ -11,8 +11,8 @@ deliveries pending, and the worker that takes over its slots sends them again.
 
 A cache of the asymmetric signatures of webhooks: one for each event, shared by all of its endpoints and attempts.
 
-An event has one holder, so its signed header (``features/webhooks/rules/signature.py``) is the same for every endpoint. Signing is
-expensive, so a signature is used again while it is young and its key is the current one.
+An event has one holder, so its signed header (``features/webhooks/rules/signature.py``) is the same for every endpoint. Signing
+is expensive, so a signature is used again while it is young and its key is the current one.
 """
 
 from __future__ import annotations

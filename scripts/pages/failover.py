@@ -73,7 +73,7 @@ acknowledged without failures.
 {write_table(outcome.rounds)}
 The last two columns cover requests from {NOTICED_WITHIN_S:.0f} s after the last acknowledged write until the next
 ([effects on callers before that](../guides/high-availability.md#what-callers-see)). Refusals above 50 a second of one holder
-are [delayed](../explanations/flow-control.md). 422 is left out: an amount above the balance, a refund of a returned
+are [delayed](../explanations/fairness.md). 422 is left out: an amount above the balance, a refund of a returned
 payment.
 """
 

@@ -176,7 +176,7 @@ class Application:
         5. a connection to the database, in turn by holder (``platform/shared_pool.py``).
 
         Each refusal of a flood then waits until it is due (``platform/flow/overload.py``). The reasons are in
-        ``docs/explanations/flow-control.md``.
+        ``docs/explanations/fairness.md``.
         """
         scope, headers = progress.scope, progress.headers
         prepared, raw_parameters = self._router.find(scope["method"], scope["raw_path"])

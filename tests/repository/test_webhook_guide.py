@@ -18,7 +18,10 @@ from standardwebhooks import Webhook
 from pixconnect.features.webhooks.rules.signature import hex_signature, jws_header, standard_signature
 from pixconnect.platform import jose
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = "".join(
+    (DOCS / page).read_text(encoding="utf-8") for page in ("guides/webhooks.md", "reference/webhook-signatures.md")
+)
 PLAIN = "my first webhook secret"
 ENCODED = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 

@@ -1,7 +1,7 @@
 """The guide for production: its files, and servers that were prepared by them."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,32 +40,36 @@ def settings_on(server_url: str, *, verifies: bool = False) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def prepared_server(
-    folder: Path, *, durable: bool = False, logins: str = LOGINS
-) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
-    """A server with the guide's logins and empty database, and a superuser's address of its database ``postgres``."""
+async def empty_server(folder: Path, *, durable: bool = False) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
+    """A server without our roles and database, and a superuser's address of its database ``postgres``."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o711)  # as root, the server's user must be able to enter
     server = EmbeddedPostgres(folder, connections_max=100, durable=durable)
     await server.start()
     try:
         superuser_url = server.owner_url.replace("/pixconnect?", "/postgres?")
-        await _run_sql(superuser_url, logins)
+        roles = ", ".join((LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))
+        await _run_statements(superuser_url, ("drop database pixconnect", f"drop role {roles}"))
         yield server, superuser_url
     finally:
         await server.stop()
 
 
-async def _run_sql(url: str, logins: str) -> None:
+@asynccontextmanager
+async def prepared_server(
+    folder: Path, *, durable: bool = False, logins: str = LOGINS
+) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
+    """The same with the guide's logins and empty database."""
+    async with empty_server(folder, durable=durable) as (server, superuser_url):
+        await _run_statements(superuser_url, read_statements(logins))
+        yield server, superuser_url
+
+
+async def _run_statements(url: str, statements: Iterable[str]) -> None:
     connection = await asyncpg.connect(url)
     try:
-        # Parts of the embedded server that a new server lacks.
-        await connection.execute("drop database pixconnect")
-        await connection.execute(
-            f"drop role {', '.join((LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))}"
-        )
-        # One by one, because a database cannot be created in a transaction.
-        for statement in read_statements(logins):
+        # One by one, because a database cannot be created or dropped in a transaction.
+        for statement in statements:
             await connection.execute(statement)
     finally:
         await connection.close()

@@ -1,0 +1,47 @@
+"""The page that installs a production service runs as printed, from an empty PostgreSQL."""
+
+import os
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support import pages
+from support.ports import reserved_port
+from support.production_guide import UNITS, empty_server
+
+pytestmark = [pytest.mark.journey, pytest.mark.long]
+
+PAGE = pages.ROOT / "docs" / "guides" / "production-in-order.md"
+FILES = ("logins.sql", "service.env", "operators.env")
+PORTS = ("8081", "9181", "8090")
+
+
+async def test_the_page_leads_from_an_empty_server_to_an_upgraded_service(tmp_path: Path) -> None:
+    folder, edited, page = tmp_path / "folder", tmp_path / "edited", tmp_path / PAGE.name
+    for made in (folder, edited, tmp_path / "log", tmp_path / "backups"):
+        made.mkdir()
+    async with empty_server(tmp_path / "server") as (server, superuser_url):
+        with ExitStack() as opened:
+            places = {
+                "/opt/pixconnect/deploy/systemd": str(edited),
+                "/etc/pixconnect": str(tmp_path / "etc"),
+                "/var/lib/pixconnect": str(tmp_path / "home"),
+                "/var/log": str(tmp_path / "log"),
+                "/var/backups": str(tmp_path / "backups"),
+                "@127.0.0.1:5432/pixconnect": f"@/pixconnect?{superuser_url.partition('?')[2]}",
+            } | {port: str(opened.enter_context(reserved_port())) for port in PORTS}
+            for name in FILES:
+                (edited / name).write_text(_replace((UNITS / name).read_text(encoding="utf-8"), places))
+            page.write_text(_replace(PAGE.read_text(encoding="utf-8"), places))
+            path = os.pathsep.join((f"{sys.prefix}/bin", str(server.programs / "bin"), os.environ["PATH"]))
+            kept = {name: value for name, value in os.environ.items() if not name.startswith("PIXCONNECT_")}
+            pages.run_page(page, folder, kept | {"PATH": path, "SUPERUSER_DATABASE_URL": superuser_url})
+    assert (tmp_path / "backups" / "pixconnect.dump").stat().st_size > 0
+
+
+def _replace(text: str, replaced: dict[str, str]) -> str:
+    # In one pass, because a port may contain another.
+    return re.sub("|".join(map(re.escape, replaced)), lambda found: replaced[found[0]], text)

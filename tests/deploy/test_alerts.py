@@ -184,9 +184,9 @@ def test_what_is_scraped_has_the_ports_that_the_guide_gives_to_the_parts() -> No
     scraped = yaml.safe_load((FOLDER / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
     (ours,) = (job for job in scraped if job["job_name"] == "pixconnect")
     ports = [target.removeprefix("127.0.0.1:") for one in ours["static_configs"] for target in one["targets"]]
-    guide = (ROOT / "docs/guides/production.md").read_text(encoding="utf-8")
+    guide = " ".join((ROOT / "docs/guides/production.md").read_text(encoding="utf-8").split())
     said = re.search(
-        r"`PIXCONNECT_METRICS_PORT='(\d+)'` in `serve-8081.env`, (\d+) in\s+`serve-8082.env`, (\d+) in `work-1.env`, (\d+) in",
+        r"`PIXCONNECT_METRICS_PORT='(\d+)'` in `serve-8081.env`, (\d+) in `serve-8082.env`, (\d+) in `work-1.env`, (\d+) in",
         guide,
     )
     assert said is not None

@@ -17,7 +17,7 @@ from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
 from pixconnect.features.institutions.service.rail_memory import StoredRailMemory
 from pixconnect.features.institutions.service.sweep import post_opening, sweep
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import refund as refund_usecases

@@ -27,7 +27,7 @@ from pixconnect.features.movements.service import receive_blocks, receive_moveme
 from pixconnect.features.pix_api.service import charge as standard_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.tables import received as received_store
-from pixconnect.features.proof.service.chain import chain_audit
+from pixconnect.features.proof.service.verify import chain_audit
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service.feed import give_positions
@@ -50,7 +50,7 @@ from pixconnect.kernel.rules.order import Ending, GivenUp
 from pixconnect.kernel.rules.rail import Rejected, ReturnReport, Settled, SettledReport
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import NO_LIMITS, Shop, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator

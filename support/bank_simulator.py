@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 FIRST_ON: Final = date(2026, 7, 1)
 """The day of the opening balance."""

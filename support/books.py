@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from pixconnect.features.proof.service.chain import chain_audit, chain_entries
+from pixconnect.features.proof.service.verify import chain_audit, chain_entries
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, HolderRange
 from pixconnect.features.proof.tables.rules import RULES

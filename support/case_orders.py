@@ -8,7 +8,7 @@ from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop
 from support.fake_institution import LOST_BEFORE
 

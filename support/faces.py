@@ -14,7 +14,7 @@ from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.sandbox.rules.sandbox_control import SandboxControl
+from pixconnect.features.sandbox.rules import SandboxControl
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows.context import Context

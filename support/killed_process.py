@@ -74,10 +74,10 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
 }
 _STANDARD, _WOOVI = "standard:StandardInstitution", "woovi:WooviInstitution"
 _CHANGES_THERE: Final = (
-    ("change there", "pixconnect.features.institutions.tables.charge_change:insert"),  # after it: before its COMMIT
+    ("change there", "pixconnect.features.institutions.tables.pending_call:insert"),  # after it: before its COMMIT
     (
         "revision noted",
-        "pixconnect.features.institutions.tables.charge_change:note_revision",
+        "pixconnect.features.institutions.tables.pending_call:note_revision",
     ),  # after it: looked at, and not called
     ("revision there", f"pixconnect.features.institutions.adapters.{_STANDARD}.revise_charge"),
     ("removal there", f"pixconnect.features.institutions.adapters.{_STANDARD}.remove_charge"),
@@ -129,7 +129,7 @@ _COMMITS: Final[dict[str, tuple[str, ...]]] = {
 _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "file asked for": "pixconnect.features.institutions.adapters.efi:EfiInstitution.request_day_file",
     "file fetched": "pixconnect.features.institutions.adapters.efi:EfiInstitution.fetch_day_file",
-    "file noted": "pixconnect.features.institutions.tables.day_file:write",
+    "file noted": "pixconnect.features.institutions.tables.statement_file:write",
     "end told": "pixconnect.features.institutions.adapters.inter:InterInstitution.read_closing_balance",
     "end noted": "pixconnect.features.institutions.tables.day:write_closing",
     "ends forgotten": "pixconnect.features.institutions.tables.day:forget_closings",
@@ -138,7 +138,7 @@ _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "lines joined": "pixconnect.features.institutions.tables.item:join",
     "line posted": "pixconnect.features.movements.service:post_statement_item",
     "days judged": "pixconnect.features.institutions.tables.day:write_states",
-    "reading ended": "pixconnect.features.institutions.tables.sweep:write",
+    "reading ended": "pixconnect.features.institutions.tables.day:write",
 }
 POINTS_OF_A_DAY: Final = tuple(f"work {moment} {name}" for name in _STEPS_OF_A_DAY for moment in ("before", "after"))
 """Points of ``support.day_worker``."""

@@ -18,12 +18,12 @@ from pixconnect.features.sandbox.network import directory
 from pixconnect.features.sandbox.network.application import SandboxApplication
 from pixconnect.features.sandbox.network.server import SandboxSettings, open_application
 from pixconnect.features.sandbox.rail import HttpSandboxControl, SandboxConnection, SandboxRail
-from pixconnect.features.sandbox.rules.sandbox_control import OutsideTransfer
+from pixconnect.features.sandbox.rules import OutsideTransfer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import Acknowledgement, Order, RefundOrder, Report
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.http import listening
+from pixconnect.platform.http import server as listening
 from pixconnect.platform.http.server import Server
 
 SECRET = "the-secret-of-the-sandbox"

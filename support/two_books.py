@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 
 from pixconnect.features.allowances import service as allowance_usecases
 from pixconnect.features.allowances.rules import WantedAllowance
-from pixconnect.features.cases.rules.case import EndingClaim, Evidence
+from pixconnect.features.cases.rules import EndingClaim, Evidence
 from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.cases.service.adjustment import confirm_proposal
 from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
-from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.adapters.opening import open_institution
@@ -57,7 +57,7 @@ from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
 from pixconnect.platform.adapters.system import SystemEntropy
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support import postgres
 from support.account_shop import make_owner
 from support.account_there import open_account_there

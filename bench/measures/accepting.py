@@ -25,7 +25,7 @@ from bench.figures import Row
 from bench.harness.installation import Account, Installation, installed
 from bench.harness.processes import CpuMeter, stopped_processes
 from bench.load.generators import Load, Pgbench, wrk
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 CHARGE = "/v1/connect/charge"
 PUT_COB = "/pix/v2/cob/{txid}"

@@ -1,7 +1,7 @@
 """``docs/reference/metrics.md``, from the metrics of the processes."""
 
 from pixconnect.features.monitoring import process_metrics as api_metrics
-from pixconnect.features.monitoring.worker import metrics as worker_metrics
+from pixconnect.features.monitoring import worker as worker_metrics
 from pixconnect.platform.metrics import MetricFamily
 
 

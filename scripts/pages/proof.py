@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pixconnect.features.proof.rules.rule import Rule, Subject
+from pixconnect.features.proof.rules import Rule, Subject
 from pixconnect.features.proof.tables.rules import RULES
 from support.damage import read_catalogue
 
@@ -50,8 +50,8 @@ def write_page() -> str:
     lines += [f"| {name} | {', '.join(f'`{rule}`' for rule in sorted(rules))} |" for name, rules in found.items()]
     lines += [
         "",
-        "The entries of these books are not chained. `tests/features/proof/service/test_chain.py` has twenty-one kinds of",
-        "damage that the chain or stored heads find, `test_chained_audit.py` beside it those of the audit",
+        "The entries of these books are not chained. `tests/features/proof/service/test_verify_chain.py` has twenty-one kinds",
+        "of damage that the chain or stored heads find, `test_chained_audit.py` beside it those of the audit",
         "([how to store heads](../guides/prove-the-books.md)).",
         "",
         "Not found: history that was rewritten before it was chained (entries within a minute or two, the audit within half a",

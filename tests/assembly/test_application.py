@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from pixconnect.assembly.operations import list_operations
 from pixconnect.doors.api.decoding import READ_SLOWLY_MAX
 from pixconnect.doors.api.document import safe_headers
-from pixconnect.features.sandbox.rules.sandbox_control import Arrival
+from pixconnect.features.sandbox.rules import Arrival
 from pixconnect.kernel.rules.listing import Page
 from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.platform.base import errors

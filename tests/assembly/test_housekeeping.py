@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pixconnect.assembly import housekeeping
-from pixconnect.features.proof.rules.chain import HEADS_TOLD
+from pixconnect.features.proof.rules import HEADS_TOLD
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service.feed import give_positions

@@ -8,8 +8,8 @@ import pytest
 
 from conformance.under_test import WORK, Fate, UnofferedHooks
 from conformance.wire import BreakableWire
+from pixconnect.features.sandbox import rules as commands
 from pixconnect.features.sandbox.rail import SandboxConnection
-from pixconnect.features.sandbox.rules import sandbox_control as commands
 from pixconnect.kernel.rules.rail import Order, Rail, RefundOrder
 from support import sandbox as support
 from support.postgres import Addresses

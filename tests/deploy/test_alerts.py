@@ -11,7 +11,7 @@ import yaml
 from msgspec import Struct
 
 from pixconnect.features.monitoring import process_metrics as api_metrics
-from pixconnect.features.monitoring.worker import metrics as worker_metrics
+from pixconnect.features.monitoring import worker as worker_metrics
 from support.prometheus import FOLDER, ROOT, RULES, read_alerts, read_groups, run_promtool
 
 ALERTS = read_alerts()

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from pixconnect.features.monitoring import process_metrics as api_metrics
-from pixconnect.features.monitoring.worker import metrics as worker_metrics
+from pixconnect.features.monitoring import worker as worker_metrics
 from support.prometheus import ROOT, read_alerts
 
 FOLDER = ROOT / "docs" / "runbooks"

@@ -15,7 +15,7 @@ from pixconnect.features.cases.service.answer import WantedAnswer, propose_answe
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.kernel.tables import proposal as proposal_store
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support import answering, postgres
 from support.account_shop import Shop, open_shop
 from support.answering import Confirmation

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from msgspec import Struct
 
-from pixconnect.features.cases.rules.case import Case
+from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.proof.service.comparison import BalanceComparisons
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support import postgres
 from support.faces import Bank
 from support.service import no_fence, read_funds

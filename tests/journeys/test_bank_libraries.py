@@ -17,7 +17,7 @@ from efipay.constants import Constants
 from msgspec import Struct
 from pypix_api.exceptions import PixAcessoNegadoException, PixErroValidacaoException, PixRecursoNaoEncontradoException
 
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from support import toolchains
 from support.listener import Listener
 from support.pages import ROOT, read_blocks

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from pixconnect.doors.api.operation import Services
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support import day_worker, postgres
 from support.day_worker import Orders
 from support.faces import Bank, open_bank

@@ -15,7 +15,7 @@ import pytest
 from journeys.test_charges_there import DIES_WITHIN_S, TRIED_MAX, comes_true
 from journeys.test_money_in import Both, Caller, open_both
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from support.account_at_face import KEY, open_account, run
 from support.killed_process import KILLABLE, KillPoints
 from support.waiting import wait_until

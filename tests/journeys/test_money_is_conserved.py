@@ -18,7 +18,7 @@ from msgspec import structs
 from pixconnect.features.due_charges.rules.day_amount import compute_amount
 from pixconnect.features.due_charges.rules.terms import DueTerms, Fine, Interest, Rebate
 from pixconnect.kernel.rules.rail import Abilities
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from support.both_sides import Kind, Seen, Thing
 from support.killed_process import POINTS
 from support.money_model import ANY_ENDING, Asked, MoneyModel

@@ -24,9 +24,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.proof.service.verify import ProofRequest, verify
-from pixconnect.features.sandbox.rules.sandbox_control import FaultMatch, FaultRule
+from pixconnect.features.sandbox.rules import FaultMatch, FaultRule
 from pixconnect.kernel.rules.block_report import InfractionReport
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support import day_worker, postgres
 from support.day_worker import Orders
 from support.faces import Bank

@@ -12,8 +12,8 @@ import pytest
 from msgspec import Struct
 
 from features.faces.test_face_fault import Control
-from pixconnect.features.sandbox.rules.sandbox_control import FaultMatch, FaultRule
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.features.sandbox.rules import FaultMatch, FaultRule
+from pixconnect.platform.base.clock import to_day
 from support import postgres
 from support.faces import Bank
 from support.service import read_funds

@@ -23,7 +23,7 @@ from pixconnect.features.identity.api import TOKEN_PATH
 from pixconnect.features.lots.api import BODY_MAX as LOT_MAX
 from pixconnect.features.webhooks.rules.feed import WAIT_MAX_S
 from pixconnect.kernel.rules.access import FAILURES_MAX
-from pixconnect.platform.http import limits
+from pixconnect.platform.http import open_connections as limits
 from pixconnect.platform.local import tls_files
 from support.installation import PIXCONNECT, Installation, running
 from support.nginx import NAMES, TEXT, let_in, running_nginx, skip_without_nginx, write_at

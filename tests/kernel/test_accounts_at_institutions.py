@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service.holder import move_holder
+from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.access import Caller

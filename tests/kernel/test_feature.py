@@ -16,7 +16,7 @@ from pixconnect.doors.worker.meter import Meter
 from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.doors.worker.problem import Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
-from pixconnect.features.proof.rules.rule import Rule
+from pixconnect.features.proof.rules import Rule
 from pixconnect.kernel.feature import Feature, gather
 from pixconnect.kernel.rules.event import EventFamily
 from pixconnect.kernel.tables.deadline import Deadline

@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.joining import NO_PIX
-from pixconnect.features.sandbox.rules.sandbox_control import MadeMovementKind
+from pixconnect.features.sandbox.rules import MadeMovementKind
 from pixconnect.kernel.flows import incoming
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import MovementKind

@@ -23,7 +23,7 @@ from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.features.monitoring.tables import figures as figures_store
-from pixconnect.features.pix_api.rules.received import ReceivedSearch
+from pixconnect.features.pix_api.rules import ReceivedSearch
 from pixconnect.features.pix_api.tables import location as location_store
 from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.features.pix_api.tables.location import LOCATIONS

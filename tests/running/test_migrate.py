@@ -6,7 +6,7 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.features.identity.service.signing_key import about_key
 from pixconnect.platform.adapters.secret_box import AesSecretBox
 from pixconnect.platform.adapters.system import SystemEntropy
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.config import Settings
 from pixconnect.running import migrate
 from support import postgres

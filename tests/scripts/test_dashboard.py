@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pixconnect.features.monitoring import process_metrics as api_metrics
-from pixconnect.features.monitoring.worker import metrics as worker_metrics
+from pixconnect.features.monitoring import worker as worker_metrics
 from scripts.pages import dashboard
 from scripts.write_pages import MEND
 from support.prometheus import run_promtool

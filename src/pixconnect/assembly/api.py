@@ -51,7 +51,7 @@ from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.certificates import read_ends
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.turns import Turns
-from pixconnect.platform.http import listening as descriptors
+from pixconnect.platform.http import server as descriptors
 from pixconnect.platform.http import tls
 from pixconnect.platform.http.server import Server, serve_metrics
 from pixconnect.platform.http.tls import Tls, make_context

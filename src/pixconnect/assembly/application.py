@@ -41,7 +41,7 @@ from pixconnect.platform.database_failure import (
 )
 from pixconnect.platform.flow.overload import TOO_MANY, RefusalPace
 from pixconnect.platform.flow.shares import current_party
-from pixconnect.platform.http.asgi import TRACEPARENT, Receive, Scope, Send, WholeAnswer
+from pixconnect.platform.http.exchange import TRACEPARENT, Receive, Scope, Send, WholeAnswer
 from pixconnect.platform.logging import AccessLog, current_request, has_written
 from pixconnect.platform.metrics import Histogram
 

@@ -35,9 +35,9 @@ from pixconnect.platform import pool, pooler
 from pixconnect.platform.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
 from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings, SettingsError, is_loopback_host
-from pixconnect.platform.http import listening
+from pixconnect.platform.http import server as listening
 from pixconnect.platform.notifier import EventNotifier, Notifier
 from pixconnect.platform.privileges import SERVICE_ROLE
 from pixconnect.platform.shared_pool import SharedPool

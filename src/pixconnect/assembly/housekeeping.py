@@ -14,7 +14,7 @@ from pixconnect.doors.worker.chore import Chore
 from pixconnect.doors.worker.leases import Poller, Rest, until_beat
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
-from pixconnect.features.sandbox.rules.sandbox_control import SandboxUnavailable
+from pixconnect.features.sandbox.rules import SandboxUnavailable
 from pixconnect.features.sandbox.service import clock as clock_usecases
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.feature import gather
@@ -23,7 +23,7 @@ from pixconnect.kernel.flows import incoming as incoming_usecases
 from pixconnect.kernel.flows import partition as partition_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.database_failure import DATABASE_FAILED
 
 FOLD_EVERY_S: Final = 2.0

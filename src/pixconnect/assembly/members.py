@@ -11,8 +11,7 @@ from pixconnect.assembly.housekeeping import run_housekeeping
 from pixconnect.doors.worker.leases import Poller, SlotLeases
 from pixconnect.doors.worker.parts import WorkerParts
 from pixconnect.doors.worker.settlement import Expiry, OrderMover, keep_taking_reports
-from pixconnect.features.monitoring.worker.metrics import MEMBERS, WorkerFigures, make_worker_read
-from pixconnect.features.monitoring.worker.rail_figures import CountingRail, RailFigures
+from pixconnect.features.monitoring.worker import MEMBERS, CountingRail, RailFigures, WorkerFigures, make_worker_read
 from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
 from pixconnect.features.webhooks.worker.feed import Sequencer
 

@@ -36,7 +36,7 @@ from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_d
 from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.features.pix_api.api.problem import GENERAL, make_form
 from pixconnect.features.receipts import api as receipt
-from pixconnect.features.receipts import parties as transfer_parties
+from pixconnect.features.receipts import service as transfer_parties
 from pixconnect.features.sandbox import api as sandbox
 from pixconnect.features.statements.api import statement
 from pixconnect.features.webhooks.api import endpoint, feed

@@ -36,9 +36,9 @@ from pixconnect.platform.adapters.secret_box import AesSecretBox
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
-from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings, SettingsError
-from pixconnect.platform.named_file import read_named_file
+from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.pool import Pool
 
 CallCounts = Counter[tuple[str, str]]

@@ -27,7 +27,7 @@ from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.flows.context import OrderTraces
 from pixconnect.platform.config import Settings
-from pixconnect.platform.http import listening as descriptors
+from pixconnect.platform.http import server as descriptors
 from pixconnect.platform.http.server import serve_metrics
 from pixconnect.platform.logging import set_up_logging
 from pixconnect.platform.metrics import Read

@@ -66,7 +66,7 @@ class Feature(NamedTuple):
     meters: Places = ()
     """What workers measure in the database: ``doors.worker.meter.Meter``."""
     rules: Places = ()
-    """What the proof checks: ``features.proof.rules.rule.Rule``."""
+    """What the proof checks: ``features.proof.rules.Rule``."""
 
     chores: Places = ()
     """What a worker repeats: ``doors.worker.chore.Chore``."""

@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from joserfc.jwk import ECKey
 from msgspec import Struct
 
-from pixconnect.platform.named_file import read_named_file
+from pixconnect.platform.environment import read_named_file
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=396)

@@ -4,18 +4,21 @@ Each is the variable ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_
 empty there counts as not set. A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names.
 """
 
+from __future__ import annotations
+
 import difflib
+import errno
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 import msgspec
 
 from pixconnect.platform.config import KINDS, NAMES, SECRETS, Settings, SettingsError
 from pixconnect.platform.database_config import DATABASE_URLS, is_readable_address
-from pixconnect.platform.named_file import read_named_file
 
 _PREFIX = "PIXCONNECT_"
 _FIXED = "its value is fixed now; unset it"
@@ -159,3 +162,30 @@ def _variables(name: str) -> tuple[str, ...]:
     # Platforms that start containers set these two without a prefix.
     own = f"{_PREFIX}{name.upper()}"
     return (own, name.upper()) if name in {"port", "database_url"} else (own,)
+
+
+# Files that an operator names: secrets, certificates, what describes an account, statements.
+
+LENGTH_MAX: Final = 4 * 1024 * 1024
+"""Of a certificate's or a secret's file in octets: a bundle of all authorities is a part of it."""
+
+
+def read_named_file(path: str | Path, length_max: int = LENGTH_MAX) -> bytes:
+    """The contents of a regular file of a bounded length.
+
+    Raises:
+        OSError: It cannot be read, is something else, or is longer; ``strerror`` names the reason.
+        ValueError: The name has a NUL.
+    """
+    # Opening a FIFO for reading waits for a writer, and a device may never end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        with open(descriptor, "rb", closefd=False) as opened:
+            content = opened.read(length_max + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > length_max:
+        raise OSError(errno.EFBIG, f"it is longer than {length_max // 1024} KiB", str(path))
+    return content

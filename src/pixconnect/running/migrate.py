@@ -24,7 +24,7 @@ from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables import partition as partition_store
 from pixconnect.platform import migrations, pool, pooler, privileges
 from pixconnect.platform import migrations as schema_history
-from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
 from pixconnect.platform.logging import set_up_logging
 from pixconnect.platform.migrations import Migration

@@ -25,7 +25,7 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.platform import environment
 from pixconnect.platform.base.entropy import Entropy
 from pixconnect.platform.config import SettingsError
-from pixconnect.platform.named_file import read_named_file
+from pixconnect.platform.environment import read_named_file
 
 FOR_ALL: Final = "service.env"
 OF_PARTS: Final = ("operators.env", "console.env", "verify.env", "work.env")

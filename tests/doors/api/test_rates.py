@@ -9,7 +9,7 @@ from msgspec import structs
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.doors.api.rates import make_request_rates
-from pixconnect.platform.base.rate import RatePolicy
+from pixconnect.platform.base.clock import RatePolicy
 from pixconnect.platform.logging import AccessLog
 from support.api import Api
 from support.service import a_context

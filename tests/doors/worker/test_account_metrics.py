@@ -13,14 +13,14 @@ from pixconnect.features.institutions.service.figures import METERS
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.worker import READ_EVERY_S, AccountBalances
+from pixconnect.features.monitoring import worker as metrics
 from pixconnect.features.monitoring.tables.account_alarm import raise_alarm
-from pixconnect.features.monitoring.worker import metrics
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.holder import HolderChanges
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.rail import SettledReport
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support import postgres
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution

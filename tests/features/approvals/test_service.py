@@ -11,7 +11,7 @@ from msgspec import structs
 from pixconnect.doors.worker.problem import check_problems
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.service import PROBLEMS, decide_transfer, list_waiting_transfers
-from pixconnect.features.monitoring.tables import order_figures as order_figures_store
+from pixconnect.features.monitoring.tables import account_figures as order_figures_store
 from pixconnect.features.receipts.service import read_parties
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.settlement import end_orders

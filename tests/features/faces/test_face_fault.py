@@ -12,16 +12,10 @@ from features.faces.test_efi import COB, SEND, TXID, Face, nome, open_face
 from features.faces.test_inter import open_inter
 from features.faces.test_sicoob import open_sicoob
 from features.faces.test_woovi import CHARGE, PAYMENT, open_woovi
+from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults, check_rules
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import (
-    FaultAnswer,
-    FaultMatch,
-    FaultRule,
-    Message,
-    SandboxControl,
-)
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.features.sandbox.rules import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
+from pixconnect.platform.base.clock import to_day
 from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.service import read_funds
 from support.webhooks import running_worker

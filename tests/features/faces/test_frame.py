@@ -7,7 +7,7 @@ from msgspec import structs
 
 from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.sandbox.rules.sandbox_control import FaultAnswer, Message, SandboxControl
+from pixconnect.features.sandbox.rules import FaultAnswer, Message, SandboxControl
 from support.api import Answer, Api
 from support.faces import Bank
 

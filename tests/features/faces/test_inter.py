@@ -16,7 +16,7 @@ from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.platform.adapters.system import SystemClock
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.api import Answer, Api
 from support.faces import KEY, PAYEE, Bank
 from support.service import movement_report, read_funds

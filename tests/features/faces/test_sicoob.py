@@ -19,7 +19,7 @@ from pixconnect.kernel.rules.order import Ending, GivenUp
 from pixconnect.kernel.rules.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.kernel.rules.transfer_search import SEARCHED_MAX
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from support.api import Answer, Api
 from support.books import check_books
 from support.faces import ACCOUNT, KEY, PAYEE, Bank

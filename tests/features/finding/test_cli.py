@@ -5,7 +5,7 @@ import pytest
 
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.command_line import DISABLED_ENDPOINT, CommandLine
 from support.postgres import Addresses
 from support.records import own_key

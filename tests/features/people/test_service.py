@@ -16,9 +16,8 @@ from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.people import service as person_usecases
 from pixconnect.features.people.service import ErasedRow, Erasure, PersonLine
 from pixconnect.features.pix_api.service import charge as standard_usecases
-from pixconnect.features.proof.rules.chain import ChainHead
-from pixconnect.features.proof.service.chain import list_heads, show_entry
-from pixconnect.features.proof.service.verify import ProofRequest, verify
+from pixconnect.features.proof.rules import ChainHead
+from pixconnect.features.proof.service.verify import ProofRequest, list_heads, show_entry, verify
 from pixconnect.features.proof.tables.chain import CHAIN
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import partition as partition_usecases

@@ -8,7 +8,7 @@ import pytest
 from pixconnect.doors import console
 from pixconnect.features.sandbox.network.behaviour import USUAL, behaviour_of
 from pixconnect.features.sandbox.pages import FAULTS
-from pixconnect.features.sandbox.rules.sandbox_control import FaultRule
+from pixconnect.features.sandbox.rules import FaultRule
 
 TEMPLATE = Path(console.__file__).parent / "templates" / "sandbox.html"
 

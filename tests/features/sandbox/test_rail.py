@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from msgspec import structs
 
+from pixconnect.features.sandbox import rules as commands
 from pixconnect.features.sandbox.rail import SandboxConnection
-from pixconnect.features.sandbox.rules import sandbox_control as commands
 from pixconnect.kernel.rules import rail as rails
 from pixconnect.kernel.rules.holder import KeyType, parse_pix_key
 from pixconnect.kernel.rules.reject_code import RAISED_BY_NETWORK, REASONS

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from pixconnect.assembly.application import Application
 from pixconnect.features.traces.api import TracedApplication
 from pixconnect.features.traces.rules import NO_FACTS, Fact, SpanKind
-from pixconnect.platform.http.asgi import Message, Receive, Scope, Send
+from pixconnect.platform.http.exchange import Message, Receive, Scope, Send
 from pixconnect.platform.logging import current_trace
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -12,7 +12,7 @@ from pixconnect.features.finding.service.search import find_anything
 from pixconnect.features.finding.service.timeline import read_timeline
 from pixconnect.features.institutions.rules.institution import NotSent
 from pixconnect.features.institutions.service.charge_change import change_at_institution
-from pixconnect.features.institutions.service.holder import move_holder
+from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.access import READING_SCOPES, Caller, Viewer

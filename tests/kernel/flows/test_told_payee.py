@@ -7,7 +7,7 @@ from msgspec import structs
 from pixconnect.features.finding.service import timeline as timeline_usecases
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.receipts import service as receipt_usecases
-from pixconnect.features.receipts.parties import show_parties
+from pixconnect.features.receipts.service import show_parties
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.access import Viewer
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party

@@ -14,7 +14,7 @@ from pixconnect.kernel.register.register import (
     is_outside_window,
     parse_register,
 )
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 HEAD = "rule,value,unit,since,clock,binds,stricter,standing,source,says"
 OLD = "window,90,days,,the start,holder,none,cited,a page,How long"

@@ -16,7 +16,7 @@ from pixconnect.kernel.rules.limit import (
     end_of_night,
 )
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import begin_of_day, end_of_day
+from pixconnect.platform.base.clock import begin_of_day, end_of_day
 
 CENTS = st.none() | st.integers(0, 10**12)
 LIMITS = st.builds(Limits, transfer_cents=CENTS, day_cents=CENTS, night_cents=CENTS, night_begins_late=st.booleans())

@@ -12,7 +12,7 @@ from pixconnect.kernel.rules import br_code, identifiers, listing, money
 from pixconnect.kernel.rules.listing import Cursor, read_cursor, write_cursor
 from pixconnect.platform.adapters.system import SystemEntropy
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.rate import RatePolicy, TokenBucket
+from pixconnect.platform.base.clock import RatePolicy, TokenBucket
 
 
 @pytest.mark.parametrize("amount_cents", [1, 2, 10607, 999_999_999_999])

@@ -9,7 +9,7 @@ import pytest
 from pixconnect.platform.adapters import secret_box
 from pixconnect.platform.adapters.secret_box import AesSecretBox, SecretKeyError
 from pixconnect.platform.adapters.system import SystemEntropy
-from pixconnect.platform.base.secret_box import SealBroken, SecretBox
+from pixconnect.platform.base.entropy import SealBroken, SecretBox
 
 KEY = bytes(range(32))
 ENTROPY = SystemEntropy()

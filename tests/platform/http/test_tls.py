@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.platform.http import limits
+from pixconnect.platform.http import open_connections as limits
 from pixconnect.platform.http.server import Server
 from pixconnect.platform.http.tls import Tls, make_context
 from pixconnect.platform.jose import certificate_thumbprint

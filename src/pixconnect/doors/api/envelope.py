@@ -24,9 +24,8 @@ from msgspec import Struct, structs
 from pixconnect.doors.api.decoding import HUGE
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.base.clock import RatePolicy, format_instant
 from pixconnect.platform.base.entropy import Entropy
-from pixconnect.platform.base.rate import RatePolicy
 
 # Far beyond any list, and exactly countable in JavaScript.
 PAGE_MAX: Final = 2**53

@@ -33,9 +33,8 @@ from pixconnect.kernel.rules.access import Caller, Network, ScopeName
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform import logging as our_logging
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.clock import Clock, RatePolicy
 from pixconnect.platform.base.errors import PixConnectError
-from pixconnect.platform.base.rate import RatePolicy
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.logging import AccessLog, AccessLogWanted, LogLevel

@@ -23,7 +23,7 @@ from pixconnect.doors.api import decoding
 from pixconnect.doors.api.decoding import BODY_MAX
 from pixconnect.doors.api.operation import AnyOperation, Nothing, Reader
 from pixconnect.platform.base import errors
-from pixconnect.platform.http.asgi import Receive
+from pixconnect.platform.http.exchange import Receive
 
 NAME: Final = "Idempotency-Key"
 HEADER: Final = NAME.lower().encode()

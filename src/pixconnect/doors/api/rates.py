@@ -13,8 +13,7 @@ from typing import Final
 from pixconnect.doors.api.envelope import Headers, rate_headers
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.rate import RatePolicy, TokenBucket, TokenBuckets
+from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBucket, TokenBuckets
 
 PUBLIC: Final = RatePolicy(name="public", tokens_max=2000, refill_per_s=100)
 """Of a public operation whose row names no other: logins, key sets, health.

@@ -15,7 +15,7 @@ from pixconnect.doors.api.envelope import Headers, Listing
 from pixconnect.doors.api.operation import Bare, Reply
 from pixconnect.doors.api.paging import link_next
 from pixconnect.platform import outgoing_text
-from pixconnect.platform.http.asgi import RESPONSE_BODY, RESPONSE_START, Scope, Send
+from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, Scope, Send
 
 Written = tuple[int, bytes | AsyncIterator[bytes], Headers]
 """Status, body and headers."""

@@ -19,8 +19,8 @@ from pixconnect.features.institutions.service.credential import OpenInstitution
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
 from pixconnect.platform.config import Settings
+from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.logging import set_up_logging
-from pixconnect.platform.named_file import read_named_file
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -23,9 +23,9 @@ from pixconnect.features.institutions.profiles.profile import FaceListener, pars
 from pixconnect.kernel.rules import confirmation
 from pixconnect.platform import config, environment
 from pixconnect.platform.config import Settings, SettingsError
+from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.local import home
 from pixconnect.platform.local.postgres_placement import PLACEMENT_FILE
-from pixconnect.platform.named_file import read_named_file
 
 RUNNING_FILE = "running.json"
 _NAME_LENGTH_MAX = 255

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from pixconnect.doors.console.language import Language
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.tax_id import write_tax_id
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 Tone = Literal["good", "going", "bad", "over", "back", "dot"]
 

@@ -17,7 +17,7 @@ from babel.numbers import format_decimal
 from msgspec import Struct
 
 from pixconnect.kernel.rules.money import format_reais, show_reais
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 LanguageCode = Literal["pt", "en"]
 

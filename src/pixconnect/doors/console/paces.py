@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.rate import RatePolicy, TokenBuckets
+from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBuckets
 from pixconnect.platform.bounded_cache import BoundedCache
 
 STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)

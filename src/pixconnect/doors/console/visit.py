@@ -29,7 +29,7 @@ from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.access import Caller, Network, Viewer, Visitor, client_address
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.flow.turns import Turns
 
 _FOLDER: Final = Path(__file__).parent / "assets"

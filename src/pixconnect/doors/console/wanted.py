@@ -12,7 +12,7 @@ from msgspec import Struct
 from pixconnect.kernel.rules.listing import NUMBER_MAX
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 TEXT_LENGTH_MAX: Final = 255
 _ID_LENGTH_MAX: Final = 16

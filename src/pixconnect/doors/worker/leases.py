@@ -38,8 +38,8 @@ from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS, Connect
 from pixconnect.platform.pool import Connection
+from pixconnect.platform.shared_look import wait_for
 from pixconnect.platform.shared_pool import Look
-from pixconnect.platform.shared_timeout import wait_for
 
 APART_S: Final = 0.005
 """Between two parts at one beat."""

@@ -23,7 +23,7 @@ from pixconnect.kernel.rules.rail import RailUnavailable, Report
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.shared_timeout import wait_for
+from pixconnect.platform.shared_look import wait_for
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""

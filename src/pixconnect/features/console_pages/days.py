@@ -12,8 +12,7 @@ from starlette.responses import Response
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.forms import read_field
 from pixconnect.doors.console.visit import MenuEntry, Visit
-from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.certificate import EndingCertificate
+from pixconnect.features.institutions.rules.account import EndingCertificate, InstitutionAccount
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.credential import list_ending

@@ -15,7 +15,7 @@ from pixconnect.features.monitoring.rules import Series, Spread, Step
 from pixconnect.features.monitoring.service import overview
 from pixconnect.kernel.rules.charge import STATUSES
 from pixconnect.kernel.writing.service_time import service_now
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 WIDTH: Final = 480
 HEIGHT: Final = 200

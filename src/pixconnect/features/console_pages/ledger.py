@@ -20,7 +20,7 @@ from pixconnect.kernel.flows import ledger
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 SHOWN_MAX: Final = 200
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)

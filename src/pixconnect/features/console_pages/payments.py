@@ -25,7 +25,7 @@ from pixconnect.features.receipts.pdf import write_receipt_pdf
 from pixconnect.features.receipts.rules import Receipt, ReceiptKind, lay_out_receipt, name_file
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.platform import outgoing_text
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 _PICTURES_MAX: Final = 128
 

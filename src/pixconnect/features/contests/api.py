@@ -14,7 +14,7 @@ from pixconnect.doors.api.routing import ID, NONE
 from pixconnect.features.contests.rules.infraction import DefenceState
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.defence import ShownInfraction
-from pixconnect.features.sandbox.rules.sandbox_control import Judged
+from pixconnect.features.sandbox.rules import Judged
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, InfractionState, Situation
 from pixconnect.kernel.rules.kept_report import WORDS_LENGTH_MAX

@@ -18,7 +18,7 @@ from pixconnect.kernel.rules.charge_contents import ChargeContents
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.violation import Violation
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 _PLACES: Final[Mapping[TermMember, str]] = dict[TermMember, str](
     (

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from pixconnect.features.faces.frame import PREFIX, split_path
 from pixconnect.platform.base.clock import Clock, format_milliseconds
-from pixconnect.platform.http.asgi import RESPONSE_START, Message, Receive, Scope, Send, WholeAnswer
+from pixconnect.platform.http.exchange import RESPONSE_START, Message, Receive, Scope, Send, WholeAnswer
 
 
 class Answering(Protocol):

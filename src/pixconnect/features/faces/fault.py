@@ -16,11 +16,10 @@ from pixconnect.doors.api.operation import Later, Reply, Services
 from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.frame import Asked, Query
 from pixconnect.features.pix_api.api.violations import Members, Violations, is_storable
-from pixconnect.features.sandbox.rules.sandbox_control import Message, Operation
+from pixconnect.features.sandbox.rules import Message, Operation
 from pixconnect.kernel.flows.context import draw_fault
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import format_milliseconds
-from pixconnect.platform.base.rate import RatePolicy
+from pixconnect.platform.base.clock import RatePolicy, format_milliseconds
 
 AnswerT = TypeVar("AnswerT")
 Respond = Callable[[], Awaitable[AnswerT]]

@@ -57,7 +57,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.bounded_cache import BoundedCache
 
 _APP_ID: Final = re.compile(rb"[A-Za-z0-9+/]{4,512}={0,2}")

@@ -15,7 +15,7 @@ from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.pix_api.api.problem import describe_refusal
 from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 
 class NamedRefusal(errors.BadRequest):

@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.first_step import FirstStep, NamedPix, is_another_owner
 from pixconnect.features.institutions.rules.institution import CertainRefusal, ListedRefund, Sender
+from pixconnect.features.institutions.rules.pending_call import FirstStep, NamedPix, is_another_owner
 from pixconnect.features.institutions.rules.rail_memory import (
     MemoryUnavailable,
     Outcome,

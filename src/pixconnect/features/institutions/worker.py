@@ -22,19 +22,17 @@ import structlog
 from pixconnect.doors.worker.leases import LeaseLost, SlotLeases
 from pixconnect.doors.worker.meter import Gauge
 from pixconnect.doors.worker.parts import MemberRow, OpenRail
-from pixconnect.features.contests.service.contest import follow_contests
-from pixconnect.features.contests.service.defence import send_due_defences
+from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
+from pixconnect.features.institutions.rules.pending_call import APART_S
 from pixconnect.features.institutions.rules.sweep import Pace
-from pixconnect.features.institutions.rules.webhook import APART_S
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
 from pixconnect.features.institutions.service.day_file import read_day_files
-from pixconnect.features.institutions.service.give_back import give_back_due
 from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.features.institutions.service.pending_call import go_on
-from pixconnect.features.institutions.service.rail_memory import AccountFence, StoredRailMemory
+from pixconnect.features.institutions.service.rail_memory import AccountFence, StoredRailMemory, give_back_due
 from pixconnect.features.institutions.service.sent_return import follow_sent_returns
 from pixconnect.features.institutions.service.statement import settle_waiting
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
@@ -48,10 +46,10 @@ from pixconnect.kernel.flows.settlement import Fence
 from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.rules.rail import RailUnavailable
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import CALLBACK_CHANNEL
-from pixconnect.platform.shared_timeout import wait_for
+from pixconnect.platform.shared_look import wait_for
 
 READ_EVERY_S: Final = 60.0
 SETTLE_EVERY_S: Final = 300.0

@@ -18,7 +18,7 @@ import asyncpg
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.charge_change import decode_caller, encode_caller, strip_rights
+from pixconnect.features.institutions.rules.pending_call import decode_caller, encode_caller, strip_rights
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.item import NOTED, ItemWrite, list_reasons
 from pixconnect.features.lots.rules import (

@@ -14,7 +14,7 @@ from pixconnect.features.lots.tables import ItemKey
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.shared_timeout import wait_for
+from pixconnect.platform.shared_look import wait_for
 
 BATCH_MAX: Final = 256
 """Charges at once."""

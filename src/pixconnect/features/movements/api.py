@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from pixconnect.doors.api.envelope import Amount, clamp_cents
 from pixconnect.doors.api.operation import Nothing, Request, Services
 from pixconnect.features.sandbox.api import Payment, show_arrival
-from pixconnect.features.sandbox.rules.sandbox_control import MadeMovementKind, Verdict
+from pixconnect.features.sandbox.rules import MadeMovementKind, Verdict
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
 

@@ -19,7 +19,7 @@ from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.features.people import service as person_usecases
 from pixconnect.features.people.service import ErasedRow, Erasure
 from pixconnect.kernel.flows.context import Operator
-from pixconnect.platform.named_file import read_named_file
+from pixconnect.platform.environment import read_named_file
 
 app = App(name="person", help="Personal data, for answering people's requests.")
 

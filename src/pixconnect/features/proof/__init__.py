@@ -23,7 +23,7 @@ FEATURE: Final = Feature(
         ),
         Verb("operator", "verify", "features.proof.cli:app", "Prove the books, and print the faults."),
     ),
-    chores=("features.proof.service.chain:CHORES", "features.cases.service.case:CHORES"),
+    chores=("features.proof.service.verify:CHORES", "features.cases.service.case:CHORES"),
     text_columns="""
 audit_chain,digest salt person_digest head,none
 audit_chain_state,bound_writers,none

@@ -18,15 +18,13 @@ from pixconnect.doors.cli.operating import TheHolder, run_with_settings
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.proof.rules.chain import ChainedEntry, ChainHead, format_heads, parse_heads
-from pixconnect.features.proof.rules.rule import Rule
-from pixconnect.features.proof.service import chain as chain_usecases
+from pixconnect.features.proof.rules import ChainedEntry, ChainHead, Rule, format_heads, parse_heads
 from pixconnect.features.proof.service import verify as verify_usecases
 from pixconnect.features.proof.service.verify import ProofRequest, Verification
 from pixconnect.platform.base.clock import format_instant
 from pixconnect.platform.config import Settings
+from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.logging import set_up_logging
-from pixconnect.platform.named_file import read_named_file
 
 _LENGTH_MAX: Final = 1 << 30
 """Of a file of heads, in octets: a line for each of some million holders."""
@@ -62,7 +60,7 @@ async def _list_heads(settings: Settings) -> list[ChainHead]:
     from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
     async with operators.open_book_reader(settings) as reader:
-        return await chain_usecases.list_heads(reader.connection)
+        return await verify_usecases.list_heads(reader.connection)
 
 
 def read_heads(files: Sequence[Path]) -> list[ChainHead]:
@@ -86,7 +84,7 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
         from pixconnect.assembly import operators  # noqa: PLC0415  as above
 
         async with operators.open_book_reader(settings) as reader:
-            return await chain_usecases.show_entry(reader.connection, entry_id, holder_id)
+            return await verify_usecases.show_entry(reader.connection, entry_id, holder_id)
 
     found = run_with_settings(look)
     shown: output.Shown = {

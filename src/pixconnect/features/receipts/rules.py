@@ -17,7 +17,7 @@ from pixconnect.kernel.rules.known_party import judge_member
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.kernel.rules.tax_id import mask_cpf
 from pixconnect.kernel.rules.transfer import Direction, Transfer
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 ReceiptKind = Literal["transfer", "refund"]
 CodeKind = Literal["dynamic_code", "static_code", "key", "account"]

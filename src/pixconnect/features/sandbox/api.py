@@ -14,12 +14,11 @@ from pixconnect.doors.api.contract.transfer import TransferParty, show_party
 from pixconnect.doors.api.decoding import read_instant
 from pixconnect.doors.api.envelope import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, Listing, clamp_cents
 from pixconnect.doors.api.operation import Nothing, Request, Services
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import RULES_MAX, Arrival, FaultRule, Verdict
+from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.rules import RULES_MAX, Arrival, FaultRule, Verdict
 from pixconnect.features.sandbox.service import clock as clock_usecases
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
-from pixconnect.features.sandbox.service import sandbox_holder as sandbox_holder_usecases
-from pixconnect.features.sandbox.service.sandbox_holder import NewSandboxHolder
+from pixconnect.features.sandbox.service.clock import NewSandboxHolder
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import ScopeName
@@ -343,7 +342,7 @@ async def open_holder(services: Services, request: Request[None, Nothing, Holder
         balance_cents=None if body.balance is None else clamp_cents(body.balance),
         scopes=body.scopes or standard.scopes,
     )
-    made = await sandbox_holder_usecases.open_sandbox_holder(services.context, request.caller, new)
+    made = await clock_usecases.open_sandbox_holder(services.context, request.caller, new)
     return SandboxHolder(
         holder_id=made.holder_id, client_id=made.client_id, client_secret=made.client_secret, key=made.key
     )

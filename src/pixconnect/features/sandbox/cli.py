@@ -16,7 +16,7 @@ from pixconnect.doors.cli.integrator.session import open_sandbox
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import MONEY, Amount, AnyId, ByExternalId
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.sandbox.rules.sandbox_control import MadeMovementKind, Operation
+from pixconnect.features.sandbox.rules import MadeMovementKind, Operation
 from pixconnect.features.webhooks.cli.events import FoundEvent, wait_for_event
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.refund import RefundReason

@@ -14,8 +14,8 @@ from pixconnect.doors.console.forms import read_field
 from pixconnect.doors.console.visit import Visit
 from pixconnect.features.console_pages.payments import picture_of, show_due
 from pixconnect.features.finding.service import timeline
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import FaultMatch, FaultRule, OutsidePayer
+from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.rules import FaultMatch, FaultRule, OutsidePayer
 from pixconnect.features.sandbox.service import clock, sandbox
 from pixconnect.kernel.flows import charge, holder, ledger
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest

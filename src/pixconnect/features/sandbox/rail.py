@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.sandbox.rules.sandbox_control import (
+from pixconnect.features.sandbox.rules import (
     Answered,
     Asked,
     ControlCall,
@@ -47,7 +47,7 @@ from pixconnect.kernel.rules.rail import (
 )
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
-from pixconnect.platform.shared_timeout import SharedTimeout
+from pixconnect.platform.shared_look import SharedTimeout
 
 CONNECT_TIMEOUT_S: Final = 5.0
 TOTAL_TIMEOUT_S: Final = 10.0
@@ -301,7 +301,7 @@ class SandboxRail:
 
 
 class HttpSandboxControl:
-    """The control (``features.sandbox.rules.sandbox_control.SandboxControl``) of the sandbox."""
+    """The control (``features.sandbox.rules.SandboxControl``) of the sandbox."""
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection

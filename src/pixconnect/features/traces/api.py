@@ -9,7 +9,7 @@ from pixconnect.assembly.application import Application
 from pixconnect.doors.api.operation import AnyOperation
 from pixconnect.doors.api.prepared import read_headers
 from pixconnect.features.traces.rules import Fact, Tracer
-from pixconnect.platform.http.asgi import RESPONSE_START, TRACEPARENT, Message, Receive, Scope, Send, WholeAnswer
+from pixconnect.platform.http.exchange import RESPONSE_START, TRACEPARENT, Message, Receive, Scope, Send, WholeAnswer
 from pixconnect.platform.logging import current_trace
 
 

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import structlog
 from msgspec import Struct
 
-from pixconnect.features.monitoring.worker.rail_figures import UNAVAILABLE, WrappedRail, name_message
+from pixconnect.features.monitoring.worker import UNAVAILABLE, WrappedRail, name_message
 from pixconnect.features.traces import tables as trace_store
 from pixconnect.features.traces.rules import Tracer, TraceSpan
 from pixconnect.features.traces.tables import Resource

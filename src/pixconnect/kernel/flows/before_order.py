@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
-from pixconnect.features.allowances.order_rule import Allowances
+from pixconnect.features.allowances.service import Allowances
 from pixconnect.features.approvals.order_rule import Approvals
 from pixconnect.features.contests.service.held_blocks import Contests
 from pixconnect.kernel.flows.context import Context

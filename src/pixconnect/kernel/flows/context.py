@@ -27,11 +27,11 @@ import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pixconnect.features.identity.rules.signing import Signer
+from pixconnect.features.identity.rules import Signer
 from pixconnect.features.institutions.rules.account import ABILITIES, InstitutionAccount, abilities_of
 from pixconnect.features.institutions.rules.institution import OpenAccount
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import Message, SandboxControl, SandboxUnavailable
+from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.rules import Message, SandboxControl, SandboxUnavailable
 from pixconnect.features.traces import tables as trace_store
 from pixconnect.features.traces.tables import TracedOrder
 from pixconnect.features.webhooks.rules.delivery import Receivers
@@ -51,8 +51,7 @@ from pixconnect.kernel.tables.identifiers import IdBlocks
 from pixconnect.kernel.writing.write_queues import WriteQueues
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.entropy import Entropy
-from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.base.entropy import Entropy, SecretBox
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.platform.notifier import WakeWorkers

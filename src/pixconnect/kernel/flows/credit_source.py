@@ -9,9 +9,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from pixconnect.features.due_charges.rules.day_amount import DayAmount
-from pixconnect.features.institutions.rules import give_back
+from pixconnect.features.institutions.rules import returned_line as give_back
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.give_back import GiveBack
+from pixconnect.features.institutions.rules.returned_line import GiveBack
 from pixconnect.features.institutions.source import InstitutionSource
 from pixconnect.features.institutions.tables import give_back as give_back_store
 from pixconnect.kernel.flows.context import Context
@@ -189,7 +189,7 @@ def find_source(context: Context) -> CreditSource:
 async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
     """At an account with automatic returns of payments without a charge: record it together with the credit.
 
-    It goes back once a reading has shown that it was not returned yet (``features/institutions/service/give_back.py``).
+    It goes back once a reading has shown that it was not returned yet (``features/institutions/service/rail_memory.py``).
     """
     for received in (new[name] for name in names if name in new):
         if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution
-from pixconnect.features.institutions.tables import return_name as name_store
+from pixconnect.features.institutions.tables import mistaken_item as name_store
 from pixconnect.kernel.flows.context import Context, explain_pause, is_lost
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.refund import NewRefund, Refund

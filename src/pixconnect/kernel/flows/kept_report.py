@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from pixconnect.features.cases.tables import case as case_store
+from pixconnect.features.cases import tables as case_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.rules import kept_report

@@ -26,7 +26,7 @@ from pixconnect.kernel.tables import lookup as lookup_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.lookup import KeptBudget
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.rate import RatePolicy
+from pixconnect.platform.base.clock import RatePolicy
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.flow.shares import FairSemaphore

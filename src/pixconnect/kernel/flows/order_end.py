@@ -25,7 +25,7 @@ from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.tables import waiting_charge as waiting_store
-from pixconnect.features.institutions.tables.waiting_charge import WaitingCharge
+from pixconnect.features.institutions.tables import charge_opening as waiting_store
+from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
 from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.context import Context, Operator, read_ordered
 from pixconnect.kernel.rules.order import OpenOrder

@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.feature import list_features
 from pixconnect.kernel.rules.identifiers import minute_of_name
-from pixconnect.platform.base.civil_time import to_day
-from pixconnect.platform.base.rate import RatePolicy
+from pixconnect.platform.base.clock import RatePolicy, to_day
 
 _FILE: Final = Path(__file__).parent / "arrangement.csv"
 

@@ -40,8 +40,7 @@ from pixconnect.kernel.rules.charge_contents import (
 )
 from pixconnect.kernel.rules.event import SLOTS_COUNT, Event, EventName
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
-from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.base.clock import format_instant, to_day
 
 PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO, begin_of_day, end_of_day
+from pixconnect.platform.base.clock import SAO_PAULO, begin_of_day, end_of_day
 
 
 class Limits(Struct, frozen=True, kw_only=True):

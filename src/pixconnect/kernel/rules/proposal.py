@@ -6,7 +6,7 @@
          ├─────► replaced    by a later one of its kind for the same account or holder
          └─────► lapsed      after 30 days
 
-Each kind is a row of ``KINDS`` (``features/cases/service/proposal.py``): what is judged again and done at the confirmation.
+Each kind is a row of ``KINDS`` (``features/cases/service/adjustment.py``): what is judged again and done at the confirmation.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ from pixconnect.platform.base.address_rules import (
     check_addresses,
     parse_target,
 )
+from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.http.client import ConnectionFailed, HttpConnection, ReceivedAnswer
-from pixconnect.platform.named_file import read_named_file
-from pixconnect.platform.shared_timeout import SharedTimeout
+from pixconnect.platform.shared_look import SharedTimeout
 
 IDLE_S: Final = 20.0
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from pixconnect.platform.base.entropy import Entropy
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import Entropy, SealBroken
 
 KEY_FILE = "secret.key"
 PREVIOUS_KEY_FILE = "secret.key.previous"

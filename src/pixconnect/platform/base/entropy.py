@@ -1,5 +1,6 @@
 """Randomness as an argument."""
 
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -21,4 +22,41 @@ class Entropy(Protocol):
 
     def fraction(self) -> float:
         """A number from 0 (included) to 1 (excluded), for jitter; not for secrets."""
+        ...
+
+
+# The port to encryption at rest.
+#
+# We seal secrets that we must use again (signing keys, webhook secrets), and fingerprint those that we only compare (client
+# secrets). Both are bound to the thing they belong to, so that a sealed value copied into another row cannot be opened. While
+# the secret key is being replaced a box has two: it seals with the new one and still opens the old one's values.
+
+
+class SealBroken(Exception):  # noqa: N818  named as the field names it
+    """The box did not seal this, or sealed it under another ``about``."""
+
+
+class SecretBox(Protocol):
+    """Encrypts with a key that the database does not hold."""
+
+    @property
+    def key_id(self) -> bytes:
+        """Eight bytes that name the key in use and reveal nothing of it."""
+        ...
+
+    @property
+    def seal_head(self) -> bytes:
+        """The first bytes of every value that we seal now; a value that begins otherwise must be sealed again."""
+        ...
+
+    def seal(self, plaintext: bytes, about: str) -> bytes:
+        """Encrypt for one use, such as ``signing_key:<kid>``; the result differs each time."""
+        ...
+
+    def open(self, sealed: bytes, about: str) -> bytes:
+        """Decrypt; ``SealBroken`` for another key, another ``about`` or changed bytes."""
+        ...
+
+    def fingerprints(self, secret: bytes, about: str) -> Sequence[bytes]:
+        """Hash with each key (32 bytes), the one in use first: for long random secrets, not for passwords."""
         ...

@@ -46,7 +46,7 @@ the three together. Nothing here knows about HTTP.
 import re
 from typing import ClassVar, TypeVar
 
-from pixconnect.platform.base.rate import RatePolicy
+from pixconnect.platform.base.clock import RatePolicy
 
 Present = TypeVar("Present")
 

@@ -37,8 +37,7 @@ from datetime import datetime
 from typing import Final
 
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.rate import RatePolicy, TokenBuckets
+from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBuckets
 
 UNDER_WAY_MAX: Final = 512
 """For a process that refuses nothing: as many as are answered in half a second where the service is slow."""

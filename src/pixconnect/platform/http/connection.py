@@ -28,9 +28,8 @@ import httptools
 
 from pixconnect.kernel.rules.access import client_address
 from pixconnect.platform.base import errors
-from pixconnect.platform.http import limits
-from pixconnect.platform.http.asgi import ASGIApp, Prompt
-from pixconnect.platform.http.exchange import STATUS_LINES, Exchange, FlowControl
+from pixconnect.platform.http import open_connections as limits
+from pixconnect.platform.http.exchange import STATUS_LINES, ASGIApp, Exchange, FlowControl, Prompt
 from pixconnect.platform.http.head import Head, MessageBody, find_end
 from pixconnect.platform.http.open_connections import Connections
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pixconnect.platform.base import errors
-from pixconnect.platform.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, ASGIApp, Message, Scope, WholeAnswer
 
 if TYPE_CHECKING:  # it makes exchanges
     from pixconnect.platform.http.connection import Connection
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class FlowControl:
@@ -224,3 +225,39 @@ class Exchange:
                 self._channel.answered()
             else:
                 self._channel.close_after_answer()
+
+
+# The types of ASGI, as far as our applications and our server use it.
+#
+# Our server adds to a scope ``headers_by_name``, the headers as a dictionary, or ``None`` if one of them came twice; and
+# ``client_certificate``, the thumbprint of the client's certificate, or ``None``, with its name in ``client_name``. Where
+# traces are sent ``traceparent`` is the one that the request belongs to. It asks an application that is ``Prompt`` for an
+# answer before it makes a task of a request.
+
+HTTP: Final = "http"
+REQUEST: Final = "http.request"
+DISCONNECT: Final = "http.disconnect"
+RESPONSE_START: Final = "http.response.start"
+RESPONSE_BODY: Final = "http.response.body"
+TRACEPARENT: Final = "traceparent"
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class WholeAnswer(NamedTuple):
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+@runtime_checkable
+class Prompt(Protocol):
+    """An application that has some answers at once."""
+
+    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
+        """The whole answer to a request whose body need not be read; ``None`` where the application must be called."""
+        ...

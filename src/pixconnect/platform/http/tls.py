@@ -25,12 +25,11 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from pixconnect.kernel.rules.access import Network
-from pixconnect.platform.http.asgi import ASGIApp
+from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.http.connection import Connection
-from pixconnect.platform.http.limits import SLICE_MAX
-from pixconnect.platform.http.open_connections import Connections
+from pixconnect.platform.http.exchange import ASGIApp
+from pixconnect.platform.http.open_connections import SLICE_MAX, Connections
 from pixconnect.platform.jose import certificate_thumbprint
-from pixconnect.platform.named_file import read_named_file
 
 # The longest line that version 1 can have, its end included.
 _LINE_MAX: Final = 107

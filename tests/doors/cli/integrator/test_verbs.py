@@ -12,7 +12,7 @@ import pytest
 
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.kernel.rules.charge import ShownStatus
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.running.main import main
 from pixconnect_client import Client
 from support.installation import Installation

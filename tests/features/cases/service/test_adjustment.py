@@ -12,8 +12,8 @@ from pixconnect.features.cases.service.adjustment import WantedAdjustment, propo
 from pixconnect.features.cases.service.case import ShownCase
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import closing as closing_usecases
-from pixconnect.features.institutions.service.holder import move_holder
 from pixconnect.features.institutions.service.statement import record_file
+from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.webhooks.rules.feed import FeedQuery

@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pixconnect.features.cases.rules.case import Case
+from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.answer import WantedAnswer, propose_answer
-from pixconnect.features.cases.service.answer_preview import PossibleAnswer
+from pixconnect.features.cases.service.day_case import PossibleAnswer
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.service import statement as statement_usecases

@@ -7,7 +7,7 @@ from datetime import date
 import asyncpg
 import pytest
 
-from pixconnect.features.cases.rules.case import Case, CaseKind
+from pixconnect.features.cases.rules import Case, CaseKind
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.features.cases.rules.case import Case, Evidence
+from pixconnect.features.cases.rules import Case, Evidence
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
 from pixconnect.features.contests.service.report import take_reports
@@ -19,7 +19,7 @@ from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.rail import Rejected, RejectedReport, Settled, SettledReport
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from support.account_shop import Shop
 from support.books import check_books
 from support.case_orders import TWO_WEEKS, lose_order, read_days

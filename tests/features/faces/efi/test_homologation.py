@@ -6,8 +6,8 @@ from msgspec import structs
 
 from features.faces.test_efi import COB, SEND, TXID, open_face
 from pixconnect.features.faces.frame import open_faces
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import (
+from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.rules import (
     Arrival,
     FaultAnswer,
     OutsideReturn,

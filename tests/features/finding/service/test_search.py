@@ -25,7 +25,7 @@ from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from support.account_shop import Shop
 from support.console import open_console, sign_in_client
 from support.operators import as_operator

@@ -15,7 +15,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.adapters.secret_box import AesSecretBox
 from pixconnect.platform.adapters.system import SystemEntropy
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from support import identity, operators
 from support.identity import SECRET_KEY, token_request
 from support.operators import as_operator

@@ -16,7 +16,7 @@ from pixconnect.features.identity.service import signing_key
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from support import identity
 from support.identity import published_kids
 from support.operators import as_operator

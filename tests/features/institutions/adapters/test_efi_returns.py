@@ -6,7 +6,7 @@ import pytest
 
 from pixconnect.features.institutions.adapters.efi import decode_sent, read_returns
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.sent_return import SentReturn
+from pixconnect.features.institutions.rules.rail_memory import SentReturn
 
 E2E = "E09089356202607011500APIff82f2e5"
 RTR = "D99999004202607011600abcdefghijk"

@@ -27,8 +27,7 @@ from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.institution import InstitutionTraits, InstitutionUnavailable
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.rail import Rejected, Settled
-from pixconnect.platform.base.civil_time import SAO_PAULO
-from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.clock import SAO_PAULO, format_milliseconds
 from support.service import FakeClock
 
 Kind = Literal["efi", "inter"]

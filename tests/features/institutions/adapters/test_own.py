@@ -23,7 +23,7 @@ from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from support.account_there import open_account_there
 from support.faces import ACCOUNT, Bank
 from support.records import outside_party

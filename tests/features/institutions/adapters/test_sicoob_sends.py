@@ -12,8 +12,8 @@ from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.institutions.adapters.sicoob import decode_minted, decode_sent_pix, write_confirmation
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.institutions.rules.first_step import FirstStep, NamedPix, is_another_owner
 from pixconnect.features.institutions.rules.institution import CertainRefusal, NotSent, UnknownOutcome
+from pixconnect.features.institutions.rules.pending_call import FirstStep, NamedPix, is_another_owner
 from pixconnect.features.institutions.rules.rail_memory import SentPix
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import SCOPES

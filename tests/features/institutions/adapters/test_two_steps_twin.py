@@ -16,7 +16,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules import institution as institutions
-from pixconnect.features.institutions.rules.first_step import MintAnswer, NamedPix
+from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.rail_memory import MemoryUnavailable, OutgoingPix, RailStep, SentPix
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.rail import (

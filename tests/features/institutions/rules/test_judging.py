@@ -15,7 +15,7 @@ from msgspec import structs
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, Judgement, judge_lines, judge_listed
-from pixconnect.features.institutions.rules.outcome import OUTCOMES, SET_ASIDE
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
 from pixconnect.features.institutions.statement_files.statement_file import StatedBalance
 
 GUIDE: Final = Path(__file__).parents[4] / "docs" / "guides" / "reconcile.md"

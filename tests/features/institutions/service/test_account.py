@@ -10,9 +10,13 @@ from msgspec import structs
 
 from pixconnect.assembly.outside import make_opener, read_text_file
 from pixconnect.features.identity.service import secret_key
-from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.account import (
+    AccountCertificate,
+    Credential,
+    InstitutionAccount,
+    describe_end,
+)
 from pixconnect.features.institutions.rules.account_file import read_account_file
-from pixconnect.features.institutions.rules.certificate import AccountCertificate, describe_end
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.credential import (
@@ -21,15 +25,15 @@ from pixconnect.features.institutions.service.credential import (
     read_sending_credential,
     try_permissions,
 )
-from pixconnect.features.institutions.service.holder import create_holder_on_account, move_holder
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
+from pixconnect.features.institutions.service.succession import create_holder_on_account, move_holder
 from pixconnect.features.institutions.tables import certificate as certificate_store
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.platform.adapters.secret_box import AesSecretBox, SecretKeyError, open_sending_box
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from support.account_shop import NO_LIMITS, make_owner, open_shop
 from support.account_there import make_account, make_papers
 from support.failure_page import quoted

@@ -12,12 +12,12 @@ from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.day_file import fetch_own_file, read_day_files
 from pixconnect.features.institutions.service.statement import preview_file, record_file, settle_items
 from pixconnect.features.institutions.service.sweep import post_opening
-from pixconnect.features.institutions.tables import day_file as file_store
-from pixconnect.features.institutions.tables.day_file import DayFile
+from pixconnect.features.institutions.tables import statement_file as file_store
+from pixconnect.features.institutions.tables.statement_file import DayFile
 from pixconnect.features.movements.service import receive_blocks
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution

@@ -7,16 +7,15 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, name_order_at_institution
-from pixconnect.features.institutions.service.holder import move_holder
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed, sweep_statement
-from pixconnect.features.institutions.service.succession import succeed_holder
-from pixconnect.features.institutions.tables import return_name as name_store
+from pixconnect.features.institutions.service.succession import move_holder, succeed_holder
+from pixconnect.features.institutions.tables import mistaken_item as name_store
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, make_owner, open_banco, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution

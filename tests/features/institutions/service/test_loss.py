@@ -15,7 +15,7 @@ from pixconnect.features.institutions.service.statement_sweep import note_listed
 from pixconnect.features.institutions.service.sweep import sweep_due
 from pixconnect.kernel.flows.server_watch import ServerWatch
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, open_banco, open_shop
 from support.fake_institution import FakeInstitution
 from support.health import check_accounts

@@ -18,15 +18,13 @@ from pixconnect.features.institutions.rules.institution import (
     ListedRefund,
     ReceivedPix,
 )
-from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution
-from pixconnect.features.institutions.rules.sent_return import SentReturn
+from pixconnect.features.institutions.rules.rail_memory import SentReturn, name_refund_at_institution
 from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.sent_return import EVERY, follow_sent_returns
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
-from pixconnect.features.institutions.tables import return_name as name_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -36,7 +34,7 @@ from pixconnect.kernel.rules.rail import MovementReport
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.cut_connections import Cut, open_wire
@@ -168,7 +166,7 @@ async def test_of_two_refunds_alike_one_is_the_item_and_each_item_is_counted_onc
 
 async def test_a_refund_that_was_forgotten_and_is_asked_for_again_takes_its_item_back(shop: Shop) -> None:
     pix = await receive(shop)
-    keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
+    keys = await mistaken_store.read_keys(shop.context.pool, [shop.account.id])
     name = name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, "r1")
     # The database was restored to before it: only the institution has it, and its statement is read first.
     await shop.there.refund(pix.end_to_end_id, name, 300)

@@ -5,8 +5,8 @@ import pytest
 
 from pixconnect.features.institutions.rules.sweep import Pace
 from pixconnect.features.institutions.service import sweep as sweep_usecases
-from pixconnect.features.institutions.service.holder import move_holder
-from pixconnect.features.institutions.service.key_release import propose_release
+from pixconnect.features.institutions.service.proposing import propose_release
+from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.holder import add_pix_key, remove_pix_key
 from pixconnect.platform.base import errors

@@ -7,14 +7,14 @@ from msgspec import structs
 
 from features.institutions.service.test_forgotten_orders import note_loss
 from pixconnect.features.institutions.rules import institution as institutions
-from pixconnect.features.institutions.rules.first_step import MintAnswer, NamedPix
+from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution

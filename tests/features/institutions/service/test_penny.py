@@ -9,7 +9,7 @@ from pixconnect.features.institutions.service.statement_sweep import record_list
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution

@@ -19,7 +19,7 @@ from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.institutions.service.succession import succeed_holder
 from pixconnect.features.institutions.service.sweep import record_page
-from pixconnect.features.institutions.tables import return_name as name_store
+from pixconnect.features.institutions.tables import mistaken_item as name_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -28,7 +28,7 @@ from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.rail import MovementReport
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.cut_connections import Cut, open_wire

@@ -16,7 +16,7 @@ from pixconnect.features.institutions.service.day import ShownDay
 from pixconnect.features.institutions.service.statement import record_file, settle_items
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
 from pixconnect.features.proof.service.verify import ProofRequest, verify
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution

@@ -14,8 +14,7 @@ from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import NotSent, UnknownOutcome
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service.holder import move_holder
-from pixconnect.features.institutions.service.succession import Succession, succeed_holder
+from pixconnect.features.institutions.service.succession import Succession, move_holder, succeed_holder
 from pixconnect.features.pix_api.service import charge as standard_usecases
 from pixconnect.features.pix_api.service import key_webhook
 from pixconnect.features.pix_api.service.charge import find_pix

@@ -18,10 +18,10 @@ from pixconnect.features.institutions.service.sweep import (
     sweep,
     sweep_due,
 )
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.cut_connections import Cut, open_wire

@@ -19,7 +19,7 @@ from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import incoming
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import note_read
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.books import check_books

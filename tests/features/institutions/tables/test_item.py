@@ -7,7 +7,6 @@ import pytest
 
 from pixconnect.features.institutions.rules.joining import ItemJoin
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import item_part as part_store
 from pixconnect.platform.pool import Connection, connect
 from support.postgres import Addresses, execute_as_owner
 
@@ -31,7 +30,7 @@ def _join(connection: Connection) -> Awaitable[Any]:
 _STATEMENTS: Final[dict[str, Callable[[Connection], Awaitable[Any]]]] = {
     "item_id": lambda connection: item_store.find(connection, ACCOUNT_ID, LOOKED_FOR),
     "joined_by": _join,
-    "joined_id": lambda connection: part_store.find_joined(
+    "joined_id": lambda connection: item_store.find_joined(
         connection, ACCOUNT_ID, [("transfer", name) for name in LOOKED_FOR]
     ),
     "fee_of_kind": lambda connection: item_store.note_fees(

@@ -12,7 +12,7 @@ from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.monitoring.service.account_alarm import DRAIN_MIN_CENTS, describe_alarm, look_for_alarms
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution

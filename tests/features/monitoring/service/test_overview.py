@@ -5,7 +5,7 @@ from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.rail import Rejected, Settled
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from support.service import Service, credit_report, open_holder, read_funds, send_out
 
 ALL = Viewer(holder_id=None, scopes=frozenset(SCOPES))

@@ -23,13 +23,7 @@ from pixconnect.features.pix_api.adapters.outside_location_reader import (
     LocationReader,
     parse_payload,
 )
-from pixconnect.features.sandbox.rules.sandbox_control import (
-    MAKE_QR_CODE,
-    REPLACE_FAULTS,
-    FaultMatch,
-    FaultRule,
-    NewQrCode,
-)
+from pixconnect.features.sandbox.rules import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
 from pixconnect.kernel.rules import br_code
 from pixconnect.kernel.rules.location import Locations, LocationUnreachable
 from pixconnect.platform.adapters.name_lookup import DnsLookup, NameLookups

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 from msgspec import structs
 
+from pixconnect.features.pix_api import rules as received
 from pixconnect.features.pix_api.api.problem import TYPE_PREFIX
-from pixconnect.features.pix_api.rules import received
 from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit

@@ -9,16 +9,16 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from pixconnect.features.proof.rules.chain import (
+from pixconnect.features.proof.rules import (
     HEADS_TOLD,
     ChainHead,
+    Finding,
     digest_entry,
     digest_person,
     next_head,
     parse_heads,
 )
-from pixconnect.features.proof.rules.rule import Finding
-from pixconnect.features.proof.service.chain import chain_audit, list_heads, log_heads
+from pixconnect.features.proof.service.verify import chain_audit, list_heads, log_heads
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.chain import AUDIT_CHAIN, count_unchained_audit

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from pixconnect.features.proof.rules.rule import Extent
+from pixconnect.features.proof.rules import Extent
 from pixconnect.features.proof.service.rule_group import BookReader
 from pixconnect.features.proof.service.verify import ProofRequest, Verification, verify
 from pixconnect.features.proof.tables import run as run_store

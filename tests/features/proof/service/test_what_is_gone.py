@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pixconnect.features.proof.rules.rule import Extent
+from pixconnect.features.proof.rules import Extent
 from pixconnect.features.proof.service.verify import ProofRequest, Verification, verify
 from pixconnect.features.proof.tables.rules import RULES
 from pixconnect.kernel.rules.access import Caller

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pixconnect.features.proof.rules.rule import Finding
-from pixconnect.features.proof.service.account import judge_accounts
+from pixconnect.features.proof.rules import Finding
+from pixconnect.features.proof.service.rule_group import judge_accounts
 from pixconnect.features.proof.service.verify import ProofRequest, verify
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.chain import CHAIN
@@ -69,7 +69,7 @@ def test_each_rule_finds_some_kind_of_damage(catalogue: Catalogue) -> None:
     found_by |= {finding.split(":")[0] for kind in catalogue.of_installation for finding in kind.findings}
     # Damage to the server and the rail cannot be planted here: see tests/features/proof/service/test_rail.py.
     planted = {rule.name for rule in RULES if rule.of not in ("server", "rail")}
-    # These books are not chained: tests/features/proof/service/test_chain.py plants what the chain finds as well.
+    # These books are not chained: tests/features/proof/service/test_verify_chain.py plants what the chain finds as well.
     planted -= {rule.name for rule in CHAIN}
     assert planted - found_by == NEVER_RIGHT & {"live_has_no_play_money"}
 

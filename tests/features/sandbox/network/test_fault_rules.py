@@ -4,7 +4,7 @@ import pytest
 
 from pixconnect.features.sandbox.network import behaviour
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults, Message
-from pixconnect.features.sandbox.rules.sandbox_control import RULES_MAX, FaultMatch, FaultRule, SandboxRefusal
+from pixconnect.features.sandbox.rules import RULES_MAX, FaultMatch, FaultRule, SandboxRefusal
 
 
 def faults(*rules: FaultRule) -> Faults:

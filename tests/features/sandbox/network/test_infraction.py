@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from pixconnect.features.sandbox.rules import sandbox_control as commands
+from pixconnect.features.sandbox import rules as commands
 from pixconnect.kernel.rules.block_report import Defence, InfractionReport
 from pixconnect.kernel.rules.rail import Acknowledgement, CreditReport, RejectedReport, Report
 from support import sandbox as support

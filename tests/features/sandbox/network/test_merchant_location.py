@@ -8,7 +8,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import KeySet
 
-from pixconnect.features.sandbox.rules import sandbox_control as commands
+from pixconnect.features.sandbox import rules as commands
 from pixconnect.kernel.rules import br_code
 from pixconnect.kernel.rules.rail import Taken
 from support.sandbox import Sandbox, order, reports_of

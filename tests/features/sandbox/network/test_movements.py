@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from pixconnect.features.sandbox import rules as commands
 from pixconnect.features.sandbox.network.answers import FEE_TEXT, fee_id
-from pixconnect.features.sandbox.rules import sandbox_control as commands
 from pixconnect.kernel.rules import rail as rails
 from support import sandbox as support
 from support.postgres import Addresses

@@ -1,8 +1,8 @@
 """The documented controls match the sandbox's behaviour."""
 
+from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.network import application as calls
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import ControlCall
+from pixconnect.features.sandbox.rules import ControlCall
 
 
 def test_every_call_of_the_control_is_answered_under_a_name_of_its_own() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from pixconnect.features.sandbox import rules as commands
 from pixconnect.features.sandbox.network import tables
 from pixconnect.features.sandbox.network.server import LOCK_KEY
-from pixconnect.features.sandbox.rules import sandbox_control as commands
 from pixconnect.kernel.rules.rail import AlreadyKnown, CreditReport, NotTaken, Settled, Taken, Unknown
 from support import sandbox as support
 from support.postgres import Addresses

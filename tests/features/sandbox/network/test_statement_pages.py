@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from pixconnect.features.sandbox.network import application as statement
-from pixconnect.features.sandbox.rules.sandbox_control import SET_OFFSET
+from pixconnect.features.sandbox.rules import SET_OFFSET
 from pixconnect.kernel.rules.rail import SettledItem
 from support import sandbox as support
 from support.postgres import Addresses

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pixconnect.features.sandbox.rules.sandbox_control import (
+from pixconnect.features.sandbox.rules import (
     JUDGE_CREDIT,
     PAY,
     READ_DUE,

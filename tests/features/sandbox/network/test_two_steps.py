@@ -7,7 +7,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from pixconnect.features.sandbox.rules import sandbox_control as commands
+from pixconnect.features.sandbox import rules as commands
 from pixconnect.kernel.rules.rail import Acknowledgement, CreditAccepted, CreditReport, Report
 from support import sandbox as support
 from support.postgres import Addresses

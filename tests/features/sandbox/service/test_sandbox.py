@@ -12,7 +12,7 @@ from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem
 from pixconnect.features.lots.service import NewItem, do_due_items
 from pixconnect.features.pix_api.service import charge as standard_usecases
-from pixconnect.features.sandbox.rules.sandbox_control import (
+from pixconnect.features.sandbox.rules import (
     GIVE_BACK,
     LIST_KEYS,
     PAY,

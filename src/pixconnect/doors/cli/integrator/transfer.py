@@ -20,7 +20,7 @@ from pixconnect.doors.cli.whole_number import guess_key_type
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.kernel.rules.short_text import trim_pasted
 from pixconnect.kernel.rules.transfer import TransferStatus
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect_client import AccountType, Client, Receipt, Transfer, TransferParty
 
 PdfFile = Annotated[str | None, Parameter(help="Write it to this file as PDF instead.")]

@@ -10,8 +10,7 @@ from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.operating import HolderId, TheHolder
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER, read_limit
-from pixconnect.features.institutions.service.holder import create_holder_on_account, move_holder
-from pixconnect.features.institutions.service.succession import succeed_holder
+from pixconnect.features.institutions.service.succession import create_holder_on_account, move_holder, succeed_holder
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
 from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey

@@ -8,7 +8,7 @@ from cyclopts import App
 
 from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.output import Json
-from pixconnect.features.cases.service import proposal as proposal_usecases
+from pixconnect.features.cases.service import adjustment as proposal_usecases
 from pixconnect.kernel.rules.proposal import Proposal
 
 app = App(name="proposal", help="Read and confirm what waits for a second operator.")

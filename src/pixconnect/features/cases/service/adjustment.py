@@ -5,16 +5,21 @@ All of a confirmation is one transaction, so that who dies in it has done nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.cases.rules.case import Case
-from pixconnect.features.cases.service import returned_line
-from pixconnect.features.cases.tables import case as case_store
+from pixconnect.features.allowances.service import allow_more
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import Case
+from pixconnect.features.cases.service import day_case as returned_line
+from pixconnect.features.cases.service.answer import answer_case
+from pixconnect.features.cases.service.case_ending import end_by_case
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.service.closing import close_account
 from pixconnect.features.institutions.service.day import list_waiting
 from pixconnect.features.institutions.service.proposing import (
     confirming,
@@ -22,16 +27,19 @@ from pixconnect.features.institutions.service.proposing import (
     lock_case,
     lock_to_propose,
     record_confirmed,
+    release_key,
 )
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.context import Operator, Writer, write_alone
+from pixconnect.kernel.flows.context import Core, Operator, Writer, write_alone
+from pixconnect.kernel.flows.holder import raise_limits
 from pixconnect.kernel.flows.proposal import make_proposal, propose
 from pixconnect.kernel.rules import adjustment as rules
 from pixconnect.kernel.rules.adjustment import Adjustment, AdjustmentKind, Side, announce_adjustment
 from pixconnect.kernel.rules.ledger import Cause
-from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.rules.proposal import Proposal, check_confirmation
 from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.kernel.tables.ledger import ADJUSTMENTS
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
@@ -261,3 +269,62 @@ def _post(work: UnitOfWork, case_id: int, step: _Step, proposed_by: str, confirm
 
 def _sum(made: Sequence[Adjustment]) -> int:
     return sum(one.signed_cents for one in made if one.account == "available")
+
+
+# Lists what waits for a second operator, and does it once that operator confirms it by its code.
+
+KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]]]] = dict(
+    close=close_account,
+    allow=allow_more,
+    adjust=adjust_case,
+    decide=end_by_case,
+    release=release_key,
+    answer=answer_case,
+    limits=raise_limits,
+)
+"""By the act: judges it again, does it, and confirms the proposal in the transaction that does it."""
+
+
+async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
+    """What waits for a second operator, the oldest first; each with the account or the holder that it is about."""
+    async with context.pool.acquire() as connection:
+        names = {account.id: account.name for account in await account_store.list_all(connection)}
+        waiting = await proposal_store.list_waiting(connection)
+    return [
+        (
+            f"holder {one.holder_id}"
+            if one.institution_id is None
+            else f"institution {names.get(one.institution_id, one.institution_id)}",
+            one,
+        )
+        for one in waiting
+    ]
+
+
+async def confirm_proposal(context: Operator, writes: Writer, code: str) -> Proposal:
+    """Do what another operator has proposed.
+
+    Args:
+        context: Of the operator who confirms.
+        writes: What writes money.
+        code: The code of the proposal that the operator has read.
+
+    Raises:
+        NotFound: No proposal with this code waits.
+        Forbidden: It is this operator's own, or of the same database login.
+        BadRequest: It may not be confirmed yet, has lapsed, or cannot be done any more.
+    """
+    async with context.pool.acquire() as connection:
+        waiting = [one for one in await proposal_store.list_waiting(connection) if one.code == code]
+        if len(waiting) != 1:
+            raise errors.NotFound(f"code: no proposal with the code {code} waits: read `pixconnect proposal list`")
+        (proposal,) = waiting
+        check_confirmation(proposal, context.operator, context.clock.real_now())
+        # The schema refuses it too; asked here, because closing an account begins before it is confirmed.
+        if conflict := await proposal_store.find_login_conflict(connection, proposal):
+            raise errors.Forbidden(
+                f"confirm: {conflict}: another operator confirms, by a database login of their own "
+                "(PIXCONNECT_OPERATOR_DATABASE_URL)"
+            )
+    await KINDS[proposal.act](context, writes, proposal)
+    return proposal

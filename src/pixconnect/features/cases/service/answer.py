@@ -21,12 +21,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.cases.rules.case import Case
+from pixconnect.features.cases.rules import Case
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import ItemJoin, RecordedItem
-from pixconnect.features.institutions.rules.outcome import ANSWERS, OUTCOMES, Answer
-from pixconnect.features.institutions.rules.unmatched import count_as_movement
+from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement
 from pixconnect.features.institutions.service.day import list_waiting
 from pixconnect.features.institutions.service.proposing import (
     confirming,
@@ -39,7 +38,7 @@ from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_posting import describe_movements, find_holders
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import reserved_line as reserved_store
+from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import RECEIVE_MOVEMENTS, ReportedMovement, StruckItem, take_back_struck
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone

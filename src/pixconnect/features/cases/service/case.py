@@ -14,23 +14,20 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.doors.worker.chore import Chore
-from pixconnect.features.cases.rules.case import TEXT_LENGTH_MAX, Case, CaseEnding, CaseKind, CaseNote, Difference
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Case, CaseEnding, CaseKind, CaseNote, Difference
 from pixconnect.features.cases.service import case_ending as ending_usecases
 from pixconnect.features.cases.service import day_case
-from pixconnect.features.cases.service.answer_preview import BalancePoint, PossibleAnswer, list_answers, run_balance
-from pixconnect.features.cases.tables import case as case_store
-from pixconnect.features.cases.tables import case_ending as ending_store
+from pixconnect.features.cases.service.day_case import BalancePoint, PossibleAnswer, list_answers, run_balance
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.rules.recorded_file import RecordedFile
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import day_file as day_file_store
 from pixconnect.features.institutions.tables import give_back as give_back_store
-from pixconnect.features.institutions.tables import reserved_line as reserved_store
-from pixconnect.features.institutions.tables import statement_file as file_store
-from pixconnect.features.proof.rules.rule import Finding
+from pixconnect.features.institutions.tables import statement_file as day_file_store
+from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.tables import rail as rail_store
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows import audit
@@ -44,7 +41,7 @@ from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection
 
@@ -251,7 +248,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         notes = await case_store.list_notes(connection, case_id)
         adjustments = await ledger_store.list_adjustments(connection, case_id)
         proposals = await proposal_store.list_waiting(connection, institution_id=case.institution_id)
-        endings = await ending_store.find_of_cases(connection, [case_id])
+        endings = await case_store.find_of_cases(connection, [case_id])
         accounts = await account_store.list_all(connection)
         named = {account.id: account.name for account in accounts}
         account = next((one for one in accounts if one.id == case.institution_id), None)
@@ -261,8 +258,8 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
             day = date.fromisoformat(case.name)
             lines = await day_usecases.list_waiting(connection, account.id, day)
             answers = await list_answers(connection, account, lines)
-            reserved = await reserved_store.list_reserved(connection, account.id, [one.item_id for one in lines])
-            files = await file_store.list_files(connection, account.id, day)
+            reserved = await day_file_store.list_reserved(connection, account.id, [one.item_id for one in lines])
+            files = await day_file_store.list_files(connection, account.id, day)
     balances = run_balance(await day_usecases.read_day(context, account, day), lines) if account and lines else []
     # Of an account one waits at most, and it may be of another case.
     waiting = next((one for one in proposals if one.contents.get("case_id") == case_id), None)

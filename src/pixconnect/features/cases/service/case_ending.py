@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.cases.rules.case import (
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import (
     TEXT_LENGTH_MAX,
     Case,
     CaseEnding,
@@ -22,8 +23,6 @@ from pixconnect.features.cases.rules.case import (
     SilentOrder,
     parse_ending_claim,
 )
-from pixconnect.features.cases.tables import case as case_store
-from pixconnect.features.cases.tables import case_ending as ending_store
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.joining import ItemJoin
@@ -49,7 +48,7 @@ from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables.order import WaitingOrder
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 SILENT_MAX: Final = 1000
@@ -70,7 +69,7 @@ async def find_differences(
     context: Context, connection: Connection, account: InstitutionAccount
 ) -> tuple[list[Difference], bool]:
     """Orders of the account that wait for people, and what contradicts what people have said; whether that is all."""
-    silent = await ending_store.list_silent(connection, account.id, SILENT_MAX)
+    silent = await case_store.list_silent(connection, account.id, SILENT_MAX)
     waiting = await order_store.find_waiting(connection, [order.order_name for order in silent])
     now = context.clock.now()
     differences = [
@@ -78,7 +77,7 @@ async def find_differences(
         for order in silent
         if now >= order.over_at and not await _find_unread(connection, order, now)
     ]
-    for ending, explanation in await ending_store.list_contrary(connection, account.id):
+    for ending, explanation in await case_store.list_contrary(connection, account.id):
         cents = ending.amount_cents if ending.said == "settled" else -ending.amount_cents
         why = explanation or f"the statement has the line {ending.contrary_item_id}"
         differences.append(_tell(account, ending, cents, f"two operators have said {ending.said}, and now: {why}"))
@@ -156,8 +155,8 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
         ending = _make(order, wanted, proposal, context.operator, context.clock.real_now())
-        await ending_store.CASE_ENDING.insert(connection, ending)
-        is_closed = await ending_store.close_step(connection, ending.order_name)
+        await case_store.CASE_ENDING.insert(connection, ending)
+        is_closed = await case_store.close_step(connection, ending.order_name)
         (was_open,) = await WRITE_ENDINGS.write_within(connection, context.clock, [ended])
         # Raised within the transaction, which undoes all that was written above.
         if not is_closed or was_open is not True:
@@ -209,14 +208,14 @@ async def _find(context: Operator, connection: Connection, wanted: WantedEnding)
     case = await lock_case(connection, wanted.case_id)
     if case.kind != "order" or case.institution_id is None:
         raise errors.BadRequest("case: it has no order over an account at an institution")
-    if await ending_store.find_of_cases(connection, [case.id]):
+    if await case_store.find_of_cases(connection, [case.id]):
         raise errors.BadRequest(
             "case: two operators have said how the order ended: that stays; close the case by --reason"
         )
     if case.ended_at is not None:
         raise errors.BadRequest("case: it has ended")
     account = await find_account_of(connection, case)
-    order = await ending_store.find_silent(connection, account.id, case.name)
+    order = await case_store.find_silent(connection, account.id, case.name)
     if order is None:
         raise errors.BadRequest(
             "case: its order has an end, or was never called: what it comes to is recorded by itself"
@@ -243,7 +242,7 @@ async def _choose_item(connection: Connection, order: SilentOrder, wanted: Wante
         if wanted.item_id is not None:
             raise errors.BadRequest("item: what never left is on no line")
         return None
-    like = await ending_store.list_like(connection, order)
+    like = await case_store.list_like(connection, order)
     if wanted.item_id is not None:
         if wanted.item_id not in like:
             raise errors.BadRequest("item: the statement has no unclaimed line of its amount and days with this id")
@@ -272,7 +271,7 @@ async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -
 async def refuse_open_orders(connection: Connection, cases: Sequence[Case]) -> None:
     """Refuse to close, by one operator's word, a case whose order is still open."""
     of_orders = {case.id for case in cases if case.kind == "order"}
-    said = {ending.case_id for ending in await ending_store.find_of_cases(connection, sorted(of_orders))}
+    said = {ending.case_id for ending in await case_store.find_of_cases(connection, sorted(of_orders))}
     if of_orders - said:
         raise errors.BadRequest(
             f"case: {min(of_orders - said)} is of an order that is open: --as, --evidence and two operators end it"

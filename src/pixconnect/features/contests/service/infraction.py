@@ -23,7 +23,7 @@ from pixconnect.features.contests.rules.infraction import Infraction, Infraction
 from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTION_RETURNS, INFRACTIONS
-from pixconnect.features.institutions.tables import return_name as name_store
+from pixconnect.features.institutions.tables import mistaken_item as name_store
 from pixconnect.features.movements.service import find_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.available import lock_balances

@@ -22,7 +22,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.features.due_charges.rules.business_day import count_business_days, roll
 from pixconnect.features.due_charges.rules.terms import (
     UNTIL_A_DATE,
     DeductionKind,
@@ -34,9 +33,11 @@ from pixconnect.features.due_charges.rules.terms import (
     Interest,
     InterestKind,
     Rebate,
+    count_business_days,
+    roll,
 )
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS, Cents
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 
 LAST_DAY_MAX: Final = date(9999, 12, 30)
 """A charge ends with this day at the latest, however many days it is valid: the instant of its end has to be a date too."""

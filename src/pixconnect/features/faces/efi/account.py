@@ -35,8 +35,7 @@ from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
-from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.clock import format_milliseconds, to_day
 
 _LINES_MAX: Final = 1000
 _LASTS: Final = timedelta(days=1)

@@ -12,7 +12,7 @@ from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.faces.frame import Face, FaceOperation, FaceResponder, Shown
 from pixconnect.features.pix_api.api.frame import Asked, Body
-from pixconnect.features.sandbox.rules.sandbox_control import OutsidePayer
+from pixconnect.features.sandbox.rules import OutsidePayer
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.money import format_reais

@@ -33,7 +33,7 @@ from pixconnect.features.pix_api.api import webhook
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Parameters, Violations
 from pixconnect.features.pix_api.service import charge as charge_usecases
-from pixconnect.features.sandbox.rules.sandbox_control import OutsidePayer
+from pixconnect.features.sandbox.rules import OutsidePayer
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import StatementLine
@@ -44,7 +44,7 @@ from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKin
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 _PAGE_SIZE: Final = 50
 _MOVEMENT_KINDS: Final = dict[MovementKind, str](

@@ -39,7 +39,7 @@ from pixconnect.kernel.rules.transfer import (
     TransferRequest,
 )
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 
 class InstituicaoFinanceira(Struct, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKin
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 _ACCOUNT_MAX: Final = 10**18
 _NOTHING: Final = "0.00"

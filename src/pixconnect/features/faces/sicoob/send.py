@@ -36,8 +36,7 @@ from pixconnect.kernel.rules.transfer import (
 )
 from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
-from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.clock import format_milliseconds, to_day
 
 END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 ACCOUNT_WORDS: Final = dict[str, AccountType](

@@ -20,7 +20,7 @@ from pixconnect.features.pix_api.api.violations import TXID, Members, Violations
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.features.pix_api.service.cents_records import name_charge, show_cents_charge, show_cents_refund
-from pixconnect.features.sandbox.rules.sandbox_control import OutsidePayer
+from pixconnect.features.sandbox.rules import OutsidePayer
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases

@@ -29,7 +29,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.origin import AskedFact, Origin, OriginKind
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Pool
 
 KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)

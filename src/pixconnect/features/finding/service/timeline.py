@@ -29,7 +29,7 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.pool import Pool
 
 _READS: Final = tuple(dict.fromkeys(READ_SCOPES.values()))

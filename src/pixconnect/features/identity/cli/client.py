@@ -19,9 +19,9 @@ from pixconnect.kernel.tables.origin import Origin, OriginKind
 from pixconnect.platform import certificates, jose
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.certificates import Certificate
+from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.local import tls_files
 from pixconnect.platform.local.tls_files import ClientFiles
-from pixconnect.platform.named_file import read_named_file
 
 
 def show_origin(origin: Origin) -> output.Shown:

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 from pixconnect.doors.cli import operating, output
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.output import Json
-from pixconnect.features.identity.rules.signing import SigningKey
+from pixconnect.features.identity.rules import SigningKey
 from pixconnect.features.identity.service import secret_key as secret_key_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
 

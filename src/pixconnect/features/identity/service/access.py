@@ -16,8 +16,7 @@ from pixconnect.kernel.rules import access as access_rules
 from pixconnect.kernel.rules.access import SCOPES, Client, IssuedClient
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.entropy import Entropy
-from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.base.entropy import Entropy, SecretBox
 from pixconnect.platform.pool import Connection
 
 _CLIENT_ID_LENGTH = 24

@@ -45,8 +45,7 @@ from pixconnect.kernel.rules.access import (
     Visitor,
 )
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.entropy import Entropy
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import Entropy, SealBroken
 from pixconnect.platform.flow.shares import FairSemaphore
 from pixconnect.platform.pool import Connection
 

@@ -17,7 +17,7 @@ from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.identity.tables import console as console_store
 from pixconnect.features.identity.tables import signing_key as signing_key_store
 from pixconnect.features.institutions.rules.account import account_seal
-from pixconnect.features.institutions.rules.webhook import callback_seal
+from pixconnect.features.institutions.rules.pending_call import callback_seal
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
@@ -26,7 +26,7 @@ from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.kernel.rules.access import Client
-from pixconnect.platform.base.secret_box import SealBroken, SecretBox
+from pixconnect.platform.base.entropy import SealBroken, SecretBox
 from pixconnect.platform.pool import Connection
 
 BATCH_MAX = 200

@@ -17,8 +17,8 @@ import structlog
 from joserfc.jwk import ECKey
 from msgspec import structs
 
-from pixconnect.features.identity.rules import signing as signing_rules
-from pixconnect.features.identity.rules.signing import SigningKey
+from pixconnect.features.identity import rules as signing_rules
+from pixconnect.features.identity.rules import SigningKey
 from pixconnect.features.identity.tables import signing_key as signing_key_store
 from pixconnect.features.identity.tables.signing_key import Authority
 from pixconnect.kernel.flows import audit

@@ -20,7 +20,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import AUDIENCE, IN_FORCE_AFTER_S, Caller
 from pixconnect.platform import jose
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Pool

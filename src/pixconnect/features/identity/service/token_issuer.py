@@ -31,8 +31,8 @@ from pixconnect.kernel.rules import access as access_rules
 from pixconnect.kernel.rules.access import AUDIENCE, FAILURES_MAX, FAILURES_WINDOW_S, AccessToken, Client
 from pixconnect.platform import jose
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.rate import RatePolicy
-from pixconnect.platform.base.secret_box import SecretBox
+from pixconnect.platform.base.clock import RatePolicy
+from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.flow.shares import FairSemaphore

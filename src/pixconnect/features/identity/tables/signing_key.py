@@ -11,7 +11,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.features.identity.rules.signing import SigningKey
+from pixconnect.features.identity.rules import SigningKey
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 

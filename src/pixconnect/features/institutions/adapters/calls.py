@@ -46,8 +46,7 @@ from pixconnect.features.institutions.adapters.pace import BudgetSpent, CallPace
 from pixconnect.features.institutions.adapters.token import NoToken, Tokens
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Route
-from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
-from pixconnect.features.institutions.rules.certificate import AccountCertificate
+from pixconnect.features.institutions.rules.account import AccountCertificate, Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     InstitutionUnavailable,

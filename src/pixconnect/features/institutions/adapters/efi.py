@@ -33,8 +33,7 @@ from pixconnect.features.institutions.rules.institution import (
     UnknownOutcome,
 )
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
-from pixconnect.features.institutions.rules.sent_return import SentReturn, SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, SentReturns
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party

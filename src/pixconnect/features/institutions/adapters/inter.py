@@ -39,7 +39,7 @@ from pixconnect.features.institutions.rules.institution import (
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.kernel.rules.money import format_reais
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 _CODE: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MESSAGE_MAX: Final = 140

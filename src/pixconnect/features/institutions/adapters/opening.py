@@ -27,12 +27,13 @@ from pixconnect.features.institutions.adapters.woovi import WooviInstitution
 from pixconnect.features.institutions.profiles.account_traits import Pace
 from pixconnect.features.institutions.profiles.profile import NAMES, InstitutionProfile, read_profile
 from pixconnect.features.institutions.rules.account import (
+    AccountCertificate,
+    CertificatePart,
     Credential,
     InstitutionAccount,
     find_address_fault,
     token_address,
 )
-from pixconnect.features.institutions.rules.certificate import AccountCertificate, CertificatePart
 from pixconnect.features.institutions.rules.institution import Institution
 from pixconnect.platform.adapters.outgoing_http import ClientCertificateError
 from pixconnect.platform.base import errors

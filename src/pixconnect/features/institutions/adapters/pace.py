@@ -10,9 +10,8 @@ from datetime import timedelta
 from typing import Final
 
 from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Pace, Route
-from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBucket
 from pixconnect.platform.base.entropy import Entropy
-from pixconnect.platform.base.rate import RatePolicy, TokenBucket
 
 PAUSE_MAX_S: Final = 600.0
 """No institution's wish stops us for longer: then it is asked once more."""

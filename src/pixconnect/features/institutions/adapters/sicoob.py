@@ -24,7 +24,6 @@ from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import ChangingCall, obtain
 from pixconnect.features.institutions.adapters.message import FILE_MAX, Content, as_members
 from pixconnect.features.institutions.adapters.standard import StandardInstitution
-from pixconnect.features.institutions.rules.first_step import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     InstitutionItem,
@@ -36,6 +35,7 @@ from pixconnect.features.institutions.rules.institution import (
     UnknownOutcome,
 )
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais

@@ -45,8 +45,7 @@ from pixconnect.features.institutions.rules.institution import (
     Webhook,
 )
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
-from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 

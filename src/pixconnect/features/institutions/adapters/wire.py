@@ -24,7 +24,7 @@ from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, KeyTyp
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.short_text import cut_text
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 ReadT = TypeVar("ReadT")
 

@@ -46,8 +46,7 @@ from pixconnect.features.institutions.rules.institution import (
     Webhook,
 )
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
-from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 from pixconnect.platform.base.clock import format_milliseconds
 

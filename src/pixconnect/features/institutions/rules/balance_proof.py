@@ -7,15 +7,18 @@ that span is decided.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import accumulate
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.statement_files.statement_file import StatedBalance
 
 _CHOICES_MAX: Final = 20_000
@@ -168,3 +171,148 @@ def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
         more, taken = taken or (0, None)
         chosen |= {number: place < more for place, number in enumerate(group)}
     return chosen
+
+
+# Which lines of a file may be balances that the bank wrote among its movements: by their words, or as sums of other lines.
+
+_WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
+_BEGINS: Final = re.compile(r"\W*(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
+"""Lines about investments have the words too, behind others."""
+
+
+def is_called_balance(item: InstitutionItem) -> bool:
+    return _may_be_balance(item) and _BEGINS.match(item.text) is not None
+
+
+def is_weak(item: InstitutionItem) -> bool:
+    """Whether only a word behind others calls it a balance: that the balances agree without it may be chance."""
+    return _WORDS.search(item.text) is not None and _BEGINS.match(item.text) is None
+
+
+def _may_be_balance(item: InstitutionItem) -> bool:
+    is_nameless = item.counterparty in (None, item.text) or _WORDS.search(item.counterparty or "") is not None
+    return not item.names and item.tax_id is None and is_nameless and item.kind in ("other", "judicial")
+
+
+def find_balances(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
+    """The places of lines that are called balances, and are that of their day's end by the file's own balances and lines."""
+    called = {n for n, line in enumerate(lines) if balances.covers(line.day) and is_called_balance(line)}
+    moved = Counter[date]()
+    for line in (line for number, line in enumerate(lines) if called and number not in called):
+        moved[line.day] += line.signed_cents if balances.covers(line.day) else 0
+    days = sorted({*moved, *(lines[number].day for number in called)})
+    # The sum moved by the lines from the first day to the end of each.
+    moved_until = dict(zip(days, accumulate(moved[day] for day in days), strict=True))
+    starts = set[int]() if balances.opening_cents is None else {balances.opening_cents}
+    closing = balances.closing
+    if closing is not None and days and closing.on >= days[-1]:
+        starts.add(closing.cents - moved_until[days[-1]])
+    return {n for n in called if lines[n].signed_cents - moved_until[lines[n].day] in starts}
+
+
+def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
+    """The places of lines that may be balances: by their words, or as the sum of the lines before or after them."""
+    able = {number for number, line in enumerate(lines) if _may_be_balance(line)}
+    marked = {n for n in able if _WORDS.search(lines[n].text) or _WORDS.search(lines[n].counterparty or "")}
+    opening = balances.opening_cents
+    if opening is None:
+        opening = carry(balances.ends, balances.nets, balances.first_on - timedelta(days=1))
+    counted = [number for number, line in enumerate(lines) if balances.covers(line.day) and number not in marked]
+    for order in (counted, counted[::-1]) if opening is not None else ():
+        running = opening or 0
+        for number in order:
+            if number in able and lines[number].signed_cents == running:
+                marked.add(number)
+            else:
+                running += lines[number].signed_cents
+    return marked
+
+
+# Which recorded lines a later file shows to be gone: it covers their day, and its balances agree without them.
+#
+# Nothing is taken out by that. The line becomes ``perhaps_struck``, and two operators answer
+# (``features/cases/service/answer.py``).
+
+_LISTED: Final = frozenset(("new", "known", "perhaps_known", "contradicts", "changed"))
+"""Outcomes of lines that are money if the file is right."""
+_OTHERWISE: Final = frozenset(("perhaps_known", "same_line", "changed"))
+_PERHAPS: Final = frozenset(("perhaps_balance", "balance_line"))
+_NONE: Final = ((), frozenset[int]())
+
+
+def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[RecordedItem]) -> set[int]:
+    """The places of lines that may be missing ones of another day.
+
+    Balances do not distinguish a redated line from a new one beside a removed one.
+    """
+    sums, on = {item.signed_cents for item in missing}, {(item.day, item.signed_cents) for item in missing}
+    return {
+        number
+        for number, (item, one) in enumerate(judged)
+        if one == "perhaps_known" and item.signed_cents in sums and (item.day, item.signed_cents) not in on
+    }
+
+
+def find_struck(
+    lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], balances: Balances
+) -> tuple[Sequence[RecordedItem], Collection[int]]:
+    """The missing lines that the bank removed, if the file proves it; and the places of lines that are then money.
+
+    Args:
+        lines: The file's.
+        outcomes: Those of the lines.
+        missing: Recorded lines that count, are of days that the file covers, and are not listed in it.
+        balances: Those of the file and of the recorded days.
+    """
+    closing, before, opening = balances.closing, balances.first_on - timedelta(days=1), find_opening(balances)
+    if not missing or closing is None or opening is None or not balances.first_on <= closing.on <= balances.last_on:
+        return _NONE
+    struck, listed_cents = _compare(lines, outcomes, missing, closing.on)
+    may_be = _may_be_struck(struck, balances, closing) and chains(balances, {before: opening}, closing)
+    beyond_cents = closing.cents - opening - listed_cents
+    if not may_be or not beyond_cents:
+        return (struck if may_be else (), frozenset())
+    doubts = [
+        (number, Doubt(day=line.day, signed_cents=line.signed_cents, alike=number))
+        for number, (line, outcome) in enumerate(zip(lines, outcomes, strict=True))
+        if line.day <= closing.on and outcome in _PERHAPS
+    ]
+    chosen = frozenset(number for number, counts in choose(doubts, beyond_cents).items() if counts)
+    return (struck if chosen else (), chosen)
+
+
+def find_opening(balances: Balances) -> int | None:
+    """The balance before the file's days, by the file or by an uncontradicted day."""
+    before = balances.first_on - timedelta(days=1)
+    if balances.opening_cents is None and before in balances.closed | balances.agreed:
+        return balances.ends.get(before)
+    return balances.opening_cents
+
+
+def _compare(
+    lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], until: date
+) -> tuple[Sequence[RecordedItem], int]:
+    """The missing lines without an equivalent under another text of their day, and the sum of the listed lines."""
+    left, listed_cents = Counter((item.day, item.signed_cents) for item in missing), 0
+    for line, outcome in zip(lines, outcomes, strict=True):
+        is_there = outcome in _OTHERWISE and left[line.day, line.signed_cents] > 0
+        if is_there:
+            left[line.day, line.signed_cents] -= 1
+        if line.day <= until and (is_there or outcome in _LISTED):
+            listed_cents += line.signed_cents
+    struck: list[RecordedItem] = []
+    for item in missing:
+        left[item.day, item.signed_cents] -= 1
+        if left[item.day, item.signed_cents] >= 0:
+            struck.append(item)
+    return struck, listed_cents
+
+
+def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, closing: StatedBalance) -> bool:
+    # A line joined to a Pix of this service has happened, even if a file lacks it.
+    if not struck or not all(item.joined_kind in (None, "movement") and item.day <= closing.on for item in struck):
+        return False
+    # A line reported by a later file is shown to be wrong only if that file has the same balance.
+    is_told_later = any(item.day in balances.newer for item in struck)
+    is_same = balances.ends.get(closing.on) == closing.cents and sum(item.signed_cents for item in struck) != 0
+    return is_same or not is_told_later

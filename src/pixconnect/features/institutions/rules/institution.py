@@ -17,11 +17,9 @@ from msgspec import Struct
 from pixconnect.features.contests.rules.contest import Contests
 from pixconnect.features.due_charges.rules.day_amount import DayAmount
 from pixconnect.features.due_charges.rules.terms import DueTerms, are_same
-from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.certificate import AccountCertificate
+from pixconnect.features.institutions.rules.account import AccountCertificate, InstitutionAccount
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
-from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
 from pixconnect.kernel.rules.charge_contents import PayerAddress
 from pixconnect.kernel.rules.rail import InitiationType, MovementKind
 

@@ -24,13 +24,23 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.balance_line import find_balances, find_marked, is_called_balance, is_weak
-from pixconnect.features.institutions.rules.balance_proof import Balances, Doubt, choose, decide
+from pixconnect.features.institutions.rules.balance_proof import (
+    Balances,
+    Doubt,
+    choose,
+    decide,
+    find_balances,
+    find_marked,
+    find_opening,
+    find_struck,
+    is_called_balance,
+    is_weak,
+    list_moved,
+)
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem
-from pixconnect.features.institutions.rules.outcome import OUTCOMES, SET_ASIDE, Outcome
-from pixconnect.features.institutions.rules.striking import find_opening, find_struck, list_moved
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, Outcome
+from pixconnect.platform.base.clock import to_day
 
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
 """The outcome of a doubt if the balances agree without the line."""

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.sent_return import SentReturn
+from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import WaitsFor
 
@@ -201,3 +201,23 @@ def name_order_at_institution(naming_key: bytes, institution_id: int, holder_id:
 
 def _name_at_institution(naming_key: bytes, text: str) -> str:
     return hmac.new(naming_key, text.encode(), hashlib.sha256).hexdigest()[:_NAME_LENGTH]
+
+
+# Returns of sent Pix by their payees, as an institution lists them beside its sends.
+
+SPAN: Final = timedelta(days=100)
+"""A payee may return a Pix for 90 days; lists go by when it was sent."""
+
+
+class SentReturn(Struct, frozen=True, kw_only=True):
+    end_to_end_id: str
+    """The network's, of the Pix that was sent."""
+    return_id: str
+    amount_cents: int
+    settled_at: datetime
+
+
+class SentReturns(Protocol):
+    def list_returns(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SentReturn | MalformedItem]]:
+        """Pages of returns of the Pix that were sent in an interval, in no order."""
+        ...

@@ -13,9 +13,14 @@ from msgspec import Struct
 
 from pixconnect.features.allowances import tables as allowance_store
 from pixconnect.features.allowances.rules import Allowance
-from pixconnect.features.institutions.rules.account import AccountState, Environment, InstitutionAccount, may_lie_on
+from pixconnect.features.institutions.rules.account import (
+    AccountState,
+    EndingCertificate,
+    Environment,
+    InstitutionAccount,
+    may_lie_on,
+)
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile, check_name
-from pixconnect.features.institutions.rules.certificate import EndingCertificate
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
 from pixconnect.features.institutions.service.credential import (
     KnownAccount,
@@ -27,7 +32,7 @@ from pixconnect.features.institutions.service.credential import (
     seal_credentials,
 )
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.kernel.flows import audit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from typing import Final
 
-from pixconnect.features.institutions.rules.webhook import APART_S, choose_paces, digest_secret
+from pixconnect.features.institutions.rules.pending_call import APART_S, choose_paces, digest_secret
 from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.institutions.tables.webhook import ActiveCallback
 from pixconnect.kernel.flows.context import Context

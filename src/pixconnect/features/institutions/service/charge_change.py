@@ -10,13 +10,6 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from pixconnect.features.institutions.rules.charge_change import (
-    ChargeChange,
-    find_known_refusal,
-    is_done_at_institution,
-    strip_rights,
-    write_terms,
-)
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     Institution,
@@ -26,7 +19,15 @@ from pixconnect.features.institutions.rules.institution import (
     OpeningAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.pending_call import ABSENT_FOR, WORKER_AFTER
+from pixconnect.features.institutions.rules.pending_call import (
+    ABSENT_FOR,
+    WORKER_AFTER,
+    ChargeChange,
+    find_known_refusal,
+    is_done_at_institution,
+    strip_rights,
+    write_terms,
+)
 from pixconnect.features.institutions.service.pending_call import (
     CallKind,
     RefusedByInstitution,
@@ -35,9 +36,9 @@ from pixconnect.features.institutions.service.pending_call import (
     call_once,
     require_account,
 )
-from pixconnect.features.institutions.tables import charge_change as change_store
 from pixconnect.features.institutions.tables import charge_opening as opening_store
-from pixconnect.features.institutions.tables.charge_change import CHANGES
+from pixconnect.features.institutions.tables import pending_call as change_store
+from pixconnect.features.institutions.tables.pending_call import CHANGES
 from pixconnect.kernel.flows.charge_moves import revise_charge
 from pixconnect.kernel.flows.context import Context, write_alone
 from pixconnect.kernel.rules import charge as charge_rules

@@ -12,8 +12,6 @@ from typing import Final
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.charge_change import find_known_refusal, strip_rights, write_terms
-from pixconnect.features.institutions.rules.charge_opening import ChargeOpening
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     ChargeTerms,
@@ -25,7 +23,15 @@ from pixconnect.features.institutions.rules.institution import (
     OpeningAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.pending_call import ABSENT_FOR, TAKEN_FOR, WORKER_AFTER
+from pixconnect.features.institutions.rules.pending_call import (
+    ABSENT_FOR,
+    TAKEN_FOR,
+    WORKER_AFTER,
+    ChargeOpening,
+    find_known_refusal,
+    strip_rights,
+    write_terms,
+)
 from pixconnect.features.institutions.service.opened_charge import fall_back, finish, unknown_outcome
 from pixconnect.features.institutions.service.pending_call import (
     CallKind,

@@ -23,9 +23,9 @@ from pixconnect.features.institutions.service.charge_change import note_removal,
 from pixconnect.features.institutions.service.proposing import lock_account_of, record_confirmed
 from pixconnect.features.institutions.service.statement import preview_file, record_file, settle_items
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import own_investment as investment_store
-from pixconnect.features.institutions.tables.charge_change import CHANGES
+from pixconnect.features.institutions.tables import day as investment_store
 from pixconnect.features.institutions.tables.charge_opening import OPENINGS
+from pixconnect.features.institutions.tables.pending_call import CHANGES
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
@@ -39,7 +39,7 @@ from pixconnect.kernel.tables.charge import CHARGES
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import begin_work
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Connection
 
 _CHARGES_AT_ONCE: Final = 256

@@ -9,26 +9,24 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.account import (
+    AccountCertificate,
     Credential,
+    EndingCertificate,
     InstitutionAccount,
     account_seal,
     are_at_one_institution,
+    describe_end,
+    find_ending,
     find_shared_member,
 )
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile
-from pixconnect.features.institutions.rules.certificate import (
-    AccountCertificate,
-    EndingCertificate,
-    describe_end,
-    find_ending,
-)
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, PermissionTried
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import certificate as certificate_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken, SecretBox
+from pixconnect.platform.base.entropy import SealBroken, SecretBox
 from pixconnect.platform.pool import Connection, Pool
 
 OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]

@@ -14,20 +14,19 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.features.institutions.rules.institution import DaySource, find_day_source
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
-from pixconnect.features.institutions.rules.outcome import ASK_NOBODY
+from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.credential import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import day_file as day_file_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import statement_file as day_file_store
 from pixconnect.features.institutions.tables.day import OpenDays, RecordedDay
 from pixconnect.kernel.flows.context import Context, Core, Operator, Writer
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 LOOKED_BACK: Final = timedelta(days=400)
@@ -199,7 +198,7 @@ async def read_how(context: Operator, open_institution: OpenInstitution, account
     # Opened for its traits, without calls.
     await institution.close()
     async with context.pool.acquire() as connection:
-        last = await sweep_store.find(connection, account.id, "statement")
+        last = await day_store.find(connection, account.id, "statement")
         failure = (last and last.failure) or await day_file_store.find_failure(connection, account.id)
     return ReadDays(source=find_day_source(institution), last_read_at=last and last.ended_at, failure=failure)
 

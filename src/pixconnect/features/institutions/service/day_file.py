@@ -29,13 +29,11 @@ from pixconnect.features.institutions.service.statement import list_span, record
 from pixconnect.features.institutions.service.sweep import note_end, note_failure
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import day_file as file_store
 from pixconnect.features.institutions.tables import statement_file as statement_file_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
-from pixconnect.features.institutions.tables.day_file import DayFile
+from pixconnect.features.institutions.tables.statement_file import DayFile
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 EVERY: Final = timedelta(minutes=1)
 ASKED_AGAIN_AFTER: Final = timedelta(days=1)
@@ -54,7 +52,7 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
     Raises:
         InstitutionUnavailable: Earlier requests and readings stay.
     """
-    lasts = await sweep_store.list_last_of(context.pool, account.id)
+    lasts = await day_store.list_last_of(context.pool, account.id)
     now = context.clock.real_now()
     # The books begin with the first reading of payments.
     if "near" not in lasts or not is_due("statement", lasts.get("statement"), EVERY, now):
@@ -66,7 +64,7 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
         for day, asked in wanted if is_confirmed else wanted[:1]:
             if asked is None or now - asked.asked_at >= ASKED_AGAIN_AFTER:
                 name = await files.request_day_file(day)
-                await file_store.write(
+                await statement_file_store.write(
                     context.pool, DayFile(institution_id=account.id, day=day, name=name, asked_at=now)
                 )
             elif asked.ended_at is None and is_confirmed:
@@ -88,7 +86,7 @@ async def fetch_own_file(context: Operator, open_institution: OpenInstitution, n
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
-        asked = await file_store.list_since(connection, account.id, to_day(account.opened_at))
+        asked = await statement_file_store.list_since(connection, account.id, to_day(account.opened_at))
     day = min((one.day for one in asked.values() if one.ended_at is None), default=None)
     institution = await open_for_operator(context, open_institution, account)
     try:
@@ -111,7 +109,7 @@ async def _list_wanted(
     """Past days that are not closed, the oldest first, and the requested file of each."""
     last = to_day(now - _BOOKED_AFTER) - timedelta(days=1)
     first = max(to_day(account.opened_at), last - DAYS_BEHIND)
-    asked = await file_store.list_since(context.pool, account.id, first)
+    asked = await statement_file_store.list_since(context.pool, account.id, first)
     recorded = await day_store.list_days(context.pool, account.id, first, last)
     closed = {day.day for day in recorded if day.is_closed}
     return [(day, asked.get(day)) for day in list_span(first, last) if day not in closed and is_over(day, now)]
@@ -126,5 +124,5 @@ async def _read(context: Context, account: InstitutionAccount, asked: DayFile, c
         failure = str(error)[:_FAILURE_MAX]
         _log.error("the file of a day cannot be read", institution=account.name, day=str(asked.day), reason=failure)
     ended = structs.replace(asked, ended_at=context.clock.real_now(), failure=failure)
-    await file_store.write(context.pool, ended)
+    await statement_file_store.write(context.pool, ended)
     return failure is None

@@ -10,10 +10,10 @@ from typing import Final, get_args
 from msgspec import Struct
 
 from pixconnect.doors.worker.meter import Gauge, Meter, age_s
-from pixconnect.features.institutions.rules.certificate import AccountCertificate
+from pixconnect.features.institutions.rules.account import AccountCertificate
 from pixconnect.features.institutions.tables import certificate as certificate_store
-from pixconnect.features.institutions.tables import waiting_charge as waiting_store
-from pixconnect.features.institutions.tables.waiting_charge import WaitingCharge
+from pixconnect.features.institutions.tables import charge_opening as waiting_store
+from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.features.monitoring.tables import account_figures as figures_store
 from pixconnect.features.monitoring.tables.account_alarm import AlarmKind
@@ -21,7 +21,7 @@ from pixconnect.features.monitoring.tables.account_figures import AccountFigures
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.unresolved import LISTED_MAX
 from pixconnect.kernel.tables import order as order_store
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 # Each worker counts at each scrape, so a busy account must not be counted to its end.
 RECEIVED_MAX: Final = 10_000

@@ -15,8 +15,8 @@ from pixconnect.features.institutions.rules.institution import CertainRefusal
 from pixconnect.features.institutions.service.charge_change import change_at_institution
 from pixconnect.features.institutions.service.charge_opening import NewOpening, open_at_institution
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
-from pixconnect.features.institutions.tables import charge_change as change_store
 from pixconnect.features.institutions.tables import charge_opening as opening_store
+from pixconnect.features.institutions.tables import pending_call as change_store
 from pixconnect.features.pix_api.service.charge_write import REMOVAL, StandardCharge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import charge as charge_rules

@@ -5,29 +5,43 @@ The network's names are looked up first, at any date of our lines; then resembla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
-from pixconnect.features.institutions.rules.outcome import SET_ASIDE
+from pixconnect.features.institutions.rules.returned_line import (
+    BACK_WITHIN,
+    CREDITED_WITHIN,
+    is_about_block,
+    is_nameless_reversal,
+    join_blocks,
+    join_reversals,
+    may_give_back,
+    name_kept,
+)
 from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
 from pixconnect.features.institutions.rules.sweep import OVERLAP
-from pixconnect.features.institutions.rules.unmatched import LeftLines, OpenAmounts, UnmatchedItem, judge_left
-from pixconnect.features.institutions.service.debited_block import join_debits
-from pixconnect.features.institutions.service.nameless_reversal import join_nameless
-from pixconnect.features.institutions.service.own_investment import hold_back
+from pixconnect.features.institutions.rules.unmatched import (
+    SET_ASIDE,
+    LeftLines,
+    OpenAmounts,
+    UnmatchedItem,
+    judge_left,
+)
+from pixconnect.features.institutions.service.statement_posting import hold_back, report_part
+from pixconnect.features.institutions.tables import books as debited_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import item_part as part_store
 from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.kernel.flows.context import Writer
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
 AT_ONCE: Final = 2_000
@@ -42,7 +56,7 @@ async def find_left(
     # By names first: what only looks alike gets what no name has claimed.
     named_ids, released = await _join_named(connection, account, alone)
     if looks := joining.list_looks(item for item in alone if item.item_id not in named_ids):
-        outdone = await part_store.release_outdone(connection, account.id, looks)
+        outdone = await item_store.release_outdone(connection, account.id, looks)
         released = [*released, *(await item_store.find(connection, account.id, outdone)).values()]
     bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
     alike_ids = await _join_alike(connection, account, bare)
@@ -90,7 +104,7 @@ async def _join_named(
         names = sorted({name for told in named.values() for name in told})
         ids = [joining.make_movement_id(item.item_id) for item in items]
         lines = await line_store.find_named(connection, account.id, names, ids)
-        debited, reversed_, alike = await part_store.find_joined(connection, account.id, [line.key for line in lines])
+        debited, reversed_, alike = await item_store.find_joined(connection, account.id, [line.key for line in lines])
         kept = await item_store.find(connection, account.id, [*alike.values()])
         claimed = joining.find_claimed(
             items, [line for line in lines if line.key in alike], {key: kept[name] for key, name in alike.items()}
@@ -116,7 +130,7 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
         bare,
         lines,
         whole={day.day for day in days if day.was_read_whole},
-        sum_forms=await part_store.list_sum_forms(connection, account.id),
+        sum_forms=await item_store.list_sum_forms(connection, account.id),
     )
     async with connection.transaction():
         await item_store.join(connection, account.id, joined.joins)
@@ -144,7 +158,7 @@ async def _judge_left(
     waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
     lines = LeftLines(await _list_near(connection, account, left))
-    near = await sweep_store.find(connection, account.id, "near")
+    near = await day_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
     known = structs.replace(
         known,
@@ -190,3 +204,80 @@ async def _find_sent_at_institution(
         if is_pix and judge_left(item, lines, known).waits is None:
             sent |= {(name, item.amount_cents) for name in item.names}
     return frozenset(pair for pair in sent if names.count(pair[0]) == 1)
+
+
+# Joins nameless reversals with the orders that they give back; they wait for the end and for the debit of such an order.
+
+
+class NamelessReversals(Struct, frozen=True, kw_only=True):
+    joined_ids: frozenset[str] = frozenset()
+    waiting_ids: frozenset[str] = frozenset()
+    """Of lines that may give back an order which is open, or whose debit may be on a day that was not read whole."""
+
+
+async def join_nameless(
+    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem]
+) -> NamelessReversals:
+    back = [item for item in left if is_nameless_reversal(item)]
+    if not back:
+        return NamelessReversals()
+    days = min(item.day for item in back) - BACK_WITHIN, max(item.day for item in back)
+    orders = await line_store.list_unsettled(connection, account.id, days, sorted({one.amount_cents for one in back}))
+    debited, reversed_, _ = await item_store.find_joined(connection, account.id, [order.key for order in orders])
+    orders = [order for order in orders if order.key not in reversed_]
+    joins = join_reversals(left, orders, debited)
+    await item_store.join(connection, account.id, joins)
+    joined_ids = {join.item_id for join in joins}
+    whole = {day.day for day in await day_store.list_days(connection, account.id, *days) if day.was_read_whole}
+    waiting = [item for item in back if any(may_give_back(item, order, debited, whole) for order in orders)]
+    return NamelessReversals(
+        joined_ids=frozenset(joined_ids),
+        waiting_ids=frozenset(item.item_id for item in waiting) - joined_ids,
+    )
+
+
+# Joins lines that take blocked money off the account to its blocks: none is posted as a movement beside its block.
+#
+# If a block has ended for some days and no line gave its money back, a court has it: the debit is a movement then. If a part of
+# it was returned to payers, the rest is (``list_kept``).
+
+
+async def join_debits(
+    connection: Connection,
+    account: InstitutionAccount,
+    left: Sequence[RecordedItem],
+    open_cents: Collection[int],
+    now: datetime,
+) -> tuple[list[RecordedItem], dict[str, Waiting]]:
+    """Join what can be joined; the items that are left, and why some of them wait, by their ids.
+
+    Args:
+        open_cents: Amounts of orders under way: a debit of one that names nothing may be the order's.
+    """
+    released = await debited_store.release_ended(connection, account.id, now - CREDITED_WITHIN)
+    left = [*left, *(await item_store.find(connection, account.id, [*released])).values()]
+    about = [item for item in left if is_about_block(item)]
+    if not about:
+        return left, {}
+    waiting: dict[str, Waiting] = {
+        item.item_id: "order_unknown"
+        for item in about
+        if item.direction == "OUT" and not item.names and item.amount_cents in open_cents
+    }
+    since = datetime.combine(min(item.day for item in about) - timedelta(days=DAYS_APART_MAX), time(0), SAO_PAULO)
+    blocks = await debited_store.list_blocks(connection, account.id, since, [*released.values()])
+    joins, may_be_of_block = join_blocks([item for item in about if item.item_id not in waiting], blocks)
+    await item_store.join(connection, account.id, joins)
+    joined_ids = {join.item_id for join in joins}
+    waiting |= dict.fromkeys(may_be_of_block, "could_be_ours")
+    return [item for item in left if item.item_id not in joined_ids], waiting
+
+
+async def post_kept(context: Writer, account: InstitutionAccount, now: datetime) -> None:
+    """Post the unreturned remainder of debits of which a part was returned to payers; done once for each."""
+    async with context.pool.acquire() as connection:
+        kept = await debited_store.list_kept(connection, account.id, now - CREDITED_WITHIN)
+        items = await item_store.find(connection, account.id, [*kept])
+    for item_id, item in items.items():
+        report = await report_part(context, account, item, (name_kept(item_id), "judicial", kept[item_id]))
+        await movement_usecases.post_statement_item(context, account.house_id, report)

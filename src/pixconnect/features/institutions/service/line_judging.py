@@ -14,19 +14,18 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules import judging
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.day import sum_groups
+from pixconnect.features.institutions.rules.day import compare, count_by, sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
-from pixconnect.features.institutions.rules.outcome import SET_ASIDE
-from pixconnect.features.institutions.rules.second_form import compare, count_by
+from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource, StatementFile
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as file_store
 from pixconnect.features.institutions.tables.day import RecordedDay
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 _AROUND: Final = timedelta(days=400)

@@ -25,12 +25,11 @@ from pixconnect.features.institutions.service.statement import list_span
 from pixconnect.features.institutions.service.sweep import PACES
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.tables import database_loss as loss_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 _A_DAY: Final = timedelta(days=1)
@@ -58,7 +57,7 @@ async def recover_account(
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
-        lasts = await sweep_store.list_last_of(connection, account.id)
+        lasts = await day_store.list_last_of(connection, account.id)
         accounts = await account_store.list_all(connection)
     if account.lost_at is None:
         raise errors.BadRequest(f"institution: nothing is known to be forgotten of {name}")

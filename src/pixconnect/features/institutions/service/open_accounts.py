@@ -21,8 +21,7 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     Sender,
 )
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
-from pixconnect.features.institutions.rules.sent_return import SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
 from pixconnect.features.institutions.service.credential import (
     OpenInstitution,
     read_credential,
@@ -33,7 +32,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
 from pixconnect.kernel.rules.rail import Rail
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken, SecretBox
+from pixconnect.platform.base.entropy import SealBroken, SecretBox
 from pixconnect.platform.pool import Pool
 
 _NO_KEY: Final = "this process has no PIXCONNECT_SENDING_SECRET_KEY for the credential that sends"

@@ -6,11 +6,10 @@ from datetime import datetime
 
 from msgspec import structs
 
-from pixconnect.features.institutions.rules.charge_change import ChargeChange
-from pixconnect.features.institutions.rules.charge_opening import REFERENCE_LENGTH, ChargeOpening
 from pixconnect.features.institutions.rules.institution import NotSent, OpenedCharge, UnknownOutcome
-from pixconnect.features.institutions.tables import charge_change as change_store
+from pixconnect.features.institutions.rules.pending_call import REFERENCE_LENGTH, ChargeChange, ChargeOpening
 from pixconnect.features.institutions.tables import charge_opening as opening_store
+from pixconnect.features.institutions.tables import pending_call as change_store
 from pixconnect.features.institutions.tables.charge_opening import OPENINGS
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import br_code

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Final
 
 from pixconnect.doors.worker.problem import Problem, counted
-from pixconnect.features.institutions.rules.certificate import find_ending
+from pixconnect.features.institutions.rules.account import find_ending
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import certificate as certificate_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.kernel.flows import unresolved
 from pixconnect.kernel.flows.context import Context

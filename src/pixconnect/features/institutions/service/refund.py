@@ -31,7 +31,6 @@ from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
 from pixconnect.features.institutions.tables import rail_step as step_store
-from pixconnect.features.institutions.tables import return_name as name_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item, take_back
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -51,7 +50,7 @@ from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 
 class ListedReturn(Struct, frozen=True, kw_only=True):
@@ -91,7 +90,7 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
         context.pool, [(original.id, original.holder_id) for original in originals.values()]
     )
     ours = await _end_ours(context, account, listed, recorded)
-    made = await name_store.find_of_transfers(context.pool, list(recorded))
+    made = await mistaken_store.find_of_transfers(context.pool, list(recorded))
     unknown: list[tuple[Transfer | None, InstitutionReturn]] = []
     for name, pix in ended.items():
         reports = [_as_report(pix, refund) for refund in pix.refunds if _is_over(refund) and refund.id not in ours]
@@ -291,9 +290,9 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     account_ids = {
         original.institution_id for original in work.transfers.values() if original.institution_id is not None
     }
-    naming_keys = await name_store.read_keys(work.connection, sorted(account_ids))
+    naming_keys = await mistaken_store.read_keys(work.connection, sorted(account_ids))
     first_ids = await holder_store.find_first(work.connection, {returned.holder_id for returned in batch})
-    made = await name_store.find_of_transfers(work.connection, wanted)
+    made = await mistaken_store.find_of_transfers(work.connection, wanted)
     told = [returned.report.return_id for returned in batch if returned.report.return_id is not None]
     named = await refund_store.find_named(work.connection, told, "OUT")
     outcomes: list[RecordedReturn] = []
@@ -326,7 +325,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
             proved.append((mistaken, refund))
     await work.write()
     for refund, asked_as in recorded:
-        await name_store.insert(work.connection, refund, asked_as)
+        await mistaken_store.insert(work.connection, refund, asked_as)
     for mistaken, refund in proved:
         await item_store.rejoin(work.connection, mistaken, ("refund", refund.id))
     return outcomes

@@ -43,7 +43,7 @@ from pixconnect.features.institutions.service.credential import OpenInstitution,
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 _LIFETIME_S: Final = 3600
 _RETURNED_CENTS: Final = 1

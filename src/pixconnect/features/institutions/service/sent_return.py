@@ -18,12 +18,12 @@ from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.sent_return import SPAN, SentReturn
+from pixconnect.features.institutions.rules.rail_memory import SPAN, SentReturn
 from pixconnect.features.institutions.rules.sweep import is_due
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
+from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
@@ -32,7 +32,7 @@ from pixconnect.kernel.rules.rail import MovementReport, ReturnReport
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 EVERY: Final = timedelta(hours=1)
 

@@ -19,16 +19,13 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
-from pixconnect.features.institutions.rules.outcome import OUTCOMES, SET_ASIDE
 from pixconnect.features.institutions.rules.recorded_file import RecordedFile
-from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, UnmatchedItem
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import being_worked_on
-from pixconnect.features.institutions.service.debited_block import post_kept
-from pixconnect.features.institutions.service.line_joining import DONE, find_left, list_alone
+from pixconnect.features.institutions.service.line_joining import DONE, find_left, list_alone, post_kept
 from pixconnect.features.institutions.service.line_judging import judge_file
-from pixconnect.features.institutions.service.line_reserve import reserve_lines
-from pixconnect.features.institutions.service.second_form import find_others, judge_second, note_second
+from pixconnect.features.institutions.service.second_form import find_others, judge_second, note_second, reserve_lines
 from pixconnect.features.institutions.service.statement_account import (
     ChosenStatements,
     add_blocked,
@@ -46,15 +43,14 @@ from pixconnect.features.institutions.statement_files.statement_file import (
     note_ongoing,
 )
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import reserved_line as reserved_store
-from pixconnect.features.institutions.tables import statement_file as file_store
+from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
 from pixconnect.kernel.rules.kept_report import storable
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 WAITED_MAX: Final = timedelta(days=35)
@@ -172,7 +168,7 @@ async def _record_file(
 ) -> RecordedStatement:
     digest = hashlib.sha256(content).digest()
     # A file that comes again is judged as it was before.
-    read_at = await file_store.find_first_reading(connection, account.id, digest) or now
+    read_at = await reserved_store.find_first_reading(connection, account.id, digest) or now
     parts = [await _record(connection, account, statement, read_at) for statement in chosen.statements]
     recorded = _merge([part for part, _ in parts], chosen.others)
     read = RecordedFile(
@@ -188,7 +184,7 @@ async def _record_file(
         other_ids_count=sum(judgement.other_ids_count for _, judgement in parts),
         recorded_at=now,
     )
-    await file_store.insert_file(connection, read)
+    await reserved_store.insert_file(connection, read)
     return recorded
 
 

@@ -27,7 +27,7 @@ from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import statement_file as file_store
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Connection
 
 DAYS_MAX: Final = 400

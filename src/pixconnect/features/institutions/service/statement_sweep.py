@@ -23,10 +23,9 @@ from pixconnect.features.institutions.service.statement_account import find_bala
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.kernel.flows.context import Context, Writer, write_alone
-from pixconnect.platform.base.civil_time import begin_of_day, to_day
+from pixconnect.platform.base.clock import begin_of_day, to_day
 
 EVERY: Final = timedelta(minutes=10)
 DAYS_BEHIND: Final = timedelta(days=2)
@@ -43,7 +42,7 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     """
     if not institution.traits.has_statement:
         return 0
-    lasts = await sweep_store.list_last_of(context.pool, account.id)
+    lasts = await day_store.list_last_of(context.pool, account.id)
     last, began_at = lasts.get("statement"), context.clock.real_now()
     # The books begin with the first reading of payments.
     if "near" not in lasts or not is_due("statement", last, EVERY, began_at, account.lost_at):

@@ -180,3 +180,31 @@ async def _show(connection: Connection, former_id: int, heir_id: int, account: I
         clients=await access_store.list_of_holder(connection, heir_id),
         endpoints_count=len(endpoints),
     )
+
+
+# Which account at an institution a holder's money lies on.
+
+
+async def create_holder_on_account(context: Operator, new: NewHolder, name: str) -> Holder:
+    """Open a holder on an account at an institution; errors as in ``create_holder`` and ``put_on_account``."""
+    async with write_alone(context.pool) as connection:
+        account = await find_account(connection, name)
+        holder = await make_holder(context, connection, new)
+        await put_on_account(connection, account, holder.id, field="tax_id")
+    return structs.replace(holder, institution_id=account.id)
+
+
+async def move_holder(context: Operator, holder_id: int, name: str) -> None:
+    """Put a holder that has never had anything on an account.
+
+    Raises:
+        BadRequest: It has had money, payments or charges, or is of another owner.
+        NotFound: There is no such holder, or no such account.
+    """
+    async with write_alone(context.pool) as connection:
+        account = await find_account(connection, name)
+        before = await holder_store.find(connection, holder_id)
+        await put_on_account(connection, account, holder_id)
+        after = await holder_store.find(connection, holder_id)
+        if after != before:
+            await audit.record(context, connection, "holder set", f"holder {holder_id}", before=before, after=after)

@@ -30,7 +30,7 @@ from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.features.institutions.service.charge_opening import ask_about_paid
 from pixconnect.features.institutions.service.refund import record_returns
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows import kept_report as kept_usecases

@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, PermissionTried
-from pixconnect.features.institutions.rules.webhook import (
+from pixconnect.features.institutions.rules.pending_call import (
     SECRET_LENGTH,
     CallbackSecret,
     KeptWebhook,

@@ -30,7 +30,7 @@ from pixconnect.features.institutions.statement_files.statement_file import (
     StatedBalance,
     StatementFile,
 )
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 _DEPTH_MAX: Final = 40
 _TEXT_LENGTH_MAX: Final = 4096

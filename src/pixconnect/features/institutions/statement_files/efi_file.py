@@ -27,7 +27,7 @@ from pixconnect.features.institutions.statement_files.statement_file import (
     StatementFile,
 )
 from pixconnect.kernel.rules import identifiers
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 _LINE_LENGTH_MAX: Final = 32 * 1024
 """A received Pix has up to 18,336 characters of the charge's texts."""

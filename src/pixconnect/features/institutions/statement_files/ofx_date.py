@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Final
 
 from pixconnect.features.institutions.statement_files.statement_file import YEARS, InvalidStatement, check_instant
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 
 # The year is first, or has a century: then no month can be mistaken for a year.
 _DAYS: Final = (

@@ -22,7 +22,7 @@ from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import tax_id as tax_ids
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.rail import MovementKind
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 BYTES_MAX: Final = 32 * 1024 * 1024
 ITEMS_MAX: Final = 250_000

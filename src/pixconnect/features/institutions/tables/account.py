@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.features.institutions.rules.account import AccountState, Environment, InstitutionAccount, Option
-from pixconnect.features.institutions.tables.debited_block import DEBITED
-from pixconnect.features.institutions.tables.own_investment import POSITION
+from pixconnect.features.institutions.tables.books import DEBITED
+from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 

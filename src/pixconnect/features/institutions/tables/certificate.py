@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, LiteralString
 
-from pixconnect.features.institutions.rules.certificate import AccountCertificate
+from pixconnect.features.institutions.rules.account import AccountCertificate
 from pixconnect.platform.pool import Connection, Pool
 
 # Written only on a change: a worker opens an account at each change of it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime
 from typing import Final, LiteralString
@@ -10,6 +10,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.features.institutions.rules.day import DayState, is_over
+from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
@@ -241,3 +242,87 @@ async def working_on(connection: Connection, institution_id: int) -> AsyncGenera
                 # The lock ends with its session.
                 connection.terminate()
                 raise
+
+
+# The table of sweeps: how far the lists of accounts at institutions were read.
+
+SWEEP: Final = Table(
+    "institution_sweep",
+    Sweep,
+    """
+    institution_id smallint, pace text, began_at timestamptz, ended_at timestamptz, items_count bigint, failed_at timestamptz,
+    failure text
+    """,
+    key=("institution_id", "pace"),
+)
+
+
+async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -> Sweep | None:
+    return await SWEEP.find(connection, "where institution_id = $1 and pace = $2", institution_id, pace)
+
+
+_SWEEP_LIST: Final[LiteralString] = f"select {SWEEP.select} from institution_sweep where institution_id = $1"
+
+
+async def list_last_of(connection: Connection | Pool, institution_id: int) -> dict[Pace, Sweep]:
+    """The last whole sweep of an account at each pace that it had one."""
+    found = [SWEEP.read(row) for row in await connection.fetch(_SWEEP_LIST, institution_id)]
+    return {sweep.pace: sweep for sweep in found}
+
+
+# Two workers may end the same sweep: the one that read further stays, but none that is ahead of time.
+_WRITE: Final[LiteralString] = f"""
+    insert into institution_sweep as kept ({SWEEP.names}) values ({SWEEP.parameters})
+    on conflict (institution_id, pace) do update set
+        began_at = greatest(least(kept.began_at, excluded.ended_at), excluded.began_at), ended_at = excluded.ended_at,
+        items_count = excluded.items_count, failed_at = null, failure = null
+"""
+
+
+async def write(connection: Connection | Pool, sweep: Sweep) -> None:
+    """Note a sweep that has ended with all its items recorded or kept."""
+    await connection.execute(_WRITE, *SWEEP.values(sweep))
+
+
+_HAS_SENT: Final[LiteralString] = """
+    select exists (select from transfer_day where institution_id = $1 and day >= $2 and cents > 0)
+"""
+
+
+async def has_sent(pool: Pool, institution_id: int, since: date) -> bool:
+    """Whether anything was accepted since a day to be sent over an account."""
+    return await pool.fetchval(_HAS_SENT, institution_id, since)
+
+
+_NOTE_FAILURE: Final[LiteralString] = """
+    update institution_sweep set failed_at = $3, failure = left($4, 300) where institution_id = $1 and pace = $2
+"""
+
+
+async def note_failure(pool: Pool, institution_id: int, pace: Pace, at: datetime, failure: str) -> None:
+    """Note that a sweep failed; one that never ended has no row, and is known by that."""
+    await pool.execute(_NOTE_FAILURE, institution_id, pace, at, failure)
+
+
+# The table of lines that move money between an account and its own investment.
+
+POSITION: Final[LiteralString] = """
+    select coalesce(sum(case direction when 'OUT' then principal_cents else -principal_cents end), 0)::bigint
+    from own_investment where institution_id = $1
+"""
+_ADD: Final[LiteralString] = """
+    insert into own_investment (institution_id, item_id, direction, principal_cents)
+    select institution_id, item_id, direction, wanted.cents from unnest($2::text[], $3::bigint[]) as wanted (id, cents)
+    join institution_item on institution_id = $1 and item_id = wanted.id and joined_kind = 'investment'
+    on conflict do nothing
+"""
+
+
+async def read_position(connection: Connection | Pool, institution_id: int) -> int:
+    """The invested sum of an account, in cents."""
+    return await connection.fetchval(POSITION, institution_id)
+
+
+async def add(connection: Connection, institution_id: int, principals: Mapping[str, int]) -> None:
+    """Record the invested part of joined lines, in the transaction that joins them."""
+    await connection.execute(_ADD, institution_id, list(principals), list(principals.values()))

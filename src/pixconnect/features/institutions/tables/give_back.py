@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.features.institutions.rules.give_back import GiveBack, UnmatchedCredit
+from pixconnect.features.institutions.rules.returned_line import GiveBack, UnmatchedCredit
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 

@@ -10,7 +10,7 @@ import asyncpg
 
 from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.kernel.rules.rail import date_settled
-from pixconnect.platform.base.civil_time import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection, Pool
 
 # What went by book, or was taken back, is on no institution's statement. A refund lies where its original does.

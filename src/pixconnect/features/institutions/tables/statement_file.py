@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Final, LiteralString
+
+from msgspec import Struct
 
 from pixconnect.features.institutions.rules.recorded_file import FileSource, RecordedFile
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
@@ -97,3 +100,109 @@ _ARE_IDS_STABLE: Final[LiteralString] = """
 async def are_ids_stable(connection: Connection, institution_id: int) -> bool:
     """Whether the account's files have named each line by one id, and have shown it."""
     return await connection.fetchval(_ARE_IDS_STABLE, institution_id)
+
+
+# Debits of statements that wait, and the blocks that reserve their sums: ``features/institutions/service/second_form.py``.
+
+# Those that the table of outcomes asks about.
+WAITING: Final[LiteralString] = """
+    select * from institution_item
+    where joined_kind is null and direction = 'OUT' and waits in ('changed', 'perhaps_balance', 'perhaps_known', 'contradicts',
+        'perhaps_struck', 'perhaps_back', 'perhaps_text',
+        'opening_day', 'not_yet_read', 'order_unknown', 'could_be_ours', 'day_not_over')
+"""
+RESERVED: Final[LiteralString] = "select * from block where state = 'open' and line_id is not null"
+
+_DIFFERS: Final[LiteralString] = f"""
+    select exists (
+        select from ({WAITING} and institution_id = $1) as item
+        full join ({RESERVED} and institution_id = $1) as block on block.line_id = item.item_id
+        where item.item_id is null or block.line_id is null
+    )
+"""
+
+
+async def differs(pool: Pool, institution_id: int) -> bool:
+    """Whether a debit of an account waits and has no block, or no longer waits and has one."""
+    return await pool.fetchval(_DIFFERS, institution_id)
+
+
+async def list_waiting(connection: Connection, institution_id: int) -> dict[str, int]:
+    """The debits that wait by their ids, with their cents, the oldest first."""
+    rows = await connection.fetch(
+        f"select item_id, amount_cents from ({WAITING} and institution_id = $1) as item order by day, item_id",
+        institution_id,
+    )
+    return {row["item_id"]: row["amount_cents"] for row in rows}
+
+
+async def list_reserved(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, int]:
+    """The cents that are reserved for some debits, by their ids; a debit that has none is left out."""
+    rows = await connection.fetch(f"{RESERVED} and institution_id = $1 and line_id = any($2)", institution_id, item_ids)
+    return {row["line_id"]: row["covered_cents"] for row in rows}
+
+
+# The table of files that institutions were asked to write of days that are over.
+
+
+class DayFile(Struct, frozen=True, kw_only=True):
+    institution_id: int
+    day: date
+    name: str
+    asked_at: datetime
+    ended_at: datetime | None = None
+    failure: str | None = None
+
+
+ASKED: Final = Table(
+    "institution_day_file",
+    DayFile,
+    "institution_id smallint, day date, name text, asked_at timestamptz, ended_at timestamptz, failure text",
+    key=("institution_id", "day"),
+)
+
+_LIST: Final[LiteralString] = f"""
+    select {ASKED.select} from institution_day_file where institution_id = $1 and day >= $2
+"""
+
+
+async def list_since(pool: Connection | Pool, institution_id: int, first_on: date) -> dict[date, DayFile]:
+    found = [ASKED.read(row) for row in await pool.fetch(_LIST, institution_id, first_on)]
+    return {asked.day: asked for asked in found}
+
+
+_FIND_FAILURE: Final[LiteralString] = """
+    select asked.day || ': ' || asked.failure from institution_day_file as asked
+    left join institution_day as recorded using (institution_id, day)
+    where institution_id = $1 and asked.failure is not null
+        and coalesce(recorded.state, 'open') not in ('closed', 'closed_with_cases')
+    order by day desc limit 1
+"""
+
+
+async def find_failure(connection: Connection, institution_id: int) -> str | None:
+    """Why the file of the last day that has none cannot be read, with the day; a day that was closed by hand needs none."""
+    return await connection.fetchval(_FIND_FAILURE, institution_id)
+
+
+_FIND_UNCONFIRMED: Final[LiteralString] = """
+    select min(asked_at) from institution_day_file as asked
+    where institution_id = $1 and ended_at is null
+        and not exists (select from institution_source where institution_id = $1 and is_own)
+"""
+
+
+async def find_unconfirmed(connection: Connection, institution_id: int) -> datetime | None:
+    """Since when the institution's own files wait for a person to confirm the first one; ``None`` if they do not."""
+    return await connection.fetchval(_FIND_UNCONFIRMED, institution_id)
+
+
+_WRITE: Final[LiteralString] = f"""
+    insert into institution_day_file ({ASKED.names}) values ({ASKED.parameters})
+    on conflict (institution_id, day) do update set
+        name = excluded.name, asked_at = excluded.asked_at, ended_at = excluded.ended_at, failure = excluded.failure
+"""
+
+
+async def write(pool: Pool, asked: DayFile) -> None:
+    await pool.execute(_WRITE, *ASKED.values(asked))

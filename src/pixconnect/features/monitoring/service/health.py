@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from pixconnect.doors.worker.problem import Problem, check_problems, counted, find_problems
 from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.institutions.rules.certificate import describe_end
+from pixconnect.features.institutions.rules.account import describe_end
 from pixconnect.features.webhooks.service import delivery, feed
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import installation, kept_report, partition, unresolved

@@ -34,7 +34,7 @@ from pixconnect.kernel.rules.limit import Limits, find_night_begin, read_limits
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import begin_of_day
+from pixconnect.platform.base.clock import begin_of_day
 
 LINES_MAX: Final = 20_000
 """Of all holders together; that takes 20 ms."""

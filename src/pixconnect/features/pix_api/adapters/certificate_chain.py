@@ -37,7 +37,7 @@ from joserfc.jwk import ECKey, RSAKey
 from joserfc.jws import JWSRegistry
 from msgspec import Meta, Struct, field
 
-from pixconnect.features.sandbox.rules.sandbox_control import READ_AUTHORITY, SandboxControl, SandboxUnavailable
+from pixconnect.features.sandbox.rules import READ_AUTHORITY, SandboxControl, SandboxUnavailable
 from pixconnect.kernel.rules.location import LocationUnreachable
 from pixconnect.platform import jose
 from pixconnect.platform.base import errors

@@ -43,8 +43,7 @@ from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import Target, TargetRefused, parse_target
-from pixconnect.platform.base.civil_time import SAO_PAULO
-from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.clock import SAO_PAULO, Clock
 from pixconnect.platform.flow.shares import OutgoingLimit
 from pixconnect.platform.http.client import ConnectionFailed, ReceivedAnswer
 from pixconnect.platform.json_members import list_names, refuse_repeated

@@ -20,7 +20,7 @@ from pixconnect.features.pix_api.api.frame import (
     refuse_both_tax_ids,
 )
 from pixconnect.features.pix_api.api.violations import Violations
-from pixconnect.features.pix_api.rules.received import ReceivedSearch
+from pixconnect.features.pix_api.rules import ReceivedSearch
 from pixconnect.features.pix_api.service import pix as standard_pix_usecases
 from pixconnect.features.pix_api.service import refund as standard_refund_usecases
 from pixconnect.features.pix_api.service.pix import Pix, find_received

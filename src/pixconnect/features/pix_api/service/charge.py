@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.due_charges.rules.day_amount import LAST_DAY_MAX, RefusedTerm, TermReason, list_refused_terms
 from pixconnect.features.due_charges.rules.terms import DueTerms
-from pixconnect.features.institutions.rules.charge_change import ChargeChange
+from pixconnect.features.institutions.rules.pending_call import ChargeChange
 from pixconnect.features.institutions.service.charge_change import begin_change, remove_locked, want_change
 from pixconnect.features.institutions.service.charge_opening import explain_refusal
 from pixconnect.features.institutions.service.institution_charge import (
@@ -26,7 +26,7 @@ from pixconnect.features.institutions.service.institution_charge import (
     put_at_institution,
 )
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
-from pixconnect.features.institutions.tables.charge_change import CHANGES
+from pixconnect.features.institutions.tables.pending_call import CHANGES
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
 from pixconnect.features.pix_api.service.location import locate_charges
@@ -49,7 +49,7 @@ from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import begin_work
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 NO_ADDRESS: Final = Violation(

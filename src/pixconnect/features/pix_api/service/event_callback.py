@@ -55,7 +55,7 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.jose import RsaSigner, make_rsa_key
 
 _KEPT_MAX: Final = 8

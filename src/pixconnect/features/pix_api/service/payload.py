@@ -30,8 +30,7 @@ from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
-from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.clock import format_milliseconds, to_day
 
 _NAME_LENGTH_MAX = 200
 _NOBODY = "-"

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field, structs
 from pixconnect.features.contests.rules.infraction import REFUND_REASONS
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
-from pixconnect.features.pix_api.rules.received import SEARCHED_MAX, ReceivedSearch
+from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch
 from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller

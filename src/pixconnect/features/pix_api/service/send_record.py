@@ -21,8 +21,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.platform.base.civil_time import SAO_PAULO
-from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.clock import SAO_PAULO, format_milliseconds
 
 ACCOUNT_KINDS: Final = dict[str, AccountType](
     CONTA_CORRENTE="CHECKING", CONTA_POUPANCA="SAVINGS", CONTA_SALARIO="SALARY", CONTA_PAGAMENTO="TRANSACTIONAL"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-from pixconnect.features.pix_api.rules.received import ReceivedSearch
+from pixconnect.features.pix_api.rules import ReceivedSearch
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import listing as listing_store

@@ -19,8 +19,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.cases.rules.case import Difference
-from pixconnect.features.cases.tables import case as case_store
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import Difference
 from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.comparison import BalanceReading, DifferenceRange, find_difference, judge
@@ -32,7 +32,7 @@ from pixconnect.features.institutions.service.statement_account import find_bala
 from pixconnect.features.institutions.service.statement_sweep import read_day_of_now
 from pixconnect.features.institutions.service.sweep import sweep
 from pixconnect.features.institutions.tables import books as books_store
-from pixconnect.features.institutions.tables import sweep as sweep_store
+from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.settlement import Fence
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from pixconnect.doors.worker.meter import Gauge, Meter, age_s
 from pixconnect.doors.worker.problem import counted
-from pixconnect.features.cases.rules.case import CaseKind
-from pixconnect.features.cases.tables import case as case_store
-from pixconnect.features.proof.rules.rule import Extent
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import CaseKind
+from pixconnect.features.proof.rules import Extent
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows.context import Context
 

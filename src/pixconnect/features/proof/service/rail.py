@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pixconnect.features.proof.rules.rule import Finding
+from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.tables import rail as rail_store
 from pixconnect.kernel.rules.rail import Rail, SettledItem
 from pixconnect.platform.pool import Connection

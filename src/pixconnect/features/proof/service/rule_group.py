@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
+import structlog
 from msgspec import Struct
 
-from pixconnect.features.proof.rules.chain import ChainHead
-from pixconnect.features.proof.rules.rule import Finding, Judgement, Rule, Subject
-from pixconnect.features.proof.service.account import judge_accounts
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.proof.rules import ChainHead, Finding, Judgement, Rule, Subject
 from pixconnect.features.proof.service.rail import APART, compare_with_rail
-from pixconnect.features.proof.service.reading import BookReading
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
 from pixconnect.features.proof.tables import run as run_store
+from pixconnect.features.proof.tables.institutions import CLOSED_DAYS
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
 from pixconnect.features.proof.tables.run import Run
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable
 from pixconnect.kernel.writing.service_time import service_now
-from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.clock import Clock, to_day
+from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection
 
 ENTRIES_IN_SLICE: Final = 200_000
@@ -256,3 +260,101 @@ async def read_now(reader: BookReader) -> datetime:
 
 def explain(error: NotReadableError) -> str:
     return f"who verifies cannot read what it compares: {error}"
+
+
+# Where holders' books are read: at a standby that is at least as new as the run, or else at the primary.
+#
+# The run writes at the primary when it begins or goes on. A standby with this row is of the same installation, and has all
+# earlier rows: so its findings are as complete as the primary's. They are checked again at the primary, and count only if they
+# persist.
+
+LOOK_EVERY_S = 0.2
+_log = structlog.get_logger(__name__)
+
+
+class BookReading:
+    """Asks rules about holders for one run."""
+
+    def __init__(self, primary: Connection, standby: Connection | None) -> None:
+        self._primary = primary
+        self._standby = standby
+
+    async def follow(self, run: Run, within_s: float) -> None:
+        """Wait for the standby to have what the run has just written; one that takes longer is not read from."""
+        if self._standby is None:
+            return
+        noted_at = await run_store.read_seen_at(self._primary, run)
+        try:
+            async with asyncio.timeout(within_s):
+                while not await run_store.has_seen(self._standby, run, noted_at):  # noqa: ASYNC110  there is no notification
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            self._leave(f"after {within_s:.0f} s it does not have the beginning of this run")
+        except DATABASE_FAILED as error:
+            self._leave(f"it gives no answer: {type(error).__name__}")
+
+    async def ask(self, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
+        """As ``look.ask``, at either server."""
+        if self._standby is not None:
+            try:
+                return await look_store.ask(self._standby, rule, part, since)
+            except DATABASE_FAILED as error:
+                # Long reads are what it cancels first: the rest of the run would meet the same.
+                self._leave(f"it gives no answer: {type(error).__name__}")
+        return await look_store.ask(self._primary, rule, part, since)
+
+    def _leave(self, reason: str) -> None:
+        self._standby = None
+        _log.warning("the standby is not read from, and the primary instead", reason=reason)
+
+
+# Judges the closed days of accounts at institutions again, from the recorded facts.
+
+
+async def judge_accounts(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
+    """Of each account until when its days are closed, and each closed day that would not close now."""
+    judgements, found = list[Judgement](), list[Finding]()
+    for account in await account_store.list_all(connection):
+        judgement, broken = await _judge_account(connection, account, now)
+        judgements.append(judgement)
+        found += broken
+    return judgements, found
+
+
+async def _judge_account(
+    connection: Connection, account: InstitutionAccount, now: datetime
+) -> tuple[Judgement, list[Finding]]:
+    days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)
+    found = [
+        Finding(
+            rule=CLOSED_DAYS.name,
+            holder_id=None,
+            ids=(f"account {account.name}", f"day {recorded.day}"),
+            expected=recorded.state,
+            found=judged.state,
+            since=recorded.closed_at,
+        )
+        for recorded, judged in days
+        if recorded.is_closed and judged.state != recorded.state
+    ]
+    closed_until = None
+    for recorded, _ in days:
+        # Up to the first gap: a later day that is closed proves nothing of the ones before it.
+        if not recorded.is_closed:
+            break
+        closed_until = recorded.day
+    if closed_until is None:
+        judgement = Judgement(
+            rule=CLOSED_DAYS.name,
+            verdict="not_checkable",
+            account=account.name,
+            reason="no day of it has closed: its statement has no balance, or not yet",
+        )
+    else:
+        judgement = Judgement(
+            rule=CLOSED_DAYS.name,
+            verdict="checked" if closed_until == days[-1][0].day else "provisional",
+            account=account.name,
+            reason=f"closed until {closed_until}",
+        )
+    return judgement, found

@@ -15,8 +15,7 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.features.proof.rules.chain import ChainedEntry, ChainHead
-from pixconnect.features.proof.rules.rule import Finding, Rule
+from pixconnect.features.proof.rules import ChainedEntry, ChainHead, Finding, Rule
 from pixconnect.features.proof.tables.look import read_finding
 from pixconnect.platform.pool import Connection, Pool
 

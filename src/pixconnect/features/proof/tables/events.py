@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from pixconnect.features.proof.rules.rule import Rule
+from pixconnect.features.proof.rules import Rule
 
 _rule: Final = partial(
     Rule,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-from pixconnect.features.proof.rules.rule import Rule
+from pixconnect.features.proof.rules import Rule
 from pixconnect.features.proof.tables.shape import SHAPE
 from pixconnect.kernel.tables.installation import COUNTED, select_reach
 

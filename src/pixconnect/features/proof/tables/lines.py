@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from pixconnect.features.institutions.tables.reserved_line import RESERVED, WAITING
-from pixconnect.features.proof.rules.rule import Rule
+from pixconnect.features.institutions.tables.statement_file import RESERVED, WAITING
+from pixconnect.features.proof.rules import Rule
 
 _rule: Final = partial(
     Rule,

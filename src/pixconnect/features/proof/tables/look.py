@@ -9,7 +9,7 @@ from typing import Final, LiteralString, TypeVar
 import asyncpg
 from msgspec import Struct, structs
 
-from pixconnect.features.proof.rules.rule import Finding, Rule
+from pixconnect.features.proof.rules import Finding, Rule
 from pixconnect.features.proof.tables.shape import SHAPE, find_changed
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection

@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.features.proof.rules.rule import Finding, Rule
+from pixconnect.features.proof.rules import Finding, Rule
 from pixconnect.features.proof.tables.look import read_finding
 from pixconnect.kernel.rules.rail import SettledItem
 from pixconnect.platform.pool import Connection

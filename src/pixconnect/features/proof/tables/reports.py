@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-from pixconnect.features.proof.rules.rule import Rule
+from pixconnect.features.proof.rules import Rule
 
 _ASK: Final = "look at the report and its subject: `pixconnect report list --all`; the rail's settlement is the truth"
 

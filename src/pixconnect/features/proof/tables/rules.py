@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from pixconnect.features.proof.rules.rule import Rule, Subject
+from pixconnect.features.proof.rules import Rule, Subject
 from pixconnect.features.proof.tables.charges import CHARGES, TOTALS
 from pixconnect.features.proof.tables.events import EVENTS
 from pixconnect.features.proof.tables.ledger import LEDGER, POSTINGS

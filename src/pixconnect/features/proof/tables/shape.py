@@ -20,7 +20,7 @@ from typing import Final, LiteralString
 import asyncpg
 import msgspec
 
-from pixconnect.features.proof.rules.rule import Finding, Rule
+from pixconnect.features.proof.rules import Finding, Rule
 from pixconnect.platform.pool import Connection
 
 FILE_NAME: Final = "shape.json"

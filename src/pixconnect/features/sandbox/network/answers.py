@@ -26,7 +26,7 @@ from pixconnect.features.sandbox.network.tables import (
     NewOrder,
     Original,
 )
-from pixconnect.features.sandbox.rules.sandbox_control import OutsideMovement
+from pixconnect.features.sandbox.rules import OutsideMovement
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
 from pixconnect.kernel.rules.holder import Party

@@ -25,11 +25,11 @@ import structlog
 from asyncpg.pool import PoolConnectionProxy
 from msgspec import Meta, Struct, structs
 
+from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.network import behaviour, contesting, http_messages, outside
 from pixconnect.features.sandbox.network.http_messages import SandboxAnswer
 from pixconnect.features.sandbox.network.outside import Answering, Outside, find_end
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import (
+from pixconnect.features.sandbox.rules import (
     Answered,
     Arrival,
     Asked,
@@ -49,9 +49,8 @@ from pixconnect.kernel.rules.rail import (
     RefundOrder,
     SettledItem,
 )
-from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.exception_text import name_database_error
-from pixconnect.platform.http.asgi import Receive, Scope, Send
+from pixconnect.platform.database_failure import DATABASE_FAILED, name_database_error
+from pixconnect.platform.http.exchange import Receive, Scope, Send
 
 _decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
 _encode: Final = msgspec.json.Encoder().encode

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.rules.sandbox_control import RULES_MAX, FaultRule, Message, Operation, SandboxRefusal
+from pixconnect.features.sandbox.rules import RULES_MAX, FaultRule, Message, Operation, SandboxRefusal
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules import reject_code
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 from pixconnect.features.sandbox.network import directory, infraction
 from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
-from pixconnect.features.sandbox.rules.sandbox_control import OutsideDecision, OutsideInfraction, SandboxRefusal
+from pixconnect.features.sandbox.rules import OutsideDecision, OutsideInfraction, SandboxRefusal
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReport
 
 

@@ -10,7 +10,7 @@ from stdnum.br import cnpj
 
 from pixconnect.features.sandbox.network import behaviour
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Chance
-from pixconnect.features.sandbox.rules.sandbox_control import NewKey, OutsidePayer
+from pixconnect.features.sandbox.rules import NewKey, OutsidePayer
 from pixconnect.kernel.rules import reject_code, tax_id
 from pixconnect.kernel.rules.holder import KeyType, Party
 from pixconnect.kernel.rules.rail import DirectoryEntry

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect.platform.http.asgi import RESPONSE_BODY, RESPONSE_START, Receive, Send
+from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, Receive, Send
 
 # A group of 256 orders is about 200 kB.
 BODY_LENGTH_MAX: Final = 2 * 1024 * 1024

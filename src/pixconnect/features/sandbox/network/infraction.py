@@ -16,7 +16,7 @@ from asyncpg.pool import PoolConnectionProxy
 from msgspec import Struct, structs
 
 from pixconnect.features.sandbox.network.outbox import Pending
-from pixconnect.features.sandbox.rules.sandbox_control import Judged, OutsideDecision, OutsideInfraction, SandboxRefusal
+from pixconnect.features.sandbox.rules import Judged, OutsideDecision, OutsideInfraction, SandboxRefusal
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
     Defence,

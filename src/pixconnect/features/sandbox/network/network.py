@@ -26,8 +26,7 @@ from pixconnect.features.sandbox.network import answers, behaviour, infraction, 
 from pixconnect.features.sandbox.network import answers as order_group
 from pixconnect.features.sandbox.network.answers import OrderGroup
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
-from pixconnect.features.sandbox.network.outbox import Outbox, Pending
-from pixconnect.features.sandbox.network.shared_lock import SharedLock
+from pixconnect.features.sandbox.network.outbox import Outbox, Pending, SharedLock
 from pixconnect.features.sandbox.network.tables import (
     Acknowledged,
     AfterStep,
@@ -36,7 +35,7 @@ from pixconnect.features.sandbox.network.tables import (
     NewArrival,
     NewOrder,
 )
-from pixconnect.features.sandbox.rules.sandbox_control import Due, SandboxUnavailable
+from pixconnect.features.sandbox.rules import Due, SandboxUnavailable
 from pixconnect.kernel.register.register import is_outside_window
 from pixconnect.kernel.rules.rail import (
     Acknowledgement,

@@ -1,7 +1,8 @@
 """Due reports: handed out oldest first, and again until they are acknowledged."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.rules.rail import CreditReport, Report
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.shared_timeout import wait_for
+from pixconnect.platform.shared_look import wait_for
 
 REDELIVERED_AFTER_S: Final = 5.0
 BATCH_MAX: Final = 256
@@ -116,3 +117,41 @@ class Outbox:
         for _, handed_out_s in self._handed_out.values():
             return handed_out_s + REDELIVERED_AFTER_S
         return otherwise_s
+
+
+# A lock that many may share, or one may hold alone: writing an order shares it, moving the clock holds it alone.
+
+
+class SharedLock:
+    """A writer that wants it exclusively waits for those who share it; all who come later wait for that writer."""
+
+    def __init__(self) -> None:
+        self._alone = asyncio.Lock()
+        self._sharing_count = 0
+        self._is_free = asyncio.Event()
+        self._is_free.set()
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncGenerator[None]:
+        # The inner lock is held only while entering: those who share must not exclude each other.
+        if self._alone.locked():
+            async with self._alone:
+                self._enter()
+        else:
+            self._enter()
+        try:
+            yield
+        finally:
+            self._sharing_count -= 1
+            if not self._sharing_count:
+                self._is_free.set()
+
+    @asynccontextmanager
+    async def exclusive(self) -> AsyncGenerator[None]:
+        async with self._alone:
+            await self._is_free.wait()
+            yield
+
+    def _enter(self) -> None:
+        self._sharing_count += 1
+        self._is_free.clear()

@@ -24,7 +24,7 @@ from pixconnect.features.sandbox.network.network import Network
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.network.registry import MerchantCode, MerchantSigner
 from pixconnect.features.sandbox.network.tables import NewArrival
-from pixconnect.features.sandbox.rules.sandbox_control import (
+from pixconnect.features.sandbox.rules import (
     Arrival,
     ArrivalStatus,
     Due,

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from pixconnect.features.sandbox.network import directory
-from pixconnect.features.sandbox.rules.sandbox_control import FaultRule
+from pixconnect.features.sandbox.rules import FaultRule
 from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules.rail import DirectoryEntry
 from pixconnect.platform import certificates, jose

@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import structs
 
 from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.features.sandbox.rules import sandbox_control
-from pixconnect.features.sandbox.rules.sandbox_control import (
+from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.rules import (
     Answered,
     Arrival,
     Asked,

@@ -26,8 +26,7 @@ from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.api import statement_camt053, statement_csv, statement_ofx
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.civil_time import to_day
-from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.base.clock import format_instant, to_day
 from pixconnect.platform.logging import current_request
 
 MEDIA_TYPES: Final = {

@@ -17,7 +17,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.pix_api.service import event_callback
 from pixconnect.features.pix_api.service.key_webhook import find_callback_url
-from pixconnect.features.sandbox.rules.sandbox_control import Message
+from pixconnect.features.sandbox.rules import Message
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules import signature as webhook_signature
@@ -30,7 +30,7 @@ from pixconnect.kernel.flows.context import Context, draw_fault
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.secret_box import SealBroken, SecretBox
+from pixconnect.platform.base.entropy import SealBroken, SecretBox
 from pixconnect.platform.flow.shares import current_party
 from pixconnect.platform.pool import Connection
 

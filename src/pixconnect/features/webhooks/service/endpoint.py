@@ -35,7 +35,7 @@ from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.refusal import SUCCEEDED
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import address_rules, errors
-from pixconnect.platform.base.secret_box import SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.pool import Connection
 
 

@@ -35,7 +35,7 @@ from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.flow.shares import on_behalf_of_all
 from pixconnect.platform.notifier import REJOIN_AFTER_S, Connect, keep_listening
 from pixconnect.platform.pool import Pool
-from pixconnect.platform.shared_timeout import wait_for
+from pixconnect.platform.shared_look import wait_for
 
 GIVEN_MAX: Final = 10_000
 """Events that get their positions in one transaction."""

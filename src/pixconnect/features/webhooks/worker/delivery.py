@@ -27,7 +27,7 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.doors.worker.leases import Member, Poller, Rest, SlotLeases
-from pixconnect.features.identity.rules.signing import Signer
+from pixconnect.features.identity.rules import Signer
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery
 from pixconnect.features.webhooks.rules.signature import jws_header
@@ -43,7 +43,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.metrics import Histogram
-from pixconnect.platform.shared_timeout import wait_for
+from pixconnect.platform.shared_look import wait_for
 
 USED_FOR_S: Final = 45
 """Receivers are promised a signature that is at most a minute old; the other 15 s are for the exchange itself."""

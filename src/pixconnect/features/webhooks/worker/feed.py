@@ -18,7 +18,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import EVENT_CHANNEL
-from pixconnect.platform.shared_timeout import wait_for
+from pixconnect.platform.shared_look import wait_for
 
 SLOT: Final = 0
 REST_S: Final = 0.1

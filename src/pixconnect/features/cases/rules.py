@@ -1,0 +1,163 @@
+"""A case: a fact that an institution or the rail reports and we do not have, or the other way round.
+
+::
+
+    found ──► open ──► recorded            the missing fact came under its own id
+               ▲  ├──► adjusted            two operators adjusted a fact without an id
+               │  ├──► decided             two operators decided, by evidence, how an order ended
+               │  └──► closed              by an operator
+               └── it came back, or came back with another amount
+
+The check that finds the difference opens the case, and checks again: a case without a difference has ended by itself. An
+operator's closing applies to its present amount; a case moves no money.
+
+An order is queried for ever. But an institution never answers about an order that it lost, or never lists. Once no call of the
+order can be made or take effect any more, and the statement of its days is complete, people may decide how it ended.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Final, Literal, get_args
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.kernel.register.register import find_name_window
+from pixconnect.kernel.rules.identifiers import minute_of_name
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import to_day
+
+CaseKind = Literal["report", "day", "rail", "order", "account", "waits", "file"]
+"""A report of the rail that waits for an operator; a day on which an account's statement and the books disagree; a finding of
+``verify`` against the rail; an order whose institution cannot report its end; an account whose balance differs from the books;
+a pending refund that may not be sent; the first file of an institution's statements, which a person has to confirm."""
+CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
+
+TEXT_LENGTH_MAX: Final = 1000
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A present difference, as found."""
+
+    kind: CaseKind
+    institution_id: int | None
+    name: str
+    """One difference has one name, however often it is found."""
+    holder_id: int | None = None
+    amount_cents: int | None
+    """Their amount less ours; negative if theirs is smaller."""
+    said: str
+    since: datetime
+
+
+class Case(Difference, frozen=True, kw_only=True):
+    id: int
+    opened_at: datetime
+    opened_count: int
+    """How often it was opened: a recurring difference reopens its case."""
+    ended_at: datetime | None
+    ended_as: CaseEnd | None
+    ended_by: str | None
+    end_reason: str | None
+
+
+class CaseNote(Struct, frozen=True, kw_only=True):
+    """An operator's look at a case, and its finding."""
+
+    case_id: int
+    operator: str
+    noted_at: datetime
+    note: str
+
+
+class OpenCases(Struct, frozen=True, kw_only=True):
+    """How many of a kind are open, and since when the oldest is."""
+
+    kind: CaseKind
+    count: int
+    oldest_at: datetime
+
+
+EndingClaim = Literal["settled", "never"]
+"""The Pix reached its payee; or it never left, and never will."""
+EVIDENCE_SIZE_MAX: Final = 1024 * 1024
+"""Octets."""
+EVIDENCE_NAME_LENGTH_MAX: Final = 255
+_A_CALL: Final = timedelta(hours=1)
+"""No call lasts so long."""
+_SATURDAY: Final = 5
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """A file on which operators rely, such as the institution's letter: it stays with them, and is identified here."""
+
+    name: str
+    size: int
+    """In octets."""
+    digest: str
+    """Its SHA-256, in hexadecimal digits."""
+
+    def check(self) -> None:
+        """Raise ``BadRequest`` unless it identifies a file that can be compared."""
+        if not 0 < len(self.name) <= EVIDENCE_NAME_LENGTH_MAX or not self.name.isprintable():
+            raise errors.BadRequest(f"evidence: its name must have 1 to {EVIDENCE_NAME_LENGTH_MAX} characters of text")
+        if not 0 < self.size <= EVIDENCE_SIZE_MAX:
+            raise errors.BadRequest(f"evidence: must have 1 to {EVIDENCE_SIZE_MAX} octets")
+        if len(self.digest) != 64 or set(self.digest) - set("0123456789abcdef"):
+            raise errors.BadRequest("evidence: its SHA-256 must be 64 hexadecimal digits, in small letters")
+
+
+class SilentOrder(Struct, frozen=True, kw_only=True):
+    """An order that was called at an institution, and whose end the rail has not reported."""
+
+    order_name: str
+    kind: Literal["order", "refund"]
+    institution_id: int
+    holder_id: int
+    resource_id: int
+    amount_cents: int
+    called_at: datetime
+    """First, in real time."""
+
+    @property
+    def line_kind(self) -> Literal["transfer", "refund"]:
+        return "transfer" if self.kind == "order" else "refund"
+
+    @property
+    def over_at(self) -> datetime:
+        """From when on no call of it is made, or under way."""
+        named_at = minute_of_name(self.order_name) or self.called_at
+        # So long after the first call one may be made again at most, too.
+        return max(named_at, self.called_at) + find_name_window(named_at) + _A_CALL
+
+    @property
+    def days(self) -> tuple[date, date]:
+        """The first and the last day of lines that may be its own; a weekend's lines are booked after it."""
+        last = to_day(self.over_at)
+        while last.weekday() >= _SATURDAY:
+            last += timedelta(days=1)
+        return to_day(self.called_at), last
+
+
+class CaseEnding(SilentOrder, frozen=True, kw_only=True):
+    """The decision of two operators on an order."""
+
+    case_id: int
+    said: EndingClaim
+    evidence_name: str
+    evidence_size: int
+    evidence_digest: str
+    proposed_by: str
+    confirmed_by: str
+    ended_at: datetime
+    """In real time."""
+    contrary_item_id: str | None = None
+    """The later statement line that contradicts it."""
+
+
+def parse_ending_claim(text: str) -> EndingClaim:
+    try:
+        return msgspec.convert(text, EndingClaim)
+    except msgspec.ValidationError:
+        raise errors.BadRequest(f"said: must be one of {', '.join(get_args(EndingClaim))}") from None

@@ -1,0 +1,303 @@
+"""The tables of cases and of the notes on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+import msgspec
+
+from pixconnect.features.cases.rules import Case, CaseEnding, CaseKind, CaseNote, Difference, OpenCases, SilentOrder
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
+from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+_encode = msgspec.json.Encoder().encode
+
+CASE: Final = Table(
+    "kept_case",
+    Case,
+    """
+    id bigint, kind text, institution_id smallint, holder_id bigint, name text, amount_cents bigint, said text,
+    since timestamptz, opened_at timestamptz, opened_count integer, ended_at timestamptz, ended_as text, ended_by text,
+    end_reason text
+    """,
+    key=("id",),
+)
+NOTE: Final = Table(
+    "case_note", CaseNote, "case_id bigint, operator text, noted_at timestamptz, note text", key=("case_id",)
+)
+
+# One worker at a time: two who had looked at different instants would open and end the same cases in turn.
+_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
+_LOCKED: Final = 0x1D58_CA5E
+
+
+async def try_lock(connection: Connection) -> bool:
+    """Lock out other looks until the transaction ends; ``False`` if one is running."""
+    return await connection.fetchval(_LOCK, _LOCKED)
+
+
+# What ended by itself opens again when it comes back; what an operator has ended only when it is about another amount, and a
+# day also when it is about other lines.
+_KEEP: Final[LiteralString] = """
+    with found as (
+        select * from jsonb_to_recordset($1::jsonb) as each (
+            kind text, institution_id smallint, holder_id bigint, name text, amount_cents bigint, said text, since timestamptz
+        )
+    ),
+    opened as (
+        insert into kept_case as kept (kind, institution_id, holder_id, name, amount_cents, said, since)
+        select kind, institution_id, holder_id, name, amount_cents, said, since from found
+        -- One that stands as it is found: each attempt to insert it again would use up an id.
+        where not exists (
+            select from kept_case as standing
+            where standing.kind = found.kind and standing.institution_id is not distinct from found.institution_id
+                and standing.name = found.name and standing.ended_at is null
+                and (standing.amount_cents, standing.said) is not distinct from (found.amount_cents, found.said)
+        )
+        on conflict (kind, institution_id, name) do update set
+            holder_id = excluded.holder_id, amount_cents = excluded.amount_cents, said = excluded.said,
+            opened_count = kept.opened_count + (kept.ended_at is not null)::integer,
+            ended_at = null, ended_as = null, ended_by = null, end_reason = null
+        where case
+            when kept.ended_at is null
+                then (kept.amount_cents, kept.said) is distinct from (excluded.amount_cents, excluded.said)
+            else kept.ended_as = 'recorded' or kept.amount_cents is distinct from excluded.amount_cents
+                or kept.ended_as = 'closed' and kept.kind = 'day' and kept.said is distinct from excluded.said
+        end
+    )
+    update kept_case set opened_count = opened_count + (ended_at is not null)::integer,
+        ended_at = case when ended_at is null then clock_timestamp() end,
+        ended_as = case when ended_at is null then 'recorded' end, ended_by = null, end_reason = null
+    where kind = any($2) and institution_id is not distinct from $3 and since >= $4
+        and not exists (select from found where found.kind = kept_case.kind and found.name = kept_case.name)
+        and case
+            -- The missing fact came while the entries that replace it still exist: an operator must reverse them first.
+            when ended_as = 'adjusted' or ended_at is null then (ended_at is not null) = exists (
+                select from adjustment where adjustment.case_id = kept_case.id and account = 'available' and opposite_of is null
+                    and not exists (
+                        select from adjustment as undo
+                        where undo.opposite_of = adjustment.id and undo.holder_id = adjustment.holder_id
+                    )
+            )
+        end
+"""
+
+
+async def keep(
+    connection: Connection,
+    kinds: Collection[CaseKind],
+    institution_id: int | None,
+    since: datetime,
+    found: Sequence[Difference],
+) -> None:
+    """Open cases for present differences, and end those that no longer differ.
+
+    Args:
+        connection: Holds the lock.
+        kinds: The kinds compared; cases of others do not end.
+        institution_id: The account compared.
+        since: Older facts were not compared.
+        found: All differences.
+    """
+    await connection.execute(_KEEP, _encode(found).decode(), list(kinds), institution_id, since)
+
+
+_LIST: Final[LiteralString] = f"""
+    select {CASE.select} from kept_case
+    where (ended_at is null or $1) and ($2::text is null or kind = $2) and ($3::smallint is null or institution_id = $3)
+        and ($4::text is null or strpos(lower(said), lower($4)) > 0)
+    order by ended_at is not null, since, id limit $5
+"""
+
+
+async def list_oldest(
+    connection: Connection | Pool,
+    *,
+    with_ended: bool,
+    kind: CaseKind | None,
+    institution_id: int | None,
+    said: str | None,
+    count_max: int,
+) -> list[Case]:
+    """Open cases, oldest first, and optionally ended ones; ``said`` filters by the known facts."""
+    rows = await connection.fetch(_LIST, with_ended, kind, institution_id, said, count_max)
+    return [CASE.read(row) for row in rows]
+
+
+# In the order of ids, so that two decisions on the same cases never wait for each other.
+_LOCK_CASES: Final[LiteralString] = (
+    f"select {CASE.select} from kept_case where id = any($1) order by id for no key update"
+)
+
+
+async def find(connection: Connection | Pool, case_id: int) -> Case | None:
+    return await CASE.find(connection, "where id = $1", case_id)
+
+
+async def find_named(connection: Connection, kind: CaseKind, institution_id: int, name: str) -> Case | None:
+    return await CASE.find(
+        connection, "where kind = $1 and institution_id = $2 and name = $3", kind, institution_id, name
+    )
+
+
+async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, Case]:
+    rows = await connection.fetch(_LOCK_CASES, list(case_ids))
+    return {case.id: case for case in map(CASE.read, rows)}
+
+
+_END: Final[LiteralString] = """
+    update kept_case set ended_at = clock_timestamp(), ended_as = $2, ended_by = $3, end_reason = $4
+    where id = any($1) and ended_at is null
+"""
+
+
+async def end(connection: Connection, case_ids: Collection[int], ended_as: str, operator: str, reason: str) -> None:
+    await connection.execute(_END, list(case_ids), ended_as, operator, reason)
+
+
+# If an operator has closed a report by its own verb, its case ends at once.
+_END_OF_REPORT: Final[LiteralString] = """
+    update kept_case set ended_at = clock_timestamp(), ended_as = 'closed', ended_by = $2, end_reason = $3
+    where kind = 'report' and name = $1::text and ended_at is null
+"""
+
+
+async def end_of_report(connection: Connection, kept_id: int, operator: str, reason: str) -> None:
+    await connection.execute(_END_OF_REPORT, str(kept_id), operator, reason)
+
+
+async def add_note(connection: Connection, case_id: int, operator: str, note: str) -> None:
+    await connection.execute(
+        "insert into case_note (case_id, operator, note) values ($1, $2, $3)", case_id, operator, note
+    )
+
+
+async def list_notes(connection: Connection | Pool, case_id: int) -> list[CaseNote]:
+    return await NOTE.find_all(connection, "where case_id = $1 order by id", case_id)
+
+
+_COUNT: Final[LiteralString] = """
+    select kind, count(*), min(opened_at) as oldest_at from kept_case where ended_at is null group by kind
+"""
+
+
+async def count_open(pool: Pool) -> dict[CaseKind, OpenCases]:
+    return {row["kind"]: OpenCases(**row) for row in await pool.fetch(_COUNT)}
+
+
+# Orders that were asked about in vain, and the table of how two operators have said that they ended.
+
+CASE_ENDING: Final = Table(
+    "case_ending",
+    CaseEnding,
+    """
+    order_name text, kind text, institution_id smallint, holder_id bigint, resource_id bigint, amount_cents bigint,
+    called_at timestamptz, case_id bigint, said text, evidence_name text, evidence_size integer, evidence_digest text,
+    proposed_by text, confirmed_by text, ended_at timestamptz, contrary_item_id text
+    """,
+    key=("order_name",),
+)
+
+# Who was never called, or has an answer that is only to be recorded, ends by itself.
+_LIST_SILENT: Final[LiteralString] = """
+    select order_name, kind, step.institution_id, step.holder_id, resource_id, step.amount_cents, called_at
+    from open_order join rail_step as step on step.order_name = open_order.name
+    where open_order.institution_id = $1 and step.institution_id = $1 and handed_at is not null and called_at is not null
+        and state <> 'closed' and ($2::text is null or open_order.name = $2)
+    order by called_at, order_name limit $3
+"""
+
+
+async def list_silent(connection: Connection | Pool, institution_id: int, count_max: int) -> list[SilentOrder]:
+    """Orders of an account that were called and have no end, the oldest first."""
+    return [SilentOrder(**row) for row in await connection.fetch(_LIST_SILENT, institution_id, None, count_max)]
+
+
+async def find_silent(connection: Connection | Pool, institution_id: int, order_name: str) -> SilentOrder | None:
+    rows = await connection.fetch(_LIST_SILENT, institution_id, order_name, 1)
+    return SilentOrder(**rows[0]) if rows else None
+
+
+_LIST_LIKE: Final[LiteralString] = """
+    select item_id from institution_item
+    where institution_id = $1 and direction = 'OUT' and amount_cents = $2 and kind <> all($3) and joined_kind is null
+        and not coalesce(waits, '') = any($6) and day between $4 and $5 order by day, item_id limit 20
+"""
+
+
+async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[str]:
+    """Unmatched statement lines that by amount and day may be the order."""
+    first_on, last_on = order.days
+    until = last_on + timedelta(days=DAYS_APART_MAX)
+    asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until, SET_ASIDE)
+    return [row["item_id"] for row in await connection.fetch(_LIST_LIKE, *asked)]
+
+
+_CLOSE_STEP: Final[LiteralString] = """
+    update rail_step set state = 'closed', outcome = 'decided' where order_name = $1 and state <> 'closed' returning order_name
+"""
+
+
+async def close_step(connection: Connection, order_name: str) -> bool:
+    """Prevent further calls of a step; ``False`` if it was closed already. Its ending is written first."""
+    return await connection.fetchval(_CLOSE_STEP, order_name) is not None
+
+
+async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) -> list[CaseEnding]:
+    return await CASE_ENDING.find_all(connection, "where case_id = any($1) order by order_name", case_ids)
+
+
+async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[CaseEnding]:
+    """Orders of an account, with one of these amounts, that two operators closed as never sent."""
+    return await CASE_ENDING.find_all(
+        connection,
+        "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name",
+        institution_id,
+        amounts,
+    )
+
+
+_NAMES: Final[LiteralString] = """
+    select order_name, array_remove(array[order_name, transfer.network_id], null) as names from case_ending
+    join transfer on transfer.id = resource_id and transfer.holder_id = case_ending.holder_id
+    where kind = 'order' and order_name = any($1)
+    union all
+    select order_name, array_remove(array[order_name, refund.network_id], null) from case_ending
+    join refund on refund.id = resource_id and refund.holder_id = case_ending.holder_id
+    where kind = 'refund' and order_name = any($1)
+"""
+
+
+async def read_names(connection: Connection, order_names: Sequence[str]) -> dict[str, frozenset[str]]:
+    """By which names of the network each is known."""
+    return {row["order_name"]: frozenset(row["names"]) for row in await connection.fetch(_NAMES, order_names)}
+
+
+_CONTRADICT: Final[LiteralString] = """
+    update case_ending set contrary_item_id = $2 where order_name = $1 and contrary_item_id is null
+"""
+_LIST_CONTRARY: Final[LiteralString] = f"""
+    select {CASE_ENDING.select}, kept.explanation from case_ending
+    left join lateral (
+        select explanation from kept_report
+        where kept_report.name = case_ending.order_name and reason = 'contradiction' and closed_at is null
+            and first_seen_at >= case_ending.ended_at
+        order by id limit 1
+    ) as kept on true
+    where institution_id = $1 and (contrary_item_id is not null or kept.explanation is not null)
+"""
+
+
+async def contradict(connection: Connection, ending: CaseEnding, item_id: str) -> None:
+    """Note which line of the statement says otherwise, before anything is posted for it."""
+    await connection.execute(_CONTRADICT, ending.order_name, item_id)
+
+
+async def list_contrary(connection: Connection, institution_id: int) -> list[tuple[CaseEnding, str | None]]:
+    """Those that something came to contradict, each with the words of the rail's report."""
+    rows = await connection.fetch(_LIST_CONTRARY, institution_id)
+    return [(CASE_ENDING.read(row), row["explanation"]) for row in rows]

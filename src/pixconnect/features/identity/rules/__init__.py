@@ -1,1 +1,0 @@
-"""Rules and records of identity."""

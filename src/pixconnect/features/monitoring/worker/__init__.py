@@ -1,1 +1,0 @@
-"""Parts of the worker of monitoring."""

@@ -1,0 +1,232 @@
+"""The invariants of all written data, and their violations.
+
+A rule is one query, and its rows are the violations: none, if it holds. Both sides are compared item by item, so that two
+mistakes that cancel out are two findings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.platform.base import errors
+
+Subject = Literal["holders", "installation", "server", "rail", "accounts", "heads"]
+"""The subject of a rule: holders' books, our schemas, their server, the rail, accounts at institutions, or recorded heads of
+chains."""
+Extent = Literal["whole", "changes"]
+"""Of a run: everything, or changes since the last look."""
+Verdict = Literal["checked", "provisional", "not_checkable"]
+"""Whether a rule was checked; facts too young to judge, because they are reported late; or a rule that cannot be checked."""
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    name: str
+    """Its name for operators, metrics and pages."""
+    says: str
+    """The invariant, in a sentence."""
+    broken: str = ""
+    """Selects violations: ``holder_id``, ``ids`` (texts), ``expected``, ``found`` (texts or null) and ``since``.
+
+    Empty where Python compares it (``features/proof/service``, ``features/proof/tables/shape.py``).
+
+    Of holders: ``$1`` is the first one's id and ``$2`` the last one's. ``{transfers}`` and its like are those holders' rows:
+    all of them, or in a run over changes the changed ones (``features/proof/tables/look.py``). ``{runs_on}`` is whether
+    instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be gone.
+    """
+    meaning: str
+    """The possible meaning of a violation."""
+    todo: str
+    """The remedy."""
+    of: Subject = "holders"
+    why_not: str | None = None
+    """Selects why the rule cannot be checked here, if that is so."""
+    is_of_whole_runs: bool = False
+    """It reads everything regardless of changes, so a run over changes omits it."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One violation of a rule, by the tables."""
+
+    rule: str
+    holder_id: int | None
+    ids: Sequence[str]
+    expected: str | None
+    found: str | None
+    since: datetime | None
+    """When it began, as far as rows show it."""
+
+    @property
+    def name(self) -> tuple[str, int | None, tuple[str, ...]]:
+        """Its identity: at a second look it is the same, though its sides may have moved."""
+        return self.rule, self.holder_id, tuple(self.ids)
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """The result of one rule in a run, or on one account at an institution."""
+
+    rule: str
+    verdict: Verdict
+    account: str | None = None
+    """The account at an institution, where the rule is judged for each."""
+    reason: str | None = None
+    """Why it is not checked."""
+
+
+# How entries and the audit are chained by hash, and heads that are stored out of our reach.
+#
+# ::
+#
+#     first head      SHA-256 of "holder 7"
+#     person digest   SHA-256 of salt + person      nothing, where nothing of an entry is about a person
+#     digest          SHA-256 of facts + person digest
+#     next head       SHA-256 of head + the digests of a link, in their order
+#
+# The audit has one chain, with one digest in each link, and the SHA-256 of ``audit`` as the first head. All holders' heads
+# together are the SHA-256 of each one's id and link, eight octets each, and head, by id.
+#
+# The chained parts of an entry, its ``facts`` and its ``person``, are texts in UTF-8, which the view ``entry_facts`` makes. The
+# database chains by itself (``chain_entries``), because it has the entries; this module repeats it for inspecting one. Neither
+# may change, because recorded heads stay true for ever: ``tests/vectors/chain.json`` holds both.
+
+HexDigest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+ChainName = Literal["audit", "report", "entries"]
+"""The chain of the audit, and those of all holders' entries together; ``report`` in older files, which nothing compares."""
+
+
+class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of a file of heads: the end of a holder's chain, or of one of the installation."""
+
+    holder_id: Annotated[int, Meta(ge=1)] | None = None
+    chain: ChainName | None = None
+    """Which of the installation it is of."""
+    position: Annotated[int, Meta(ge=1)]
+    """The link of the chain; of all holders' entries together the last one that was chained."""
+    head: HexDigest
+    chained_at: datetime
+    """When it was chained: of a holder's service time, of the others real time."""
+
+    def __post_init__(self) -> None:
+        if (self.holder_id is None) == (self.chain is None):
+            raise ValueError("a head is of a holder or of a chain of the installation")
+
+
+class ChainedEntry(Struct, frozen=True, kw_only=True):
+    """An entry with all that its place in the chain is made of."""
+
+    holder_id: int
+    entry_id: int
+    facts: str | None
+    """Its present facts in the tables; ``None`` if they lack it."""
+    person: str | None
+    salt: bytes | None
+    """``None`` also once a text was erased: then the remaining texts have a salt and a digest of their own."""
+    person_digest: bytes | None
+    """As it was chained, like those that follow."""
+    digest: bytes
+    position: int
+    place: int
+    """Which of the link's entries it is, from 1."""
+    digests: Sequence[bytes]
+    """Of all entries of the link."""
+    head_before: bytes | None
+    """``None`` for the first link, which follows the start derived from the holder's id."""
+    head: bytes
+    chained_at: datetime
+    erased_salt: bytes | None = None
+    erased_digest: bytes | None = None
+    erased_at: datetime | None = None
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether texts of it were erased since, and the rest is unchanged."""
+        return (
+            self.person is not None
+            and self.salt is None
+            and self.erased_salt is not None
+            and digest_person(self.erased_salt, self.person) == self.erased_digest
+        )
+
+    @property
+    def is_as_chained(self) -> bool:
+        """Whether all of it follows from the entry's present rows, except erased texts."""
+        person_digest = self.person_digest if self.is_erased else None
+        if self.person is not None and self.salt is not None:
+            person_digest = digest_person(self.salt, self.person)
+        before = first_head(self.holder_id) if self.head_before is None else self.head_before
+        return (
+            self.facts is not None
+            and person_digest == self.person_digest
+            and digest_entry(self.facts, person_digest) == self.digest == self.digests[self.place - 1]
+            and next_head(before, self.digests) == self.head
+        )
+
+
+def first_head(holder_id: int) -> bytes:
+    """The start before a holder's first link."""
+    return hashlib.sha256(f"holder {holder_id}".encode()).digest()
+
+
+def digest_person(salt: bytes, person: str) -> bytes:
+    """The salt prevents guessing the person by trial."""
+    return hashlib.sha256(salt + person.encode()).digest()
+
+
+def digest_entry(facts: str, person_digest: bytes | None) -> bytes:
+    return hashlib.sha256(facts.encode() + (person_digest or b"")).digest()
+
+
+def next_head(head: bytes, digests: Sequence[bytes]) -> bytes:
+    return hashlib.sha256(head + b"".join(digests)).digest()
+
+
+HEADS_TOLD: Final = "heads of the chains"
+"""The event of the log line that has them."""
+
+
+class _LogLine(Struct, frozen=True):
+    event: str
+
+
+class _LoggedHeads(_LogLine, frozen=True):
+    heads: Sequence[ChainHead]
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ChainHead).decode
+_decode_log = msgspec.json.Decoder(_LogLine).decode
+_decode_told = msgspec.json.Decoder(_LoggedHeads).decode
+
+
+def format_heads(heads: Sequence[ChainHead]) -> bytes:
+    """One line of JSON for each."""
+    return b"".join(_encode(head) + b"\n" for head in heads)
+
+
+def parse_heads(lines: Iterable[bytes]) -> list[ChainHead]:
+    """Read a file of heads, or a log of JSON lines, skipping lines without heads.
+
+    Raises:
+        BadRequest: A line is neither.
+    """
+    heads = list[ChainHead]()
+    for number, line in enumerate(lines, 1):
+        try:
+            heads += _read_line(line)
+        except msgspec.MsgspecError as error:
+            raise errors.BadRequest(f"heads: line {number}: {error}") from None
+    return heads
+
+
+def _read_line(line: bytes) -> Sequence[ChainHead]:
+    # No head has such a member, and every line of the log has.
+    if b'"event":' not in line:
+        return [_decode(line)]
+    return _decode_told(line).heads if _decode_log(line).event == HEADS_TOLD else ()

@@ -1,0 +1,138 @@
+"""Another login of the database confirms in live mode, and no account of the console that it made for itself counts as one."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import asyncpg
+import pytest
+
+from pixconnect.features.cases.service.adjustment import WantedAdjustment, confirm_proposal, propose_adjustment
+from pixconnect.features.identity.service.console_session import find_session, remove_operator, reset_operator
+from pixconnect.kernel.flows.context import Operator
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.platform.base import errors
+from support.account_shop import Shop, open_shop
+from support.console import InProcess, add_and_sign_in, open_console
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator, execute
+from support.postgres import Addresses, make_live
+from support.service import open_service
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        yield await open_shop(live, FakeInstitution(live.clock))
+
+
+@pytest.fixture
+async def console(shop: Shop) -> AsyncIterator[InProcess]:
+    async with open_console(shop.live) as opened:
+        yield opened
+
+
+async def propose(shop: Shop, operator: Operator) -> Proposal:
+    (row,) = await shop.live.fetch(
+        "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
+        f" values ('day', {shop.account.id}, {shop.house.holder_id}, '2026-07-01', -300, 'a difference', now()) returning id"
+    )
+    return await propose_adjustment(operator, WantedAdjustment(case_id=row["id"], kind="bank_error"))
+
+
+async def confirm(shop: Shop, operator: str, proposal: Proposal) -> None:
+    await confirm_proposal(as_operator(shop.live.context, operator), shop.context, proposal.code)
+
+
+async def is_waiting(shop: Shop, proposal: Proposal) -> bool:
+    return proposal in await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id)
+
+
+async def test_one_login_proposes_and_another_confirms_whatever_names_stand_there(shop: Shop) -> None:
+    proposed = await propose(shop, as_operator(shop.live.context, "ana"))
+    with pytest.raises(errors.Forbidden, match="proposed by the database login pixconnect_login, which confirms"):
+        await confirm(shop, "leo", proposed)
+    assert await is_waiting(shop, proposed)
+    await confirm(shop, "bia", proposed)
+
+
+@pytest.mark.parametrize(("operator", "is_refused"), [("leo", True), ("bia", False)])
+async def test_the_schema_itself_refuses_the_login_that_proposed(shop: Shop, operator: str, is_refused: bool) -> None:
+    await propose(shop, as_operator(shop.live.context, "ana"))
+    statement = "update proposal set confirmed_by = 'bia', done_at = proposed_at + interval '1 day'"
+    async with as_operator(shop.live.context, operator).pool.acquire() as connection:
+        if is_refused:
+            with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="which confirms"):
+                await connection.execute(statement)
+        else:
+            await connection.execute(statement)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute("update proposal set proposed_login = 'ana_ops'")
+
+
+async def test_a_lapsed_proposal_changes_nothing(shop: Shop) -> None:
+    proposed = await propose(shop, as_operator(shop.live.context, "ana"))
+    shop.live.clock.advance(days=30)
+    with pytest.raises(errors.BadRequest, match="lapsed"):
+        await confirm(shop, "bia", proposed)
+    with pytest.raises(asyncpg.CheckViolationError, match="done_in_time"):
+        await shop.live.execute_as_owner(
+            "update proposal set confirmed_by = 'bia', done_at = proposed_at + interval '30 days'"
+        )
+    assert await is_waiting(shop, proposed)
+
+
+async def test_what_is_done_stays_done(shop: Shop) -> None:
+    await confirm(shop, "bia", await propose(shop, as_operator(shop.live.context, "ana")))
+    for statement in ("update proposal set confirmed_by = 'eva'", "delete from proposal"):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="was done, and stays so"):
+            await execute(shop.live.context, statement)
+
+
+async def propose_in_console(shop: Shop, console: InProcess, made_by: str) -> Proposal:
+    """Propose by an account of the console that an operator has made."""
+    session = await add_and_sign_in(as_operator(shop.live.context, made_by), console.parts, "operator", "carla")
+    return await propose(shop, console.operator.acting_as(session.visitor.audit_name))
+
+
+async def test_an_account_of_the_console_counts_as_the_login_that_made_it(shop: Shop, console: InProcess) -> None:
+    proposed = await propose_in_console(shop, console, made_by="bia")
+    with pytest.raises(
+        errors.Forbidden, match="console carla was removed, or had its password or second factor within 24"
+    ):
+        await confirm(shop, "bia", proposed)
+    await confirm(shop, "leo", proposed)
+
+
+async def test_an_account_that_is_older_than_a_day_counts_as_a_person(shop: Shop, console: InProcess) -> None:
+    proposed = await propose_in_console(shop, console, made_by="bia")
+    await shop.live.execute_as_owner(
+        f"update console_operator set given_at = '{proposed.proposed_at}'::timestamptz - interval '24 hours'"
+    )
+    # A used recovery code and a step of the second factor give nothing new.
+    await shop.live.execute_as_owner("update console_operator set recovery_hashes = recovery_hashes[2:], totp_step = 1")
+    await confirm(shop, "bia", proposed)
+
+
+@pytest.mark.parametrize("act", [reset_operator, remove_operator])
+async def test_who_resets_or_removes_the_account_confirms_nothing_of_it(
+    shop: Shop, console: InProcess, act: Callable[[Operator, str], Awaitable[object]]
+) -> None:
+    proposed = await propose_in_console(shop, console, made_by="leo")
+    await act(as_operator(shop.live.context, "bia"), "carla")
+    with pytest.raises(errors.Forbidden, match="console carla was removed, or had its password"):
+        await confirm(shop, "bia", proposed)
+
+
+async def test_the_console_accepts_no_session_that_another_login_has_begun(shop: Shop, console: InProcess) -> None:
+    session = await add_and_sign_in(as_operator(shop.live.context, "leo"), console.parts, "operator", "carla")
+    assert await find_session(console.operator, session.token, is_used=False) is not None
+    forged = session.token[::-1]
+    async with as_operator(shop.live.context, "bia").pool.acquire() as connection:
+        await connection.execute(
+            "insert into console_session (token_hash, kind, operator_name, created_at, seen_at, expires_at)"
+            f" values (sha256('{forged}'), 'operator', 'carla', now(), now(), '2100-01-01')"
+        )
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute("update console_session set login = 'pixconnect_owner'")
+    assert await find_session(console.operator, forged, is_used=False) is None

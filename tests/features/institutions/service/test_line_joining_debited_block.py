@@ -1,0 +1,133 @@
+"""A line that takes blocked money belongs to its block: no movement is posted beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec import structs
+
+from features.cases.service.test_answer import look, moved, read, waiting
+from features.contests.service.test_defence_contest import FakeContests, contest, give_back
+from features.contests.service.test_defence_contest import look as look_at
+from pixconnect.features.institutions.rules.institution import InstitutionTraits
+from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.movements.service import receive_blocks
+from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
+from support.account_shop import Shop, open_in_july
+from support.attacker import refuse
+from support.books import check_books
+from support.postgres import Addresses
+from support.service import credit_report
+
+DEBIT, CREDIT = ("J1", "-40.00", "BLOQUEIO JUDICIAL"), ("J2", "40.00", "DESBLOQUEIO JUDICIAL", "02")
+ORDERED_CENTS = 40_00
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    """On the third of July, a court has blocked 40.00 of 100.00."""
+    async with open_in_july(database) as shop:
+        await tell(shop, ORDERED_CENTS)
+        yield shop
+
+
+async def tell(shop: Shop, cents: int) -> None:
+    shop.live.clock.advance(seconds=1)
+    terms = BlockTerms(reference="COURT1", kind="judicial", wanted_cents=cents, held_cents=cents)
+    report = BlockReport(
+        report_id=shop.live.context.entropy.token(12),
+        party=credit_report(shop.live).credit_party,
+        blocks=(terms,),
+        told_at=shop.live.clock.now(),
+    )
+    await receive_blocks(shop.at, report)
+
+
+async def funds(shop: Shop) -> tuple[int, int, int]:
+    """Available, blocked, and the account's balance by the books."""
+    await check_books(shop.live)
+    balance = await ledger_usecases.read_balance(shop.live.context, shop.house)
+    here_cents = await account_store.sum_balance_here(shop.live.context.pool, shop.account.id)
+    return balance.available_cents, balance.blocked_cents, here_cents
+
+
+async def test_a_debit_and_a_credit_of_blocked_money_are_its_blocks(shop: Shop) -> None:
+    assert await funds(shop) == (60_00, 40_00, 100_00)
+    for _ in range(2):
+        await read(shop, DEBIT, closing="60.00")
+        assert (await funds(shop), await moved(shop), await look(shop)) == ((60_00, 40_00, 60_00), [], [])
+    await tell(shop, 0)
+    assert await funds(shop) == (100_00, 0, 60_00)
+    await read(shop, CREDIT, first="20260702", last="20260702", opening="60.00", closing="100.00")
+    assert (await funds(shop), await moved(shop), await look(shop)) == ((100_00, 0, 100_00), [], [])
+
+
+async def test_what_a_court_keeps_is_a_movement_once_its_block_has_ended(shop: Shop) -> None:
+    await read(shop, DEBIT, closing="60.00")
+    await tell(shop, 0)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+    assert await moved(shop) == []
+    shop.live.clock.advance(days=5)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+    assert (await moved(shop), await funds(shop)) == ([-40_00], (60_00, 0, 60_00))
+
+
+@pytest.mark.parametrize("is_given_back", [True, False])
+async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(shop: Shop, is_given_back: bool) -> None:
+    await tell(shop, 0)
+    shop.live.clock.advance(days=20)
+    told = dict(last="20260702", closing="100.00" if is_given_back else "60.00")
+    for _ in range(2):
+        await read(shop, DEBIT, *[CREDIT] * is_given_back, **told)
+        assert (await moved(shop), await waiting(shop)) == ([], {})
+    assert await funds(shop) == (100_00, 0, 100_00 if is_given_back else 60_00)
+    # So long after it was read the line that gives it back would be known.
+    shop.live.clock.advance(days=5)
+    for _ in range(2):
+        await statement_usecases.settle_items(shop.live.context, shop.account)
+        assert await moved(shop) == ([] if is_given_back else [-40_00])
+
+
+async def test_what_is_kept_of_a_contest_of_which_a_part_was_returned_is_a_movement(database: Addresses) -> None:
+    async with open_in_july(database, kind="efi", profile="efi") as shop:
+        contests = shop.there.contests = FakeContests()
+        pix = await shop.receive(40_00)
+        accepted = contest(shop, pix, status="accepted")
+        await look_at(shop, contests, contest(shop, pix))
+        lines = ("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03"), ("J1", "-40.00", "PIX BLOQUEIO MED", "03")
+        await read(shop, *lines, first="20260703", last="20260703", opening="100.00", closing="100.00")
+        assert (await waiting(shop), await funds(shop)) == ({}, (100_00, 40_00, 100_00))
+        give_back(shop, pix, 15_00)
+        await shop.read()
+        shop.live.clock.advance(days=91)
+        await look_at(shop, contests, structs.replace(accepted, told_at=shop.live.clock.real_now()))
+        assert await funds(shop) == (125_00, 0, 100_00)
+        shop.live.clock.advance(days=5)
+        for _ in range(2):
+            await statement_usecases.settle_items(shop.live.context, shop.account)
+            assert (await moved(shop), await funds(shop)) == ([-25_00], (100_00, 0, 100_00))
+
+
+async def test_only_money_of_an_open_block_is_its_own(shop: Shop) -> None:
+    await read(shop, ("J1", "-25.00", "BLOQUEIO JUDICIAL"), ("B1", "40.00", "SALDO"), closing="80.00")
+    assert await waiting(shop) == {"J1": "could_be_ours", "B1": "perhaps_balance"}
+    joined = (
+        "update institution_item set joined_kind = 'block', joined_by = 'amount',"
+        " joined_id = (select id::text from block where line_id is null)"
+    )
+    async with shop.live.context.pool.acquire() as attacker:
+        for odd in ("item_id = 'J1'", "item_id = 'B1'"):
+            await refuse(attacker, f"{joined} where {odd}")
+            await refuse(attacker, f"{joined}, is_reversal = true where {odd}")
+
+
+async def test_a_debit_that_may_be_of_an_order_under_way_takes_no_blocks_place(database: Addresses) -> None:
+    async with open_in_july(database, InstitutionTraits(sends=("KEY",))) as shop:
+        await tell(shop, ORDERED_CENTS)
+        await shop.allow_sending()
+        await shop.send(ORDERED_CENTS)
+        await read(shop, DEBIT, closing="60.00")
+        assert (await moved(shop), await waiting(shop)) == ([], {"J1": "order_unknown"})

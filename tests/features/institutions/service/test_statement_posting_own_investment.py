@@ -1,0 +1,143 @@
+"""Overnight the bank invests the balance: the money stays its holders', and the books agree with each balance."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from features.cases.service.test_answer import look, moved, read, waiting
+from pixconnect.features.institutions.service.closing import propose_closing
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import day as investment_store
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.platform.base import errors
+from support.account_shop import Shop, open_in_july
+from support.attacker import refuse
+from support.books import check_books
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.statement_files import make_ofx
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+async def shop(database: Addresses, options: dict[str, Any]) -> AsyncIterator[Shop]:
+    async with open_in_july(database, days=30, options=options) as shop:
+        yield shop
+
+
+async def read_day(shop: Shop, day: int, *lines: tuple[str, ...], closing: str, **told: Any) -> None:
+    on = f"202607{day:02}"
+    dated = [(*line, f"{day:02}") for line in lines]
+    await read(shop, *dated, **dict(first=on, last=on, opening=None, closing=closing) | told)
+
+
+async def funds(shop: Shop) -> tuple[int, int, int]:
+    """The house's funds, the account's balance by the books, and the invested money."""
+    await check_books(shop.live)
+    balance = await ledger_usecases.read_balance(shop.live.context, shop.house)
+    here_cents = await account_store.sum_balance_here(shop.live.context.pool, shop.account.id)
+    invested_cents = await investment_store.read_position(shop.live.context.pool, shop.account.id)
+    assert balance.deficit_cents == 0
+    return balance.available_cents, here_cents, invested_cents
+
+
+async def states(shop: Shop) -> list[str]:
+    rows = await shop.live.fetch("select state from institution_day order by day")
+    return [row["state"] for row in rows]
+
+
+async def test_what_is_invested_overnight_stays_its_holders(shop: Shop) -> None:
+    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
+    assert await funds(shop) == (100_00, 1_00, 99_00)
+    for _ in range(2):
+        await read_day(
+            shop, 2, ("R2", "99.05", "RESGATE AUTOMATICO"), ("T2", "50.00", "TED RECEBIDA"), ("I2", "-0.01", "IRRF RESGATE"),
+            ("A2", "-149.00", "APLICACAO AUTOMATICA"), closing="1.04",
+        )  # fmt: skip
+        assert await funds(shop) == (150_04, 1_04, 149_00)
+    await read_day(shop, 3, ("R3", "149.00", "RESGATE AUTOMATICO"), ("Y3", "0.02", "REND PAGO"), closing="150.06")
+    assert await funds(shop) == (150_06, 150_06, 0)
+    assert await moved(shop) == [-1, 2, 5, 50_00]
+    assert (await states(shop), await look(shop), await waiting(shop)) == (["closed"] * 3, [], {})
+
+
+async def test_a_redemption_of_what_no_line_applied_waits_until_the_day_before_is_read(shop: Shop) -> None:
+    await read_day(shop, 2, ("R2", "99.00", "RESGATE AUTOMATICO"), closing="100.00")
+    assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {"R2": "could_be_ours"})
+    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
+    assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {})
+    # Money invested before the books began is new to them.
+    await read_day(shop, 3, ("R3", "500.00", "RESGATE CDB"), closing="600.00")
+    assert (await funds(shop), await moved(shop)) == ((600_00, 600_00, 0), [500_00])
+
+
+@pytest.mark.parametrize("options", [dict(balance="with_investments")])
+async def test_days_close_by_balances_that_have_the_investments(shop: Shop) -> None:
+    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="100.00", opening="100.00")
+    await read_day(shop, 2, ("R2", "99.05", "RESGATE AUTOMATICO"), closing="100.05")
+    assert (await funds(shop), await states(shop)) == ((100_05, 100_05, 0), ["closed"] * 2)
+
+
+async def test_the_next_run_does_what_one_left_that_died(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
+    with monkeypatch.context() as patch:
+
+        async def die(*_: object) -> None:
+            raise ConnectionResetError
+
+        patch.setattr(item_store, "join", die)
+        with pytest.raises(ConnectionResetError):
+            await read_day(shop, 2, ("R2", "99.05", "RESGATE AUTOMATICO"), closing="100.05")
+    await read_day(shop, 2, ("R2", "99.05", "RESGATE AUTOMATICO"), closing="100.05")
+    assert (await funds(shop), await moved(shop)) == ((100_05, 100_05, 0), [5])
+
+
+async def test_what_is_invested_is_that_of_its_lines(shop: Shop) -> None:
+    lines = ("A1", "-99.00", "APLICACAO AUTOMATICA"), ("F1", "-1.00", "TARIFA"), ("T1", "3.00", "TED")
+    await read_day(shop, 1, *lines, closing="3.00", opening="100.00")
+    invested = (
+        "insert into own_investment (institution_id, item_id, direction, principal_cents) values ({}, '{}', '{}', {})"
+    )
+    joined = "update institution_item set joined_kind = 'investment', joined_id = item_id, joined_by = 'words' where {}"
+    async with shop.live.context.pool.acquire() as attacker:
+        for odd in (
+            invested.format(shop.account.id, "A1", "OUT", 1),
+            invested.format(shop.account.id, "F1", "OUT", 100),
+            invested.format(shop.account.id, "T1", "IN", 300),
+            "update own_investment set principal_cents = 1",
+            "delete from own_investment",
+            joined.format("item_id = 'F1'"),
+            "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'A1'",
+        ):
+            await refuse(attacker, odd, "set constraints all immediate")
+    content = make_ofx(first="20260702", last="20260702", closing="3.00")
+    with pytest.raises(errors.BadRequest, match="9900 cents of the account are invested"):
+        await propose_closing(as_operator(shop.live.context), shop.live.context, "loja", content)
+
+
+@pytest.mark.parametrize("applied", ["0.03", "0.05", "1.00"])
+async def test_a_yield_that_is_posted_stays_what_its_line_yielded(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, applied: str
+) -> None:
+    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
+    with monkeypatch.context() as patch:
+
+        async def die(*_: object) -> None:
+            raise ConnectionResetError
+
+        patch.setattr(investment_store, "add", die)
+        with pytest.raises(ConnectionResetError):
+            await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
+    # The application on a later day would change the yield.
+    await read_day(shop, 2, ("A2", f"-{applied}", "APLICACAO AUTOMATICA"), closing=None)
+    await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
+    cents = int(float(applied) * 100 + 0.5)
+    assert (await funds(shop), await moved(shop)) == ((100_05, 100_05 - cents, cents), [5])

@@ -1,1 +1,1 @@
-"""The money: rules, tables, batches, flows and the schema. It should name no feature."""
+"""Everything that moves money: rules, tables, batches, flows and schema. Names no feature, apart from listed exceptions."""

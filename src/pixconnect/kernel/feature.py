@@ -1,8 +1,8 @@
-"""What a feature declares: the rows that it adds to the frames.
+"""Declarations of features: the rows that a feature adds to the clock, the worker, the proof and the other frames.
 
-A frame (the clock, the worker, the proof, ...) gathers its rows and names no feature. A feature declares in
-``pixconnect.features.<name>`` where its rows are. They are imported when a frame gathers them: a verb does not wait for the
-imports of another one, and an API process does not import the worker.
+A frame gathers rows from all features without naming any. A feature declares in ``pixconnect.features.<name>`` where its rows
+are. A frame imports them only when it gathers them, so a verb does not pay for the imports of other verbs, and an API process
+does not import the worker.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ Places = tuple[str, ...]
 
 
 class Scope(NamedTuple):
-    """What a client may be allowed."""
+    """A permission that a client can have."""
 
     name: str
     text: str
-    """What it allows."""
     kinds: tuple[str, ...] = ()
-    """Of things that searches, timelines and figures show by it."""
+    """The kinds of records that searches, timelines and figures show to clients with this scope."""
     is_standard: bool = False
-    """Whether only the central bank's API asks for it."""
+    """Whether only the central bank's API requires it."""
 
 
 class Event(NamedTuple):
-    """What webhooks announce."""
+    """An event that webhooks deliver."""
 
     name: str
     resource: str
-    """What it happens to."""
+    """The kind of resource that changed."""
     fact: str
     is_own: bool = False
-    """Whether the contract does not know it."""
+    """Whether it extends the contract's events."""
     is_in_sandbox: bool = True
     """Whether callers of a sandbox can cause it."""
 
@@ -50,38 +49,38 @@ class Verb(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A feature's rows, by kind: data, or where they are."""
+    """A feature's rows, by kind: the data itself, or the modules that contain it."""
 
     scopes: tuple[Scope, ...] = ()
     verbs: tuple[Verb, ...] = ()
     events: tuple[Event, ...] = ()
     event_families: Places = ()
-    """Their payloads: ``kernel.rules.event.EventFamily``."""
+    """Payloads of its events: ``kernel.rules.event.EventFamily``."""
     deadlines: Places = ()
-    """What becomes due by the service's time: ``kernel.tables.deadline.Deadline``."""
+    """Deadlines on service time: ``kernel.tables.deadline.Deadline``."""
     members: Places = ()
     """Parts of a worker: ``doors.worker.parts.MemberRow``."""
     problems: Places = ()
     """The problems that health checks report: ``doors.worker.problem.Problem``."""
     meters: Places = ()
-    """What workers measure in the database: ``doors.worker.meter.Meter``."""
+    """Values that workers measure in the database: ``doors.worker.meter.Meter``."""
     rules: Places = ()
-    """What the proof checks: ``features.proof.rules.Rule``."""
+    """Rules of the proof: ``features.proof.rules.Rule``."""
 
     chores: Places = ()
-    """What a worker repeats: ``doors.worker.chore.Chore``."""
+    """Periodic tasks of a worker: ``doors.worker.chore.Chore``."""
     sections: Places = ()
-    """Of our own interface: ``doors.api.operation.Section``."""
+    """Sections of our own API: ``doors.api.operation.Section``."""
     standard_operations: Places = ()
-    """Of the central bank's API: ``features.pix_api.api.frame.StandardOperation``."""
+    """Operations of the central bank's API: ``features.pix_api.api.frame.StandardOperation``."""
     text_columns: str = ""
-    """Which columns of its tables hold texts: lines as in ``kernel/register/text_columns.csv``."""
+    """Columns that contain text: lines as in ``kernel/register/text_columns.csv``."""
     pages: Places = ()
-    """Of the console: ``doors.console.application.PageRoute``."""
+    """Console pages: ``doors.console.application.PageRoute``."""
     menu: Places = ()
-    """``doors.console.visit.MenuEntry``."""
+    """Menu entries: ``doors.console.visit.MenuEntry``."""
     overview: Places = ()
-    """Of the console's first page: ``doors.console.application.OverviewPart``."""
+    """Parts of the console's first page: ``doors.console.application.OverviewPart``."""
 
 
 def list_features() -> tuple[Feature, ...]:

@@ -1,4 +1,4 @@
-"""The audit: every operator's use case records here what it changes, in the transaction that changes it."""
+"""The audit trail: operators' use cases record each change in the transaction that makes it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ async def record(
     before: State | None = None,
     after: State | None = None,
 ) -> None:
-    """Record what the operator changes (``holder set`` of ``holder 2``); neither state may contain secrets."""
+    """Record an operator's change (``holder set`` of ``holder 2``); neither state may contain secrets."""
     await _append(connection, context.operator, verb, subject, before, after)
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """An act in the console, by a use case that the API has too.
+    """An act in the console through a use case that the API has too.
 
-    The use case records it in the transaction that does it, on connections of the console's role: the service's may not.
+    The use case records it in its own transaction, over the console role's connections: the service's role may not.
     """
 
     operator: str
@@ -42,18 +42,18 @@ class Act(Struct, frozen=True, kw_only=True):
     after: Mapping[str, object]
 
     def of(self, subject: str) -> Act:
-        """The same, about the resource that it made."""
+        """Return the act with the resource that it created."""
         return structs.replace(self, subject=subject)
 
 
 async def record_act(connection: Connection, act: Act | None) -> None:
-    """Record the act, with the change that it makes; callers of the API give no act, and leave no row."""
+    """Record the act with its change. Callers of the API pass no act, and leave no row."""
     if act is not None:
         await _append(connection, act.operator, act.verb, act.subject, None, act.after)
 
 
 async def note(context: Operator, act: Act) -> None:
-    """Record an act of the sandbox, which none of our transactions could contain."""
+    """Record an act of the sandbox, which happens outside of our transactions."""
     async with write_alone(context.pool) as connection:
         await record_act(connection, act)
 
@@ -61,13 +61,12 @@ async def note(context: Operator, act: Act) -> None:
 async def list_entries(
     context: Operator, *, before_id: int | None = None, subjects: Sequence[str] | None = None, count_max: int = 50
 ) -> list[AuditEntry]:
-    """Entries before one of them, newest first; all, or those about these subjects."""
+    """List entries before a cursor, newest first: all, or those about these subjects."""
     async with context.pool.acquire() as connection:
         return await audit_store.list_before(connection, before_id, subjects, count_max)
 
 
 async def list_newest(context: Operator, count_max: int) -> list[AuditEntry]:
-    """The last entries, newest first."""
     async with context.pool.acquire() as connection:
         return await audit_store.list_newest(connection, count_max)
 
@@ -83,9 +82,9 @@ def _encode(state: State | None) -> str | None:
 
 
 def _cut(value: object) -> object:
-    """The same with each text cut to the size that a row may keep: its sender chooses its length, and audit rows stay."""
+    """Cut texts to the size that a row may keep: their senders choose the length, and audit rows are never deleted."""
     if isinstance(value, str):
-        # The database keeps no NUL, in JSON neither.
+        # PostgreSQL stores no NUL, not even in JSON.
         return cut_text(value.replace("\0", "\ufffd"))
     if isinstance(value, dict):
         return {key: _cut(each) for key, each in cast("dict[object, object]", value).items()}

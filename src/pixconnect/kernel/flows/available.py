@@ -1,4 +1,4 @@
-"""Batches that move money, with everything that has a claim on money that becomes available."""
+"""Batches that move money, and the claims on money that becomes available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork, begin_mone
 
 
 class Deficit(Claim):
-    """What a holder owes is repaid first, so that nothing is available while anything is owed."""
+    """Repays a holder's debt first: nothing is available while anything is owed."""
 
     def take(self, source: LedgerEntry) -> None:
         amount_cents = self.work.balances[source.holder_id].repayable_cents

@@ -1,4 +1,4 @@
-"""The rules that judge transfers and refunds before they become orders, and again before orders that waited leave."""
+"""Rules that check transfers and refunds before they become orders, and again before delayed orders leave."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Flags(OrderRule):
 
 
 class Originals(OrderRule):
-    """A refund is in time, and leaves as much of the Pix that it returns as other refunds return."""
+    """A refund is in time, and does not exceed what other refunds left of its Pix."""
 
     async def begin(self, batch: Sequence[NewOrder]) -> bool:
         return any(isinstance(new, NewRefund) for new in batch)
@@ -80,11 +80,11 @@ ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (
     Approvals,
 )
 BEFORE_PAYEE: Final[tuple[type[OrderRule], ...]] = (HolderLimits,)
-"""Rules whose refusals come before those that concern the payee."""
+"""Rules whose refusals precede those that concern the payee."""
 
 
 async def begin_rules(work: UnitOfWork, batch: Sequence[NewOrder]) -> list[OrderRule]:
-    """The rules that may concern a batch, in order, ready to judge it. Call it once everything is locked."""
+    """Return the rules that may concern a batch, in order. Call it once everything is locked."""
     return [rule for kind in ORDER_RULES if await (rule := kind(work)).begin(batch)]
 
 
@@ -99,7 +99,7 @@ async def check_payer(
 
 
 async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
-    """What a person has to do before an order goes on: by a rule, or at its institution."""
+    """Find the person's action that an order waits for: required by a rule, or at its institution."""
     for rule in ORDER_RULES:
         if wait := await rule.find_wait(pool, order_name):
             return wait
@@ -108,7 +108,7 @@ async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
 
 
 async def find_holds(connection: Connection | Pool, under_way: Collection[Transfer | Refund]) -> dict[str, str]:
-    """The reasons why some accepted transfers and refunds may not leave now, by the names of their orders.
+    """Find why some accepted transfers and refunds may not leave now, by order name.
 
     After an order was accepted, its holder may be blocked, disabled or limited, and the Pix that it returns may be contested.
     """
@@ -120,6 +120,6 @@ async def find_holds(connection: Connection | Pool, under_way: Collection[Transf
     ]
     holds: dict[str, str] = {}
     for rule in ORDER_RULES:
-        # The reason of the first rule counts.
+        # The first rule's reason wins.
         holds = await rule.find_holds(connection, waiting) | holds
     return holds

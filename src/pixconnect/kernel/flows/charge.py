@@ -1,7 +1,7 @@
 """Charges: create, read, list, expire.
 
-Creating one first checks what needs no database, but a replay comes before every refusal; the rest happens in a batch, in one
-transaction.
+Creating a charge first checks the rules that need no database. The rest happens in a batch, in one transaction. A replay takes
+precedence over every refusal.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pixconnect.platform.base import errors
 
 
 async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
-    """Make a charge and its QR code.
+    """Create a charge and its QR code.
 
     Returns:
-        The new charge; or the one that the same request made before, as it is now.
+        The new charge; for a replay, the first request's charge in its present state.
 
     Raises:
         RuleBroken: In the documented order.
@@ -58,17 +58,16 @@ async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Ch
 
 
 read_charges: Final = of_caller(charge_store.find_by_ids)
-"""Those of the caller's charges that exist, by id."""
+"""Read the caller's charges by id; missing ones are left out."""
 
 
 async def read_paying_transfer(context: Context, caller: Caller, charge_id: int) -> Transfer:
-    """The transfer that paid a charge."""
     charge = await read_charge_by_id(context, caller, charge_id)
     if charge.held_by is not None:
         raise errors.NotFound("id: the charge is not paid yet: a payment of it was accepted and has not settled")
     if charge.status not in PAID:
         raise errors.NotFound(f"id: the charge was not paid; its status is {charge.shown_status}")
-    # Written together with the charge's status, so it is there by now.
+    # Written together with the charge's status, so it exists by now.
     transfer = await transfer_store.find_paying(context.pool, charge.holder_id, charge_id)
     if transfer is None:
         raise errors.InvariantBroken("a paid charge has its transfer")
@@ -80,14 +79,14 @@ list_charges: Final = of_caller(charge_store.read_page)
 
 
 async def expire_charges(context: Context, slots: Sequence[int], until: datetime, count_max: int) -> int:
-    """Mark charges that were not paid in time, and answer how many; two workers that expire the same one do no harm."""
+    """Expire unpaid charges and return how many; two workers may run this at the same time."""
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     await _expire(context, expired)
     return len(expired)
 
 
 async def expire_charges_of_account(context: Context, account_id: int, heard_until: datetime, count_max: int) -> int:
-    """The same of the charges at one account: only those whose time was over before a reading that has found no payment."""
+    """Expire charges at one account: only those that had expired before a reading that found no payment."""
     expired = await charge_store.find_expired_of_account(context.pool, account_id, heard_until, count_max)
     await _expire(context, expired)
     return len(expired)
@@ -96,11 +95,11 @@ async def expire_charges_of_account(context: Context, account_id: int, heard_unt
 async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
     if expired:
         async with context.writes.transaction() as batch:
-            # Locked before we take the ids, so that this event comes after everything that the charge has caused.
+            # Locked before ids are taken, so that this event follows all earlier events of the charge.
             charges, _ = await charge_store.lock(batch.connection, expired)
             work = await begin_work(batch)
             for charge in charges.values():
-                # Checked again under the lock, by the database's time: it may be paid or held, and ``until`` may be off.
+                # Checked again under the lock by the database's time: the charge may be paid or held, and ``until`` may be off.
                 if may_expire(charge, work.now):
                     after = expire_charge(charge, max(work.now, charge.modified_at))
                     work.move(CHARGES, charge, after)
@@ -121,7 +120,7 @@ async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> st
 
 
 def _found(charge: Charge | None, parameter: str) -> Charge:
-    # Another holder's charge looks exactly like an absent one.
+    # Another holder's charge must look like an absent one.
     if charge is None:
         raise errors.NotFound(f"{parameter}: there is no such charge")
     return charge

@@ -1,4 +1,4 @@
-"""Changes of charges that several use cases make; ``kernel/rules/charge_payment.py`` decides which charge a payment pays."""
+"""Changes of charges that several use cases make. ``kernel/rules/charge_payment.py`` decides which charge a payment pays."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pixconnect.platform.base import errors
 def finish_payment(
     work: UnitOfWork, received: Transfer, name: tuple[int | str, int], divergences: tuple[Divergence, ...]
 ) -> None:
-    """Mark the charge of a transfer that has settled as paid, and announce both, and how the payment differs from it.
+    """Mark a settled transfer's charge as paid, and emit both events with any divergence of the payment.
 
     Args:
         work: Its balances and charges are locked.
-        received: The payee's side. It pays none where it has no ``charge_id``, though it may name one.
-        name: Of the charge that the payment names.
-        divergences: As they were decided before the payment.
+        received: The payee's side. Without a ``charge_id`` it pays no charge, even if it names one.
+        name: The txid that the payment names.
+        divergences: As decided before the payment.
     """
     named = work.charges.get(name)
     if received.charge_id is not None:
@@ -38,7 +38,7 @@ def finish_payment(
 
 
 def count_returned(work: UnitOfWork, transfer: Transfer, amount_cents: int, *, returning_cents: int = 0) -> None:
-    """Count a part of a transfer as returned, of which ``returning_cents`` were under way; and its charge, once all is."""
+    """Count a part of a transfer as returned, of which ``returning_cents`` were reserved; mark its charge once all is."""
     after = return_part(transfer, amount_cents, work.now, returning_cents=returning_cents)
     # The next refund of the same transfer in this batch counts from here.
     work.transfers[after.id, after.holder_id] = after
@@ -51,7 +51,7 @@ def count_returned(work: UnitOfWork, transfer: Transfer, amount_cents: int, *, r
 
 
 def revise_charge(work: UnitOfWork, before: Charge, after: Charge) -> None:
-    """Change anything of a charge; the contents that a revision replaces are kept."""
+    """Change a charge; a replaced revision is kept."""
     work.move(CHARGES, before, after)
     if after.revision != before.revision:
         revision = ChargeRevision(
@@ -65,7 +65,7 @@ def revise_charge(work: UnitOfWork, before: Charge, after: Charge) -> None:
 
 
 def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount | None) -> None:
-    """Keep the parts of a payment that pays or holds a charge with a due date, if they sum up to the amounts of both."""
+    """Store the parts of a payment of a charge with a due date, if they sum up to the amounts of both."""
     if charge.due_on is None or parts is None:
         return
     if (parts.total_cents, parts.original_cents) == (transfer.amount_cents, charge.amount_cents):

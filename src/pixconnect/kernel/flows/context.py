@@ -1,18 +1,17 @@
-"""The records that use cases take (the database, the ports, the operator's rules), and writes outside of batches.
+"""The records that use cases take (database, ports, operator's rules), and writes outside of batches.
 
-A use case takes ``Context``. It takes ``Core`` if operators' verbs also call it, and ``Writer`` if those that write money do.
-The command line and the preparation of the sandbox open an ``Operator``. No ``Context`` is one: it connects as the service,
-whose role may not do what operators do.
+- A use case takes ``Context``, or ``Core`` if operators' verbs also call it, or ``Writer`` if those verbs write money.
+- The command line and the preparation of the sandbox open an ``Operator``. No ``Context`` is one: it connects as the service,
+  whose role has fewer rights.
 
-``FailedReports`` counts how often the recording of a report has failed in this process. Forgetting one costs only time: a
-report that is not acknowledged comes again.
+``FailedReports`` counts how often this process failed to record a report. A forgotten count costs only time, because the rail
+repeats a report that is not acknowledged.
 
-``UnderWay`` caches the transfers and refunds that this process has handed to the rail. While an order is open its transfer or
-refund does not change, except for its id on the network, which the order has too. So we need not read it again when it ends. On
-a miss (another worker handed it over, or too many are under way) we read it from the database.
+``UnderWay`` caches the transfers and refunds that this process handed to the rail. While an order is open, its transfer or
+refund changes only in its network id, which the order has too, so its end needs no second read. On a miss we read the database.
 
-A batch finds out what a lost COMMIT did by running again with the same ids. The rare writes here have no such ids: if a COMMIT
-was lost, or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNKNOWN``.
+A batch resolves a lost COMMIT by running again with the same ids. The rare writes here have no such ids: if a COMMIT was lost,
+or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNKNOWN``.
 """
 
 from __future__ import annotations
@@ -58,31 +57,31 @@ from pixconnect.platform.notifier import WakeWorkers
 from pixconnect.platform.pool import Connection, Pool
 
 _PAUSED_S: Final = 60
-"""When to come back while an account is paused."""
+"""Retry-After while an account is paused."""
 
 
 class Institutions(Protocol):
-    """The accounts of the installation, as one process has them open."""
+    """The installation's open accounts, as seen by one process."""
 
     async def list_all(self) -> Sequence[InstitutionAccount]: ...
 
     async def list_active(self) -> Sequence[InstitutionAccount]: ...
 
     async def find(self, account_id: int) -> OpenAccount | None:
-        """An account over which money may leave; ``None`` if it is paused, closed or unknown."""
+        """Find an account that may send money; ``None`` if it is paused, closed or unknown."""
         ...
 
     async def find_receiving(self, account_id: int) -> OpenAccount | None:
-        """An account at which charges are opened: an active one, or one paused by an operator or an alarm."""
+        """Find an account that opens charges: an active one, or one paused by an operator or an alarm."""
         ...
 
     async def find_read(self, account_id: int) -> OpenAccount | None:
-        """An account that is read: every one that is not closed."""
+        """Find an account whose statement is read: any that is not closed."""
         ...
 
 
 class NoInstitutions:
-    """Of an installation whose mode has none."""
+    """Used in modes without accounts at institutions."""
 
     async def list_all(self) -> Sequence[InstitutionAccount]:
         return ()
@@ -97,12 +96,12 @@ class NoInstitutions:
 
 
 async def is_lost(institutions: Institutions, account_id: int) -> bool:
-    """Whether the database has forgotten something of an account, and no operator has said that it is in the books again."""
+    """Whether the database lost facts of an account, and no operator has confirmed that they were restored."""
     return account_id in {account.id for account in await institutions.list_all() if account.lost_at is not None}
 
 
 async def find_abilities(context: Context, account_id: int | None) -> Abilities:
-    """The abilities of an account's rail, or of the installation's own."""
+    """Find the abilities of an account's rail, or of the installation's own."""
     if account_id is None:
         return context.policy.abilities
     found = next((account for account in await context.institutions.list_all() if account.id == account_id), None)
@@ -110,7 +109,7 @@ async def find_abilities(context: Context, account_id: int | None) -> Abilities:
 
 
 async def explain_pause(institutions: Institutions, account_id: int) -> errors.ServiceUnavailable:
-    """Why no money leaves an account; after a loss it is unknown whether a repeated request was done before it."""
+    """Explain why an account sends no money. After a loss, a repeated request may have been done before it."""
     why = "paused; nothing was done"
     may_be_done = await is_lost(institutions, account_id)
     if may_be_done:
@@ -123,7 +122,7 @@ async def explain_pause(institutions: Institutions, account_id: int) -> errors.S
 
 
 REMEMBERED_MAX: Final = 4096
-"""About 8 MiB; the one that was handed over first is forgotten first."""
+"""About 8 MiB; the oldest handover is evicted first."""
 
 
 class UnderWay:
@@ -145,7 +144,7 @@ class UnderWay:
 
 
 async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
-    """Our own outgoing transfers and refunds of these names, as the database has them; other names are skipped."""
+    """Read outgoing transfers and refunds by name from the database; unknown names are skipped."""
     transfers = [name for name in names if identifiers.names_a_transfer(name)]
     refunds = [name for name in names if not identifiers.names_a_transfer(name)]
     found: dict[str, Transfer | Refund] = {}
@@ -158,7 +157,7 @@ async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[st
 
 _REMEMBERED_MAX: Final = 8192
 LOOK_UP_TIMEOUT_S: Final = 1.0
-"""A busy database answers due work first."""
+"""A busy database serves due work first."""
 
 _log = structlog.get_logger(__name__)
 
@@ -169,7 +168,7 @@ class OrderTraces:
         self._by_name = BoundedCache[str, TracedOrder | None](_REMEMBERED_MAX)
 
     async def look_up(self, names: Sequence[str]) -> None:
-        """Find the traces of orders, before they are marked; after any error, the orders continue without them."""
+        """Find the traces of orders before they are marked. After any error the orders continue without traces."""
         unknown = [name for name in names if name not in self._by_name]
         if not unknown:
             return
@@ -183,48 +182,48 @@ class OrderTraces:
             self._by_name.keep(name, found.get(name))
 
     def recall(self, name: str) -> TracedOrder | None:
-        """An order's trace; ``None`` if it has none, or it is unknown."""
+        """Return an order's trace; ``None`` if it has none, or it is unknown."""
         return self._by_name.get(name)
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """Periods have one value in every installation, and tests give others."""
+    """Settings of use cases. Periods have one value in every installation; tests use others."""
 
     ispb: str
     institution_name: str
     location_prefix: str
-    """Where QR code payloads are served: host and path up to the txid, without a scheme."""
+    """Host and path, without a scheme, that precede the txid in QR code payloads."""
     location_key_set_url: str
     auth_url: str
     faces_url: str = ""
-    """Faces are below it, each under its name."""
+    """Base URL of the banks' faces; each has its name below it."""
     callback_base_url: str = ""
-    """Where institutions reach the API."""
+    """Base URL at which institutions reach the API."""
     is_sandbox: bool
     has_rail: bool = True
-    """Without one, no order is ever marked as handed over."""
+    """Whether there is a rail. Without one, no order is ever marked as handed over."""
     abilities: Abilities = Abilities()
-    """The rail's."""
+    """The rail's abilities."""
     account: InstitutionAccount | None = None
-    """The account at an institution whose rail it is; ``None`` is the rail of the whole installation."""
+    """The account at an institution that the rail belongs to; ``None`` is the installation's own rail."""
     charge_lifetime_s: int = ARRANGEMENT.find_constant("charge_lifetime").read_value()
-    """How long a charge can be paid that names no lifetime."""
+    """Lifetime of a charge that names none."""
     handover_timeout_s: int = 60
-    """The worker gives up a transfer or refund that was not handed to the rail by then: its money is available again."""
+    """The worker gives up an order that was not handed to the rail within this time, and releases its money."""
     token_lifetime_s: int = 300
     webhook_pending_max: int = 100_000
     """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""
     face_answers: Mapping[str, str] = {}
-    """The chosen answers where an institution's answer is undocumented, by the face's name and the choice's."""
+    """The operator's answers where an institution's behaviour is undocumented, by face and choice."""
 
 
 TRIES_MIN: Final = 3
 LASTING_MIN_S: Final = 10.0
 """Both must be reached: three tries alone pass in a moment, and the scheme waits 40 s for an answer."""
 OVERTAKEN_MIN_S: Final = 300.0
-"""How long a later fact is waited for; if it is missing by then, it never existed here."""
+"""How long a report waits for the fact that it refers to. After that, the fact never existed here."""
 FAILURES_REMEMBERED_MAX: Final = 4096
-"""The one that has not failed for longest is forgotten first."""
+"""The report whose last failure is oldest is evicted first."""
 
 
 class FailedReports:
@@ -234,12 +233,12 @@ class FailedReports:
         self._failures = BoundedCache[str, tuple[int, float]](FAILURES_REMEMBERED_MAX)
 
     def is_enough(self, name: str, now_s: float) -> bool:
-        """Count a failure; answers whether this report has failed often and long enough."""
+        """Count a failure; return whether this report has failed often and long enough."""
         return self._count(name, now_s, self._lasting_min_s)
 
     def is_about_nothing(self, name: str, now_s: float) -> bool:
-        """Count that what this report is about is not known; answers whether it was waited for long enough."""
-        # Under a separate name: waiting for it is no failure to record it.
+        """Count an unknown subject; return whether this report has waited for it long enough."""
+        # Under a separate name: waiting for the subject is no failure to record it.
         return self._count(f"about {name}", now_s, self._overtaken_min_s)
 
     def _count(self, name: str, now_s: float, lasting_min_s: float) -> bool:
@@ -252,7 +251,7 @@ class FailedReports:
 
 
 class Core(Struct, frozen=True, kw_only=True):
-    """Common to the service and to operators' verbs."""
+    """Shared by the service and operators' verbs."""
 
     pool: Pool
     clock: Clock
@@ -262,27 +261,27 @@ class Core(Struct, frozen=True, kw_only=True):
 
 
 class Operator(Core, frozen=True, kw_only=True):
-    """A person who works beside the service; the pool connects as ``pixconnect_operator``."""
+    """An operator's session; its pool connects as ``pixconnect_operator``."""
 
     operator: str
-    """The actor, as the audit names it."""
+    """The actor's name in the audit."""
     sending_box: SecretBox | None = None
-    """Of credentials that send money over accounts at institutions; ``None`` where there is no key of it."""
+    """Opens credentials that send money from accounts at institutions; ``None`` without that key."""
 
     def acting_as(self, operator: str) -> Operator:
-        """The same for another person, as the audit names them: in the console one process acts for many."""
+        """Return a copy with another actor: in the console one process acts for many operators."""
         return replace(self, operator=operator)
 
 
 class Writer(Core, frozen=True, kw_only=True):
-    """Writes money through queues: the service, and an operator's verb that has no rail."""
+    """Writes money through queues: the service, or an operator's verb, which has no rail."""
 
     directory: HolderDirectory
     writes: WriteQueues
 
 
 class Context(Writer, frozen=True, kw_only=True):
-    """All ports, which assembly makes once per process."""
+    """All ports; assembly builds one per process."""
 
     ids: IdBlocks
     rail: Rail
@@ -292,14 +291,14 @@ class Context(Writer, frozen=True, kw_only=True):
     sandbox_control: SandboxControl | None
     """``None`` in live mode."""
     wake_workers: WakeWorkers
-    """Returns at once. Nothing depends on it: workers also look from time to time."""
+    """Returns at once. Workers also poll, so a lost wake-up only delays."""
     institutions: Institutions = field(default_factory=NoInstitutions)
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     lookups: LookupBudgets = field(default_factory=LookupBudgets)
     server: ServerWatch = field(default_factory=ServerWatch)
     traces: OrderTraces | None = None
-    """``None`` where none are sent."""
+    """``None`` if traces are not exported."""
 
     def __post_init__(self) -> None:
         self.server.on_start(
@@ -308,7 +307,7 @@ class Context(Writer, frozen=True, kw_only=True):
 
 
 async def draw_fault(context: Context, message: Message) -> str:
-    """The effect of the rule; empty if there is none, or no sandbox to ask."""
+    """Return the sandbox rule's effect; empty if there is no rule, or no sandbox."""
     if context.sandbox_control is None:
         return ""
     try:
@@ -334,7 +333,7 @@ class LoneWrite:
 
     @asynccontextmanager
     async def begin_on(self, connection: Connection) -> AsyncGenerator[Connection]:
-        """The same on a connection that the caller keeps, for a lock that outlives the transaction."""
+        """Begin on the caller's connection, for a lock that outlives the transaction."""
         transaction = connection.transaction()
         await transaction.start()
         try:
@@ -347,19 +346,18 @@ class LoneWrite:
 
     @contextmanager
     def _committing(self) -> Generator[None]:
-        """Wrap commits: until its answer arrives, the outcome is unknown."""
+        """Wrap commits: until the server's answer arrives, the outcome is unknown."""
         could_be_before, self.may_be_durable = self.may_be_durable, True
         try:
             yield
         except asyncpg.PostgresError as error:
             if not isinstance(error, DATABASE_AWAY):
-                self.may_be_durable = could_be_before  # the server has refused it, all of it
+                self.may_be_durable = could_be_before  # the server has rolled it back
             raise
 
 
 @asynccontextmanager
 async def writing(pool: Pool) -> AsyncGenerator[LoneWrite]:
-    """Write in several transactions."""
     write = LoneWrite(pool)
     try:
         yield write
@@ -378,7 +376,7 @@ async def write_alone(pool: Pool) -> AsyncGenerator[Connection]:
 
 @contextmanager
 def or_unknown(unknown: errors.OutcomeUnknown) -> Generator[None]:
-    """The request is stored, and a worker continues it: after any failure here, "nothing was done" would be wrong."""
+    """Report OUTCOME_UNKNOWN for any failure: the request is stored, and a worker continues it."""
     try:
         yield
     except (*DATABASE_AWAY, *DATABASE_BUSY, errors.ServiceUnavailable) as error:

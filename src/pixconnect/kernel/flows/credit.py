@@ -6,14 +6,14 @@
         │                                    └──► cancelled ──► ERROR, charge free again
         └── refused by us ──► ERROR
 
-Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
-arrive in any order. After it has ended, a contradicting one is kept for an operator: a cancellation never takes money back.
+Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. Reports of one payment may
+arrive in any order. A report that contradicts a recorded end is kept for an operator: a cancellation never takes money back.
 
-A payment that is held as suspect is one that was accepted, with its money set aside (``suspect_credit.py``): it settles when
-it is released and fails when it is returned.
+A payment held as suspect is accepted, with its money in a block (``suspect_credit.py``). It settles on release and fails on
+return.
 
-If the rail does not permit refusals, we credit a payment that we cannot accept and refund it, and its charge stays as it was.
-If the holder had a debt, that is repaid first: the rest of the payment is not refunded in part, a person handles it.
+If the rail does not permit refusals, we credit a payment that we cannot accept and refund it; its charge stays as it was. If
+the credit repaid a debt of the holder, the rest is not refunded in part: an operator handles it.
 
 ``kernel.rules.charge_payment`` decides which charge a payment pays, for payments by book too.
 """
@@ -48,7 +48,7 @@ NOT_GIVEN_BACK: Final = Misfit(
 
 
 class Credit(Struct, frozen=True, kw_only=True):
-    """A reported payment to one of our holders, with every id made before the first try."""
+    """A reported payment to one of our holders; all ids are generated before the first try."""
 
     holder_id: int
     report: CreditReport
@@ -63,14 +63,14 @@ class Credit(Struct, frozen=True, kw_only=True):
 
     @property
     def code(self) -> tuple[str, int]:
-        """By which its charge is known; no charge has an empty txid."""
+        """The identity of its charge; no charge has an empty txid."""
         return self.charge_txid or "", self.holder_id
 
 
 def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
-    """Record the first report of a payment, and judge it; the caller writes the transfer.
+    """Record and check the first report of a payment; the caller writes the transfer.
 
-    What becomes of the charges here is known to the rest of the batch.
+    Later items of the batch see its effect on charges.
     """
     report, decision = credit.report, _decide(work, credit)
     code = _find_reject_code(work, credit, decision)
@@ -86,7 +86,7 @@ def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
         now=work.now,
     )
     work.announce_transfer(transfer)
-    if isinstance(report, CreditCancelled):  # with any answer from us
+    if isinstance(report, CreditCancelled):
         return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now)), None
     is_settled = not isinstance(report, CreditAccepted | CreditHeld)
     if code is not None and credit.refund is None:
@@ -103,13 +103,13 @@ def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
 
 
 def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfer, Misfit | None]:
-    """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
+    """Apply a further report of a payment. A repetition, or a contradiction of its end, changes nothing."""
     is_open = transfer.status == "PROCESSING"
     match credit.report:
         case CreditAccepted():
             return transfer, None
         case CreditHeld() as report:
-            # A repetition, or after its end: an ended one was released, or never held here.
+            # A repetition, or a report after its end: an ended payment was released, or never held here.
             if is_open and not suspect_credit.is_held(work, transfer):
                 suspect_credit.hold(work, transfer, report, work.charges.get(credit.code))
             return transfer, None
@@ -125,17 +125,17 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfe
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
             suspect_credit.release(work, transfer, credit.report)
-            # What it held is its own; what it holds none of, another one may have paid.
+            # The payment is free to pay the charge that it held; any other charge may be paid meanwhile.
             decision = ChargeDecision() if transfer.charge_id is not None else _decide(work, credit)
             return _settle(work, credit, transfer, _judge_again(work, credit, transfer, decision), decision)
         case _:
-            # A payment that we refused at its settlement has not settled: the answer to that report was the refusal.
+            # A payment refused at settlement never settled: the answer to that report was the refusal.
             is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
             return transfer, _contradiction("settled", transfer) if is_over else None
 
 
 def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> None:
-    """Keep a charge for a payment that has not ended, and its money where that has come already."""
+    """Hold a charge for a payment that has not ended, and its money if that has arrived."""
     if charge is not None:
         held = work.charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
         work.move(CHARGES, charge, held)
@@ -170,19 +170,19 @@ def _find_reject_code(work: UnitOfWork, credit: Credit, decision: ChargeDecision
 
 
 def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, decision: ChargeDecision) -> str | None:
-    """Decide whether an accepted payment is refunded now that it settles."""
-    # If we could have refused it, accepting it was our word. The same holds if it holds its charge.
+    """Decide whether an accepted payment is refunded when it settles."""
+    # If we could have refused it, our acceptance binds us; so does a charge that it holds.
     if credit.refund is None or transfer.charge_id is not None:
         return None
     code = _find_reject_code(work, credit, decision)
-    # It could not be accepted for this charge then, so it does not pay it now: the charge may be free again.
+    # It could not be accepted for this charge then, so it does not pay it now, even if the charge is free again.
     return reject_code.QR_CODE_REFUSED if code is None and decision.charge is not None else code
 
 
 def _settle(
     work: UnitOfWork, credit: Credit, transfer: Transfer, code: str | None, decision: ChargeDecision
 ) -> tuple[Transfer, Misfit | None]:
-    """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
+    """Credit the money and pay the charge; or return the money, if there is a refusal code."""
     network_at = credit.report.settled_at or credit.report.reported_at
     transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now, network_at))
     work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer.cause)

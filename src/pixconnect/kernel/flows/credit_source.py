@@ -1,4 +1,4 @@
-"""Where a Pix came in, and what differs by it: the installation's own rail, or an account at an institution."""
+"""The source of an incoming Pix, and what depends on it: our own rail, or an account at an institution."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 
 
 class Credited(Struct, frozen=True, kw_only=True):
-    """Whose a payment is."""
+    """The holder that a payment is credited to."""
 
     holder_id: int | None
     charge_txid: str | None
-    """Of the charge that it names: what it carries itself, or the txid of the charge whose static code has that reference."""
+    """The charge that it names: by its own txid, or by the reference of a charge's static code."""
     key_was_removed: bool = False
-    """It is for a key that led to the holder and leads to none now: it is refused, unless it was recorded before."""
+    """The key was removed: the payment is refused, unless it was recorded before."""
     misfit: Misfit | None = None
     """Why an operator has to look at it."""
 
 
 class AutomaticRefund(Struct, frozen=True, kw_only=True):
-    """The ids of a refund that may have to be made, made before the first try."""
+    """The ids of a refund that may be needed, generated before the first try."""
 
     refund_id: int
     return_id: str
@@ -52,7 +52,7 @@ class CreditSource(Protocol):
 
     @property
     def is_final(self) -> bool:
-        """Whether a payment has settled before we read of it: it is listed, and credited for any purpose."""
+        """Whether payments have settled before we read them: they are listed, and credited for any purpose."""
         ...
 
     @property
@@ -62,21 +62,21 @@ class CreditSource(Protocol):
 
     @property
     def gives_back(self) -> bool:
-        """Whether the account gives back by itself what pays no charge."""
+        """Whether the account automatically returns payments that pay no charge."""
         ...
 
     async def find_credited(self, context: Context, report: CreditReport) -> Credited: ...
 
     async def plan_refund(self, context: Context) -> AutomaticRefund | None:
-        """Make ids for giving a payment back; ``None`` where we refuse it, or accept each."""
+        """Generate the ids of a payment's refund; ``None`` if the rail permits refusals, or accepts every payment."""
         ...
 
     def find_instant(self, report: CreditReport) -> datetime:
-        """By which a charge is paid in time."""
+        """Find the instant that decides whether a charge is paid in time."""
         ...
 
     def find_parts(self, report: CreditReport, charge: Charge) -> DayAmount | None:
-        """The parts of a payment for a charge with a due date."""
+        """Find the parts of a payment for a charge with a due date."""
         ...
 
 
@@ -94,12 +94,12 @@ class OwnRail:
         owner = await context.directory.find_owner(party.key)
         if owner is not None:
             is_meant = await _is_for_owner(context, report, owner)
-            # What comes over the installation's own rail lies on no account at an institution.
+            # Money over the installation's own rail is on no account at an institution.
             if (await context.directory.read_account(owner)).institution_id is not None:
                 owner = await holder_store.find_member_on(context.pool, owner, None) or owner
             return Credited(holder_id=owner, charge_txid=report.txid, key_was_removed=not is_meant)
-        # Refused under the lock of the holder that it would have reached: a process that does not know of the removal yet
-        # may be recording it, and the second one repeats the first answer.
+        # Refused under the lock of the holder that it would have reached: a process that has not seen the removal may be
+        # recording it, and the second one repeats the first answer.
         former = await holder_store.find_former_owner(context.pool, party.key)
         return Credited(holder_id=former, charge_txid=report.txid, key_was_removed=former is not None)
 
@@ -119,8 +119,8 @@ class OwnRail:
 
 
 async def _is_for_owner(context: Context, report: CreditReport, owner: int) -> bool:
-    """Whether a payment to this holder's key was meant for that account: one of our payers was shown its owner."""
-    # Of payers outside only their institution knows what they were shown.
+    """Whether a payment to this holder's key was meant for that account: one of our payers saw its owner."""
+    # For outside payers, only their institution knows which owner they saw.
     if report.debit_party.ispb != context.policy.ispb:
         return True
     account, named = (await context.directory.read_account(owner)).party, report.credit_party
@@ -144,17 +144,16 @@ class AccountSource(Struct, frozen=True):
         return give_back.gives_back(self.account)
 
     async def find_credited(self, context: Context, report: CreditReport) -> Credited:
-        """Whose it is, on this account: of holders that succeeded each other, the one that lies on it.
+        """Find the holder on this account that a payment belongs to.
 
-        It is the holder's whose charge it names; otherwise that one's who had its key when it settled; otherwise the account's
-        house.
+        The holder whose charge it names; else the holder that had its key when it settled; else the account's house.
         """
         account, key = self.account, report.credit_party.key
         if report.txid is not None:
             charge = await InstitutionSource(account.id).find_named_charge(context.pool, None, report.txid)
             if charge is not None:
                 return Credited(holder_id=charge.holder_id, charge_txid=charge.txid)
-        # A text that the database cannot hold is no holder's key.
+        # No holder's key contains text that PostgreSQL cannot store.
         if key is None or not key.isprintable():
             return Credited(holder_id=account.house_id, charge_txid=None)
         # Not from this process's cache: a list may contain long-settled payments.
@@ -182,14 +181,13 @@ class AccountSource(Struct, frozen=True):
 
 
 def find_source(context: Context) -> CreditSource:
-    """That of a context's rail."""
     return OwnRail() if context.policy.account is None else AccountSource(context.policy.account)
 
 
 async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
-    """At an account with automatic returns of payments without a charge: record it together with the credit.
+    """With automatic returns, record a payment without a charge together with the credit.
 
-    It goes back once a reading has shown that it was not returned yet (``features/institutions/service/rail_memory.py``).
+    It is returned once a reading has shown that it was not returned yet (``features/institutions/service/rail_memory.py``).
     """
     for received in (new[name] for name in names if name in new):
         if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:

@@ -1,9 +1,8 @@
-"""Our own holders as others see them: who owns a Pix key, an account as one side of a transfer, what a QR code leads to.
+"""Our own holders as counterparties see them: owners of Pix keys, accounts as sides of a transfer, targets of QR codes.
 
-The details of a holder kept here never change, except its address and, once, the account at an institution on which it is
-put. Both move ``access_revision``, which empties the caches; what moves money judges the account again under the balances'
-locks. A key may be removed, so we use the cache of owners only while our last reading of the revision is under a second old;
-without one, we look up each key.
+A holder's details here never change, except for its address and, once, its account at an institution. Either change moves
+``access_revision``, which empties the caches; code that moves money checks the account again under the balances' locks. Keys
+can be removed, so the cache of owners is used only while our last read of the revision is less than a second old.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.pool import Pool
 
 BATCH_MAX = 256
-"""Keys, or locations, that are looked up by one query."""
+"""Keys, or locations, per query."""
 KEPT_MAX = 20_000
 """Entries of each cache: of keys, and of accounts."""
 
@@ -32,11 +31,11 @@ KEPT_MAX = 20_000
 class OwnAccount(Struct, frozen=True, kw_only=True):
     holder_id: int
     party: Party
-    """The account as one side of a transfer, without a key."""
+    """Return the account as one side of a transfer, without a key."""
     city: str
     """As printed in QR codes."""
     institution_id: int | None = None
-    """The account at an institution on which its money lies."""
+    """The account at an institution that has its money."""
     address: Address | None = None
 
 
@@ -49,7 +48,7 @@ class HolderDirectory:
         self._revision: int | None = None
         self._fresh_until_s = float("-inf")
         self.on_use: Callable[[], None] | None = None
-        """Called for each question about a key's owner, so that the revision is read often enough."""
+        """Called for each query of a key's owner, so that the revision is read often enough."""
         self._ispb = ispb
         self._institution_name = institution_name
         self._owners = BoundedCache[str, int](KEPT_MAX)
@@ -66,24 +65,24 @@ class HolderDirectory:
         self._fresh_until_s = looked_at_s + IN_FORCE_AFTER_S
 
     def forget_all(self) -> None:
-        """Look everything up again: the database is not the one that it was found in."""
-        # New ones, so that answers to earlier questions are not kept among later ones.
+        """Empty the caches: the database is another one."""
+        # New caches, so that late answers to earlier queries do not get into them.
         self._owners = BoundedCache[str, int](KEPT_MAX)
         self._accounts = BoundedCache[int, OwnAccount](KEPT_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")
 
     async def find_owner(self, key: str) -> int | None:
-        """The holder of a normalised key, or ``None`` if no holder here has it."""
+        """Find the holder of a normalised key."""
         if self.on_use is not None:
             self.on_use()
         owner = self._owners.recall(key)
         if owner is not None and self._monotonic_s() < self._fresh_until_s:
             return owner
         revision, owners = self._revision, self._owners
-        # A text that the database cannot hold, which a network may report, fails alone and not with its batch.
+        # A text that PostgreSQL cannot store fails alone, and not with its batch.
         owner = await self._batches.ask(key) if key.isprintable() else (await self._find_owners([key]))[0]
-        # We cache only keys that we found: an unknown key may be added in a moment. Nor do we cache answers older than a known
-        # removal: the key may be the removed one.
+        # Only hits are cached: an unknown key may be added at any moment. An answer older than a known removal is not cached:
+        # its key may be the removed one.
         if owner is not None and revision == self._revision:
             owners.keep(key, owner)
         return owner
@@ -93,7 +92,7 @@ class HolderDirectory:
         return [owners.get(key) for key in keys]
 
     async def find_served(self, path: str) -> Charge | None:
-        """The charge at one of our locations in its present state, of any holder; ``path`` has no prefix."""
+        """Find the charge at one of our locations in its present state, of any holder; ``path`` has no prefix."""
         return await self._locations.ask(path)
 
     async def _find_served(self, paths: Sequence[str]) -> list[Charge | None]:
@@ -101,7 +100,7 @@ class HolderDirectory:
         return [charges.get(path) for path in paths]
 
     async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:
-        """Our account with this number, or ``None``."""
+        """Find our account with this number."""
         holder = await holder_store.find_by_account(self._pool, branch, account_number)
         return None if holder is None else self._open(holder)
 
@@ -110,7 +109,7 @@ class HolderDirectory:
         return await self.read_account_anew(holder_id) if account is None else account
 
     async def read_account_anew(self, holder_id: int) -> OwnAccount:
-        """The account as the database has it now, which the next readers get too."""
+        """Read the account from the database, and refresh the cache."""
         accounts = self._accounts
         holder = errors.require(await holder_store.find(self._pool, holder_id), f"there is no holder {holder_id}")
         account = self._open(holder)

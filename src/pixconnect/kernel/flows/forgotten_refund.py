@@ -1,4 +1,4 @@
-"""Refunds that a restored database has forgotten, found by the names under which they were asked for at institutions.
+"""Finds refunds that a restored database has lost by the names of their requests at institutions.
 
 The institution lists them under these names, so they were recorded as made by the institution.
 """
@@ -20,7 +20,7 @@ from pixconnect.platform.pool import Connection
 
 
 async def find_made(connection: Connection, batch: Sequence[NewRefund]) -> dict[int, Refund]:
-    """The refunds that the same requests had made, by the ids of the new ones."""
+    """Find refunds that the same requests made before, by the ids of the new ones."""
     over = [(new, new.account_id) for new in batch if new.account_id is not None]
     if not over:
         return {}

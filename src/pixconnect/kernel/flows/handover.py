@@ -1,4 +1,4 @@
-"""Handing orders to the rail, and asking about those that got no answer.
+"""Hands orders to the rail, and queries those without an answer.
 
 A worker calls this for the slots that it leases. No transaction is open during a call of the rail.
 """
@@ -60,18 +60,18 @@ _log = structlog.get_logger(__name__)
 RETRY_AFTER: Final = timedelta(seconds=1)
 """How long an order that never left waits for the next try."""
 JUDGED_FOR: Final = timedelta(seconds=2)
-"""An order that is older when it starts is judged again."""
+"""An order older than this at its start is checked again."""
 HELD_AGAIN_AFTER: Final = timedelta(seconds=10)
-"""How long an order that may not leave now waits until it is judged again."""
+"""How long an order that may not leave now waits for the next check."""
 
 SaidTo = Literal["first", "again", "query"]
-"""What the rail answered: the first sending of an order, a later one under the same id, or a question."""
+"""The request that the rail answered: an order's first sending, a resend under the same id, or a query."""
 
 
 async def move_due(
     context: Context, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[datetime]:
-    """Do the next step of every order of the installation's own rail that is due since then.
+    """Do the next step of every due order of the installation's own rail.
 
     Returns:
         When each was due; ``count_max`` of them means that there may be more.
@@ -84,13 +84,13 @@ async def move_due(
 async def process_due_orders(
     context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int
 ) -> int:
-    """As ``move_due`` over an account at an institution; return how many were due.
+    """Do the next step of every due order over an account at an institution; return how many were due.
 
     Args:
         context: The account's.
         fence: The account's, in place of its orders' slots.
         institution_id: The account.
-        until: The service time of now.
+        until: The present service time.
         count_max: The maximum.
     """
     due = await order_store.find_due_of_account(context.pool, institution_id, until, count_max)
@@ -101,14 +101,14 @@ async def process_due_orders(
 async def ask_about_handed_orders(
     context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int
 ) -> int:
-    """Query orders handed over, without sending or resending any, over an account; as ``process_due_orders``."""
+    """Query orders handed over an account, without sending any; as ``process_due_orders``."""
     handed = await order_store.find_due_of_account(context.pool, institution_id, until, count_max, handed_alone=True)
     await _ask_about(context, fence, handed, until, may_send=False)
     return len(handed)
 
 
 async def give_up_unsent(context: Context, institution_id: int, until: datetime, count_max: int) -> None:
-    """End orders not handed over in time at an account to which no calls are made now."""
+    """End orders not handed over in time at an account that is not called now."""
     due = await order_store.find_due_of_account(context.pool, institution_id, until, count_max, unsent_until=until)
     too_late = [order for order in due if may_give_up(order, until, context.server.first_ids)]
     if too_late:
@@ -117,9 +117,9 @@ async def give_up_unsent(context: Context, institution_id: int, until: datetime,
 
 async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until: datetime) -> None:
     if context.traces is not None:
-        # Here, since nothing may wait between a mark and the sending.
+        # Checked here, since nothing may wait between a mark and the sending.
         await context.traces.look_up([order.name for order in due])
-    # Without a rail none was ever sent, even if facts were lost.
+    # Without a rail no order was ever sent, even if facts were lost.
     policy = context.policy
     first_ids = context.server.first_ids if policy.has_rail else FirstIds()
     holds = await _find_holds(context, due, until)
@@ -143,7 +143,7 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
 
 
 async def _find_holds(context: Context, due: Sequence[OpenOrder], now: datetime) -> dict[str, str]:
-    """Why some of these may not leave now, by name; orders checked a moment ago, on acceptance, are not checked again."""
+    """Find why some of these may not leave now, by name; orders checked on acceptance a moment ago are skipped."""
     old = [
         order.name
         for order in due
@@ -178,15 +178,15 @@ async def _count_as_handed(
 
 
 async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
-    # We read these first, so that nothing needs a look-up between the mark and the sending. Until then they can only
-    # end, and an ended order gets no mark.
+    # Read first, so that nothing needs a query between the mark and the sending. Until then orders can only end, and an ended
+    # order gets no mark.
     names = [order.name for order in orders]
     payers, ordered = await _read_payers(context, orders), await read_ordered(context.pool, names)
     marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
     if marked is None:
         raise errors.ServiceUnavailable("another worker has taken over")
-    # No await between the fenced transaction and the sending: the lease must not end meanwhile. If we did not mark an
-    # order, another worker marked or ended it: we must not send it.
+    # No await between the fenced transaction and the sending: the lease must not end meanwhile. An order that we did not mark
+    # was marked or ended by another worker: we must not send it.
     handed = [order for order in orders if order.name in marked]
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
@@ -194,10 +194,10 @@ async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder]
 async def _ask(
     context: Context, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime, *, may_send: bool
 ) -> None:
-    """Query the end of orders, and resend those, under the same id, that the rail has never seen.
+    """Query the end of orders, and resend, under the same id, those that the rail has never seen.
 
-    If an order was open before the database's last start and is too late, we only query it, unless the rail reports that a
-    second sending moves no more money.
+    An order that was open before the database's last start and is too late is only queried, unless the rail deduplicates
+    sendings.
 
     Args:
         askable: Each order, and the rail's name for it.
@@ -214,11 +214,11 @@ async def _ask(
     try:
         answers = await context.rail.query([name for _, name in asked])
     except RailUnavailable:
-        return  # we ask about them again when they are next due
+        return
     known = [(order, answer) for (order, _), answer in zip(asked, answers, strict=True)]
     await _record(context, known, now, "query")
     unseen = [(order, answer) for order, answer in known if isinstance(answer, Unknown)]
-    # A rail that does not know our ids would take the same order twice.
+    # A rail that does not use our ids would execute the same order twice.
     if unseen and may_send and context.policy.abilities.answers_by_our_id:
         await _record(context, await _send_again(context, fence, unseen, now), now, "again")
 
@@ -231,17 +231,17 @@ async def _send_again(
     names = [order.name for order in orders]
     holds = await find_holds(context.pool, (await read_ordered(context.pool, names)).values())
     async with context.pool.acquire() as connection, connection.transaction():
-        # The question took time: another worker may have the slots by now.
+        # The query took time: another worker may have the slots by now.
         await fence.fence(connection, _slots(orders))
         ordered = await read_ordered(connection, names)
-    # Judged after the transaction: its connection may be the first to a server that was started meanwhile.
+    # Checked after the transaction: its connection may be the first to a server that was started meanwhile.
     first_ids = context.server.first_ids
     sent = [order for order, answer in unseen if answer.is_repeatable or may_send(order, now, first_ids)]
     return await _send(context, [order for order in sent if order.name not in holds], ordered, payers)
 
 
 async def _read_payers(context: Context, orders: Sequence[OpenOrder]) -> dict[int, Party]:
-    """Our own side of the transfers among these, by holder."""
+    """Read our own side of the transfers among these, by holder."""
     holder_ids = {order.holder_id for order in orders if order.is_transfer}
     return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
 
@@ -253,10 +253,10 @@ async def _send(
     # An order without approval is only queried, even if its facts were lost.
     leaving = {order.name for order in orders if order.may_leave}
     under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING" and name in leaving}
-    # Before the sending: the report of its end may arrive before the answer does.
+    # Before the sending: the report of its end may arrive before the answer.
     context.under_way.remember(under_way.values())
     sent = [order for order in orders if order.name in under_way]
-    in_turn = sorted(sent, key=lambda order: not order.is_transfer)  # as they were due; refunds after transfers
+    in_turn = sorted(sent, key=lambda order: not order.is_transfer)  # in due order; refunds after transfers
     transfers = [(each, order) for order in in_turn if isinstance(each := under_way[order.name], Transfer)]
     refunds = [each for order in in_turn if isinstance(each := under_way[order.name], Refund)]
     answers: list[SubmitAnswer] = []
@@ -283,7 +283,7 @@ def _order(transfer: Transfer, order: OpenOrder, payer: Party) -> Order:
 
 
 def _find_code(transfer: Transfer, order: OpenOrder) -> str | None:
-    """The code that an order pays, if it is what the caller asked to pay; without it nothing is sent."""
+    """Find the code that an order pays, if it still asks for what the caller accepted; without it nothing is sent."""
     if order.br_code is None or transfer.fingerprint is None:
         return None
     asked = QrCodeTransferRequest(amount_cents=transfer.amount_cents, br_code=order.br_code)
@@ -307,7 +307,7 @@ def _refund_order(refund: Refund) -> RefundOrder:
 async def _record(
     context: Context, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]], now: datetime, said_to: SaidTo
 ) -> None:
-    """Record final answers; for the others we ask the rail later."""
+    """Record final answers; the others are queried later."""
     endings: list[tuple[str, Ending]] = []
     turned_away: list[OpenOrder] = []
     named: list[tuple[OpenOrder, Taken]] = []
@@ -315,9 +315,9 @@ async def _record(
         match answer:
             case Settled():
                 endings.append((order.name, answer))
-            case Rejected() if said_to != "again":  # the first one may have arrived before the one that was refused
+            case Rejected() if said_to != "again":  # the first sending may have arrived before the refused one
                 endings.append((order.name, answer))
-            case NeverTaken() if is_outside_window(order.name, now):  # before, it could not be known
+            case NeverTaken() if is_outside_window(order.name, now):  # before, the rail could not know
                 endings.append((order.name, answer))
             case NotTaken():
                 turned_away.append(order)
@@ -342,17 +342,17 @@ async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, Su
     ]
     known = await order_store.find_waiting(context.pool, [one.order.name for one in waiting]) if waiting else {}
     if new := [one for one in waiting if one.order.name not in known]:
-        # What cannot be written now is seen again with the next question.
+        # What cannot be written now comes again with the next query.
         await context.writes.submit_all(NOTE_WAITING, new)
 
 
 async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:
-    """Only the first sending can prove that nothing ever left, so an order resent later keeps its mark."""
+    """Schedule the next try. Only the first sending can prove that nothing left, so a resent order keeps its mark."""
     if said_to == "first":
         async with context.pool.acquire() as connection, connection.transaction():
             await order_store.unmark(connection, [order.name for order in orders], now, now + RETRY_AFTER)
         return
-    # By the backoff of questions one that waits for another would miss its turn again and again.
+    # With the backoff of queries, an order that waits for another would miss its turn again and again.
     in_turn = [order.name for order in orders if source_of(order).sends_in_turn]
     if in_turn:
         await order_store.look_later(context.pool, in_turn, now + RETRY_AFTER)
@@ -373,7 +373,7 @@ async def _note_names(context: Context, named: Sequence[tuple[OpenOrder, Taken]]
 
 
 async def _end(context: Context, endings: Sequence[tuple[str, Ending]]) -> None:
-    """Record endings. Those that cannot be recorded now stay due; what contradicts our records is kept for an operator."""
+    """Record endings. Those that cannot be recorded stay due; contradictions of our records are kept for an operator."""
     outcomes = await end_orders(context, endings)
     failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]
     if failed:

@@ -38,11 +38,11 @@ _LIMITS = (*_AMOUNTS, "night_begins_late")
 class NewHolder(Struct, frozen=True, kw_only=True):
     name: str
     tax_id: str
-    """With a mask or without."""
+    """With or without punctuation."""
     branch: str
     """1 to 4 digits."""
     account_number: str
-    """1 to 20 digits or capital letters; no other holder has it."""
+    """1 to 20 digits or capital letters, unique among holders."""
     city: str = "Sao Paulo"
     street: str | None = None
     """With state and postal code: the address that charges with a due date show."""
@@ -50,36 +50,36 @@ class NewHolder(Struct, frozen=True, kw_only=True):
     postal_code: str | None = None
     account_type: AccountType = "TRANSACTIONAL"
     transfer_limit_cents: int | UnsetType | None = UNSET
-    """The most that one transfer may send; ``None`` is no limit. In live mode each limit must be set."""
+    """Maximum of one transfer; ``None`` is no limit. In live mode each limit must be set."""
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
 
 
 class HolderChanges(Struct, frozen=True, kw_only=True):
-    """Changes of a holder; a field that is left unset stays as it is."""
+    """Changes of a holder; unset fields stay as they are."""
 
     may_deposit: bool | UnsetType = UNSET
     may_withdraw: bool | UnsetType = UNSET
     may_lend: bool | UnsetType = UNSET
-    """Shown with the balance, and has no other effect."""
+    """Shown with the balance, without any other effect."""
     transfer_limit_cents: int | UnsetType | None = UNSET
     """``None`` is no limit."""
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
     night_begins_h: int | UnsetType = UNSET
-    """The hour in Sao Paulo at which the night of the night limit begins: one of two."""
+    """Hour in Sao Paulo at which the night limit begins: one of two."""
     approve_above_cents: int | UnsetType | None = UNSET
-    """Transfers above this wait for an operator's yes; ``None`` is none. What waits already goes on waiting."""
+    """Transfers above this wait for an operator's approval; ``None`` is none. Transfers that wait already stay."""
     approve_new_payees: bool | UnsetType = UNSET
-    """Whether transfers to payees that were never paid wait for it."""
+    """Whether transfers to payees that were never paid wait for approval."""
     street: str | UnsetType = UNSET
-    """With state and postal code, unless they are there already."""
+    """With state and postal code, unless these are set already."""
     city: str | UnsetType = UNSET
-    """Codes that were made before keep the city that they name."""
+    """Existing codes keep their city."""
     state: str | UnsetType = UNSET
     postal_code: str | UnsetType = UNSET
     is_disabled: bool | UnsetType = UNSET
-    """Locks out all its clients too."""
+    """Also locks out its clients."""
 
 
 async def create_holder(context: Operator, new: NewHolder) -> Holder:
@@ -94,7 +94,7 @@ async def create_holder(context: Operator, new: NewHolder) -> Holder:
 
 
 async def make_holder(context: Operator, connection: Connection, new: NewHolder) -> Holder:
-    """The same in a transaction of the caller's."""
+    """Open a holder in the caller's transaction."""
     _check_text("name", new.name, _TEXT_LENGTH_MAX)
     address = _read_address(dict(street=new.street, city=new.city, state=new.state, postal_code=new.postal_code))
     limits = _read_limits(new, must_be_named=not context.policy.is_sandbox)
@@ -140,15 +140,15 @@ async def read_holder_with_funds(context: Operator, holder_id: int) -> tuple[Hol
 
 
 async def list_holders(context: Operator, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
-    """Holders in the order of their ids."""
+    """List holders by id."""
     return await holder_store.list_with_funds(context.pool, after_id, count_max)
 
 
 async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) -> Holder:
     """Change a holder's flags and limits, disable it or enable it again.
 
-    A flag or a lower limit counts from the next request on, in live mode a higher one waits as a proposal; disabling
-    takes effect on every process within a second.
+    A flag or a lower limit counts from the next request on. In live mode a higher limit waits as a proposal. Disabling takes
+    effect on every process within a second.
 
     Raises:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
@@ -166,7 +166,7 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
     async with write_alone(context.pool) as connection:
         before = _found(await _lock_limits(connection, holder_id), holder_id)
         if is_disabled is not None:
-            # Disabled twice, it keeps the instant of the first time.
+            # Disabling twice keeps the first instant.
             since = before.disabled_at or context.clock.real_now()
             wanted["disabled_at"] = since if is_disabled else None
         if changes_address:
@@ -181,7 +181,7 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
 
 
 async def raise_limits(context: Operator, writes: Writer, proposal: Proposal) -> None:
-    """Let the higher limits act now that another operator wants; any change of limits since would have forgotten them."""
+    """Activate higher limits that a second operator confirmed; any later change of limits has discarded them."""
     holder_id = errors.require(proposal.holder_id, "it is about a holder")
     async with write_alone(context.pool) as connection:
         before = _found(await _lock_limits(connection, holder_id), holder_id)
@@ -193,18 +193,18 @@ async def raise_limits(context: Operator, writes: Writer, proposal: Proposal) ->
 
 
 async def find_waiting_limits(context: Core, holder_id: int) -> Proposal | None:
-    """The higher limits that wait for a holder."""
+    """Find the holder's pending higher limits."""
     return next(iter(await proposal_store.list_waiting(context.pool, holder_id=holder_id)), None)
 
 
 async def act_on_due_limits(context: Context) -> None:
-    """Give holders the limits that have waited for long enough."""
+    """Activate pending limits whose waiting time is over."""
     async with write_alone(context.pool) as connection:
         await proposal_store.act_on_due_limits(connection)
 
 
 async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
-    """Register a Pix key of a holder; doing it twice changes nothing.
+    """Register a Pix key of a holder; repeating it changes nothing.
 
     Raises:
         BadRequest: The holder was succeeded.
@@ -235,7 +235,7 @@ async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey
     key = holder_rules.as_kept(text)
     async with write_alone(context.pool) as connection:
         _found(await holder_store.find(connection, holder_id), holder_id)
-        # Setting a webhook takes the same lock: no webhook is left for a removed key.
+        # Setting a webhook takes the same lock, so a removed key keeps no webhook.
         await endpoint_store.lock_holder(connection, holder_id)
         removed = await holder_store.remove_key(connection, key, holder_id)
         if removed is None:
@@ -246,16 +246,15 @@ async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey
 
 
 async def list_pix_keys(context: Core, holder_id: int) -> list[PixKey]:
-    """A holder's keys, oldest first."""
+    """List a holder's keys, oldest first."""
     async with context.pool.acquire() as connection:
         return await holder_store.list_pix_keys(connection, holder_id)
 
 
 async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
-    """Lock a holder, so that all batches after the transaction decide by its changes.
+    """Lock a holder, so that all batches after the transaction use its changes.
 
-    Batches decide by flags and limits that they read while they hold the balance's lock: with the same lock we wait for running
-    ones.
+    Batches read flags and limits while they hold the balance's lock; taking the same lock waits for running batches.
 
     Raises:
         ServiceUnavailable: Another operation has the balance; nothing was done.
@@ -271,8 +270,7 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
     """Store the raised part of a locked holder's new limits as pending; earlier pending ones are discarded.
 
     Returns:
-        The holder with the changes that act at once: all of them if nothing is raised, and in the sandbox, where nothing can be
-        lost.
+        The holder with the changes that act at once: all of them if nothing is raised, and in the sandbox.
     """
     await proposal_store.forget(connection, "limits", holder_id=before.id)
     at_once = cut_limits(before.limits, asked.limits)
@@ -287,7 +285,7 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
 
 
 def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:
-    # No holder of real money is without limits by oversight.
+    # No holder of real money has no limits by oversight.
     limits: dict[str, int | None] = {}
     for field in _AMOUNTS:
         limit: int | UnsetType | None = getattr(new, field)
@@ -300,7 +298,7 @@ def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None
 
 
 def _read_address(sent: dict[str, str | None]) -> dict[str, str | None]:
-    """Judge an address; besides the city there may be none of it, or all."""
+    """Check an address; besides the city, all of it must be given or nothing."""
     read = dict(sent)
     _check_text("city", sent["city"] or "", _TEXT_LENGTH_MAX)
     missing = [name for name in _ADDRESS if sent[name] is None]
@@ -335,7 +333,7 @@ def _subject(holder_id: int) -> str:
 
 
 async def read_as_former(context: Context, caller: Caller, account_number: str) -> Caller:
-    """The caller as the holder of this account number: its own, or one that it has succeeded.
+    """Return the caller as the holder of this account number: its own, or a predecessor's.
 
     Raises:
         NotFound: None of them has this account number.

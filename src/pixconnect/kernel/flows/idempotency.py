@@ -7,9 +7,8 @@
        └──► batch: made before? ──yes──► as above
                         └──no──► decided, written under a unique key
 
-Two processes may race: the second one meets the unique key, and its batch starts over and finds the first one's result.
-A batch whose commit was lost runs again with the same ids, and finds its own. So each try after the first looks for
-replays.
+If two processes race, the second violates the unique key; its batch starts over and finds the first one's result. A batch whose
+commit was lost runs again with the same ids and finds its own rows. So each try after the first looks for replays.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ Request = ChargeRequest | TransferRequest | RefundRequest
 
 
 class Made(Protocol):
-    """What a request has made. What came in over the rail has no fingerprint."""
+    """The result of a request. Credits from the rail have no fingerprint."""
 
     @property
     def fingerprint(self) -> bytes | None: ...
 
 
 class New(Protocol):
-    """A request's new rows, with every id made before the first try."""
+    """A request's new rows; all ids are generated before the first try."""
 
     may_exist: bool
-    """Look for it first: the client named it, or it was tried before."""
+    """Whether to look for it first: the client named it, or it was tried before."""
 
     @property
     def holder_id(self) -> int: ...
@@ -56,7 +55,7 @@ NewT = TypeVar("NewT", bound=New)
 
 
 class Idempotency(Generic[MadeT]):
-    """The idempotency of one noun; ``find_many`` takes external id and holder, and answers by holder and external id."""
+    """The idempotency of one kind of resource; ``find_many`` maps holder and external id to results."""
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class Idempotency(Generic[MadeT]):
         self._find_many = find_many
 
     async def find_replay(self, pool: Pool, caller: Caller, request: Request) -> MadeT | None:
-        """The first result of the same request; ``None`` if it comes for the first time.
+        """Return the first result of the same request; ``None`` if it is new.
 
         Raises:
             ExternalIdConflict: The external id was used with other contents.
@@ -85,34 +84,34 @@ class Idempotency(Generic[MadeT]):
         return outcome
 
     async def replay_or_refuse(self, pool: Pool, caller: Caller, request: Request, refusal: errors.Refusal) -> MadeT:
-        """The first result of the same request; raises the refusal if it comes for the first time."""
+        """Return the first result of the same request; raise the refusal if it is new."""
         replayed = await self.find_replay(pool, caller, request)
         if replayed is None:
             raise refusal
         return replayed
 
     async def find_known(self, connection: Connection, batch: Iterable[New]) -> dict[tuple[int, str], MadeT]:
-        """Find those of a batch that were made before. Nothing is locked: the unique key decides races."""
+        """Find the requests of a batch that were made before. Without locks: the unique key decides races."""
         wanted: list[tuple[str, int]] = []
         for new in batch:
             if new.may_exist:
                 wanted.append((new.external_id, new.holder_id))
-            new.may_exist = True  # after any outcome of this try, the next one has to look
+            new.may_exist = True  # after any outcome of this try, the next try has to look
         return await self._find_many(connection, wanted) if wanted else {}
 
     def decide_each(
         self, batch: Iterable[NewT], known: dict[tuple[int, str], MadeT], decide: Callable[[NewT], MadeT]
     ) -> list[MadeT | errors.PixConnectError]:
-        """One outcome each, in order; each request sees what earlier ones made."""
+        """Decide one outcome each, in order; each request sees the results of earlier ones."""
         outcomes: list[MadeT | errors.PixConnectError] = []
         for new in batch:
             name = new.holder_id, new.external_id
             made = known.get(name)
-            # A replay beats every refusal, so this comes before the decision.
+            # A replay beats every refusal, so this precedes the decision.
             if made is not None:
                 outcomes.append(self._answer(made, new.request))
                 continue
-            # Known to the rest of the batch: the same request may be in it twice.
+            # The same request may be in the batch twice.
             try:
                 made = known[name] = decide(new)
             except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:

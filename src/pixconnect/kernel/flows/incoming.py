@@ -1,7 +1,7 @@
-"""Money that comes in: what the rail reports, judged and recorded in batches.
+"""Incoming money: checks the rail's reports and records them in batches.
 
-A report may come twice, and late. We record it once, and always give the rail the first answer; one that comes again
-with other contents is also kept for an operator. We answer the rail only after everything is durable.
+A report may come twice, and late. We record it once, and repeat the first answer; a repetition with other contents is also kept
+for an operator. We answer the rail only after everything is durable.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class ReportOutcome(Struct, frozen=True, kw_only=True):
 
 
 async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
-    """What we recorded when this name was reported before, for any holder."""
+    """Return the record of this name's first report, for any holder."""
     if isinstance(report, CreditReport):
         return (await transfer_store.find_named(connection, [report.end_to_end_id], "IN")).get(report.end_to_end_id)
     return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
 
 
 async def receive_credit(context: Context, report: CreditReport, house_id: int | None = None) -> Acknowledgement:
-    """Credit a payment, or refuse it; the same answer however often it is reported.
+    """Credit a payment, or refuse it; every repetition gets the same answer.
 
     Args:
         context: Of the account that received it, or of the installation's own rail.
@@ -76,11 +76,11 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
         else:
             credited = Credited(holder_id=house_id, charge_txid=None)
         if credited.misfit is not None:
-            # Before the credit, after which the list has nothing new.
+            # Before the credit, since afterwards the list has nothing new.
             await kept_usecases.keep(context.pool, report, credited.misfit, is_listed=source.is_final)
         if credited.holder_id is None:
             can_refuse = context.policy.abilities.refuses_credits
-            # ``None`` if a holder has got the account meanwhile.
+            # ``None`` if the account has got a holder meanwhile.
             answered = await context.writes.submit(
                 REFUSE_CREDITS, UnclaimedCredit(report=report, can_refuse=can_refuse)
             )
@@ -124,7 +124,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
         if transfer is None:
             transfer, misfit = receive(work, credit)
             new[name] = transfer
-        # One with other contents is not believed: the transfer waits for one that says the same.
+        # A report with other contents is not trusted: the transfer waits for one that agrees.
         elif misfit is None:
             before = transfer
             transfer, misfit = go_on(work, credit, before)
@@ -139,7 +139,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     for transfer in new.values():
         work.put(TRANSFERS, transfer)
     await work.write()
-    # Together with the credit: a report that comes again finds nothing to say about it.
+    # Together with the credit: a repeated report emits nothing more.
     for report in listed:
         await kept_usecases.keep(batch.connection, report, NOT_GIVEN_BACK)
     await note_giving_back(work, [credit.report.end_to_end_id for credit in batch if credit.source.gives_back], new)
@@ -147,11 +147,11 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
 
 
 class UnclaimedCredit(Struct, frozen=True, kw_only=True):
-    """A reported payment to an account that no holder here has."""
+    """A reported payment to an account without a holder here."""
 
     report: CreditReport
-    can_refuse: bool  # otherwise it is kept for an operator when it settles, with our earlier answer
-    holder_id: int = 0  # no holder's: in a queue, all of them together have the share of one
+    can_refuse: bool  # else it is kept for an operator when it settles, with our earlier answer
+    holder_id: int = 0  # none: in a queue, all unclaimed credits together have the share of one holder
 
     @property
     def account(self) -> str:
@@ -160,7 +160,7 @@ class UnclaimedCredit(Struct, frozen=True, kw_only=True):
 
 
 async def _refuse_credits(batch: Batch[UnclaimedCredit]) -> list[ReportOutcome | errors.PixConnectError | None]:
-    """Refuse payments, and remember it; ``None`` for those whose account has a holder by now."""
+    """Refuse payments and store the refusals; ``None`` for those whose account has a holder by now."""
     owned = await transfer_store.hold_accounts(batch.connection, {credit.account for credit in batch})
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
@@ -191,8 +191,7 @@ REFUSE_CREDITS: Final = WriteOperation("refuse_credits", _refuse_credits)
 
 def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: bool) -> ReportOutcome:
     misfit = None
-    # We refused it at its acceptance, or the rail cancelled it; it settles all the same, and we cannot refuse it any
-    # more.
+    # We refused it at its acceptance, or the rail cancelled it. It settled all the same, and can no longer be refused.
     if can_refuse and kept_report.kind_of(report) == "credit" != refused.kind:
         explanation = f"the rail reports it as settled, and it was refused here with {refused.refusal_code} before that"
         misfit = Misfit(reason="contradiction", explanation=explanation)
@@ -205,7 +204,7 @@ REFUSALS_FORGOTTEN_MAX: Final = 10_000
 
 
 async def forget_refusals(context: Context) -> None:
-    """Delete old refusals; housekeeping does it."""
+    """Delete old refusals."""
     while (
         await transfer_store.forget_refused(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX)
         == REFUSALS_FORGOTTEN_MAX
@@ -214,10 +213,10 @@ async def forget_refusals(context: Context) -> None:
 
 
 async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> None:
-    """By txid and the holder who is credited; another holder's only where its code was scanned."""
+    """Lock charges by txid and credited holder; another holder's charge only if its code was scanned."""
     wanted = {credit.code for credit in batch if credit.charge_txid is not None}
     charges = await work.lock_charges_by_txid(sorted(wanted))
-    # A code of another holder whose money goes to this one is refused. Only of names that we made does one know whose they are.
+    # A code of another holder whose money goes to this one is refused. Only names that we generated identify their holder.
     here = {credit.code for credit in batch if not credit.source.is_final}
     unknown = [(txid, holder_id) for txid, holder_id in here & wanted - charges.keys() if identifiers.is_txid(txid)]
     if unknown:
@@ -236,13 +235,13 @@ def first_answer(
 
 
 def _acknowledge(report: CreditReport | ReturnReport | MovementReport, refusal_code: str | None) -> Acknowledgement:
-    # If the rail has cancelled it, there is nothing to refuse.
+    # A payment that the rail has cancelled cannot be refused.
     is_over = isinstance(report, CreditCancelled)
     return Acknowledgement(report_id=report.report_id, refusal_code=None if is_over else refusal_code)
 
 
 def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
-    """A payment that comes again must be the same: amount, account, charge and payer."""
+    """Check that a repeated payment is the same: amount, account, charge and payer."""
     report, payer = credit.report, transfer.counterparty
     told: dict[str, tuple[object, object]] = {
         "amount_cents": (transfer.amount_cents, report.amount_cents),
@@ -271,7 +270,7 @@ class GivenBack(Struct, frozen=True, kw_only=True):
 
 
 async def receive_return(context: Context, report: ReturnReport) -> Acknowledgement | None:
-    """Take back money that a payee returns, or refuse it.
+    """Book money that a payee returns, or refuse it.
 
     Returns:
         ``None`` if the transfer has not settled here yet, or its name may still be reported: the rail must report it again.
@@ -286,7 +285,7 @@ async def receive_return(context: Context, report: ReturnReport) -> Acknowledgem
             return first_answer(report, recorded)
         if may_be_named_later(context, report):
             return None
-        # The id does not say that the transfer was another's, and we do not know it: that is for an operator to see.
+        # The id does not exclude that the transfer was ours, and we do not know it: an operator has to look.
         if not is_surely_not_ours(context, name):
             await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, reject_code.ABOVE_ORIGINAL)
         return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ABOVE_ORIGINAL)
@@ -320,7 +319,7 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[ReportOutcome]:
             code = refused[report.return_id]
             answers.append(ReportOutcome(acknowledgement=_acknowledge(report, code)))
             continue
-        # The report of its settlement is still to come, and a return has to follow it.
+        # The report of its settlement is still to come, and must precede a return.
         if refund is None and original.status == "PROCESSING":
             answers.append(ReportOutcome(acknowledgement=None))
             continue
@@ -338,7 +337,7 @@ RECEIVE_RETURNS: Final = WriteOperation("receive_returns", _receive_returns)
 
 def _compare_return(given_back: GivenBack, refund: Refund) -> Misfit | None:
     report = given_back.report
-    # The same original may be named by our id at one time and by the network's at another.
+    # Reports may name the same original by our id and by the network's.
     is_of_the_same = (refund.transfer_id, refund.holder_id) == (given_back.original_id, given_back.holder_id)
     named = refund.original_end_to_end_id if is_of_the_same else report.original_end_to_end_id
     return find_change(
@@ -352,9 +351,9 @@ def _compare_return(given_back: GivenBack, refund: Refund) -> Misfit | None:
 def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> Refund:
     refund = refund_rules.open_incoming_refund(given_back.report, original, given_back.refund_id, work.now)
     work.announce_refund(refund)
-    # We also record a refused payment, in ERROR: so it gets the same answer when it comes again.
+    # A refused payment is recorded too, in ERROR, so that a repetition gets the same answer.
     code = refund_rules.find_reject_code(given_back.report, original, work.balances[original.holder_id])
-    # A payment that has settled and cannot be refused is the holder's, up to the amount that was sent.
+    # A settled payment that cannot be refused belongs to the holder, up to the amount that was sent.
     if code is not None and (given_back.is_refusable or code == reject_code.ABOVE_ORIGINAL):
         refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
         work.announce_refund(refund)

@@ -1,4 +1,4 @@
-"""Checks that the database is the right one: of our mode, durable, and with nothing forgotten that no operator has read of."""
+"""Checks that the database has our mode, is durable, and has lost nothing that no operator has acknowledged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class InstallationError(Exception):
-    """We may not work with this database; the message states the reason and the remedy."""
+    """This database must not be used; the message states the reason and the remedy."""
 
 
 async def check_mode(connection: Connection, mode: Mode) -> None:
@@ -41,7 +41,7 @@ def refuse_other_mode(found: Mode | None, mode: Mode) -> None:
 async def check_durability(connection: Connection, mode: Mode) -> None:
     """Log the server's durability settings; in live mode raise ``InstallationError`` for those that may lose a commit."""
     found = await installation_store.read_durability(connection)
-    # These two are the server's alone. ``synchronous_commit`` is set by each of our sessions itself, so it is not judged.
+    # Settings of the server. Each of our sessions sets ``synchronous_commit`` itself, so it is not checked.
     weak = [name for name in ("fsync", "full_page_writes") if found[name] != "on"]
     if weak and mode == "live":
         raise InstallationError(
@@ -55,7 +55,7 @@ async def check_durability(connection: Connection, mode: Mode) -> None:
 
 
 async def describe_database(context: Operator) -> Mapping[str, str | int]:
-    """What an operator wants to know about the database: mode, version, identity, durability."""
+    """Describe the database for an operator: mode, version, identity, durability."""
     async with context.pool.acquire() as connection:
         server = await installation_store.read_server(connection)
         return {
@@ -81,7 +81,7 @@ def _describe_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
 
 
 async def check_losses(pool: Pool) -> None:
-    """A check of the service's health: has the database forgotten something that no operator has read of?"""
+    """Health check: facts that the database has lost and no operator has acknowledged."""
     losses = await loss_store.find_losses(pool)
     if losses:
         raise errors.ServiceUnavailable(
@@ -91,7 +91,7 @@ async def check_losses(pool: Pool) -> None:
 
 
 async def check_books(pool: Pool) -> None:
-    """A check of the service's health: is anything known to be wrong in the books?"""
+    """Health check: known errors in the books."""
     broken = await run_store.count_broken(pool)
     if broken:
         raise errors.ServiceUnavailable(
@@ -101,7 +101,7 @@ async def check_books(pool: Pool) -> None:
 
 
 async def close_losses(context: Operator) -> Sequence[Loss]:
-    """Note that the operator knows what the database has forgotten, and has done what there is to do."""
+    """Record that an operator has acknowledged the database's losses and repaired what they require."""
     async with write_alone(context.pool) as connection:
         losses = await loss_store.find_losses(connection)
         if not losses:

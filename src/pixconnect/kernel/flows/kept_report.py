@@ -1,7 +1,7 @@
-"""Reports that wait for a person: kept before they are acknowledged, listed, closed.
+"""Reports that wait for an operator: kept before they are acknowledged, listed, closed.
 
-Closing one moves no money. An operator first puts things right, at the rail or with the holder; closing then records who did
-it and why.
+Closing moves no money. An operator first puts things right, at the rail or with the holder; closing then records the operator
+and the reason.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 10_000
 REASON_LENGTH_MAX: Final = 1000
 UNREADABLE_OPEN_MAX: Final = 500
-"""Open reports of items that could not be read, of all accounts: more than a person reads one by one."""
+"""Maximum of open unreadable reports, of all accounts: more than a person reads one by one."""
 
 AHEAD_MAX: Final = timedelta(minutes=5)
-"""Institutions' clocks are at most this much ahead of ours."""
+"""Maximum lead of institutions' clocks over ours."""
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ async def keep(
     *,
     is_listed: bool = False,
 ) -> None:
-    """Keep a report for an operator, and the refusal code for the rail, if any. Once committed, it may be acknowledged.
+    """Keep a report for an operator, with any refusal code for the rail. Once committed, it may be acknowledged.
 
     Args:
         is_listed: It came from a list, which is read again and again: only the first time counts.
@@ -64,15 +64,14 @@ async def keep_reported(
     refusal_code: str | None = None,
     connection: Connection | None = None,
 ) -> None:
-    """Keep a report of the context's rail, or of the list of its account."""
     is_listed = context.policy.account is not None
     await keep(connection or context.pool, report, misfit, refusal_code, is_listed=is_listed)
 
 
 async def keep_listed_item(pool: Pool, item: KeptItem, misfit: Misfit) -> None:
-    """Keep an item of a list that cannot be read, if fewer than ``UNREADABLE_OPEN_MAX`` wait; a later reading keeps it then.
+    """Keep an unreadable item of a list, if fewer than ``UNREADABLE_OPEN_MAX`` wait; otherwise a later reading keeps it.
 
-    An institution that lists other items each time would otherwise add reports with each reading.
+    The limit bounds the reports from an institution that lists other items each time.
     """
     if await kept_store.count_unreadable(pool, UNREADABLE_OPEN_MAX) < UNREADABLE_OPEN_MAX:
         await keep(pool, item, misfit, is_listed=True)
@@ -85,8 +84,8 @@ async def keep_listed_item(pool: Pool, item: KeptItem, misfit: Misfit) -> None:
 
 
 async def keep_if_dated_ahead(context: Context, kept: Kept, settled_at: datetime | None) -> bool:
-    """Keep a listed fact dated further ahead than clocks can differ; it is recorded once it is listed in its time."""
-    # In a sandbox either clock may be ahead of the other, and what either of them allows is no mistake.
+    """Keep a listed fact dated further ahead than clocks can differ; it is recorded once its time has come."""
+    # In a sandbox either clock may be ahead of the other.
     now = max(context.clock.now(), context.clock.real_now())
     if settled_at is None or settled_at <= now + AHEAD_MAX:
         return False
@@ -96,12 +95,12 @@ async def keep_if_dated_ahead(context: Context, kept: Kept, settled_at: datetime
 
 
 async def count_open(pool: Pool) -> Mapping[str, int]:
-    """How many are open, by reason; counting ends at ``COUNTED_MAX``."""
+    """Count open reports by reason; counting ends at ``COUNTED_MAX``."""
     return await kept_store.count_open(pool, COUNTED_MAX)
 
 
 async def list_kept(context: Operator, *, with_closed: bool) -> list[KeptReport]:
-    """Open reports, or all, the newest first."""
+    """List open or all reports, newest first."""
     return await kept_store.list_newest(context.pool, with_closed=with_closed, count_max=LISTED_MAX)
 
 
@@ -110,7 +109,6 @@ async def read_kept(context: Operator, kept_id: int) -> KeptReport:
 
 
 async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport:
-    """Close a report that an operator has dealt with."""
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
         raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters that say something")
     async with write_alone(context.pool) as connection:
@@ -124,7 +122,7 @@ async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport
         if closed is None:
             known = "there is none with" if before is None else "it is closed already:"
             raise errors.NotFound(f"report: {known} the id {kept_id}")
-        # Together with the case that waits for the same person: a case left open would ask for a completed task.
+        # Together with the case that waits for the same person: an open case would ask for a completed task.
         await case_store.end_of_report(
             connection, kept_id, errors.require(closed.closed_by, "it is closed"), closed.close_reason or reason
         )

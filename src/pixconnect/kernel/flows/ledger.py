@@ -37,7 +37,7 @@ class NewDeposit(Struct, frozen=True, kw_only=True):
     holder_id: int
     amount_cents: int
     entry_id: int
-    """The ledger entry's id, made before the first try: a deposit has no other name by which we could find it."""
+    """The ledger entry's id, generated before the first try: a deposit has no other name by which we could find it."""
 
 
 class Deposit(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Deposit(Struct, frozen=True, kw_only=True):
 
 
 async def deposit(context: Context, holder_id: int, amount_cents: int) -> Deposit:
-    """Put money into a holder's account. Only the sandbox and the first start do: in live mode money comes over the rail.
+    """Deposit money into a holder's account, in the sandbox and at the first start; in live mode money comes over the rail.
 
     Raises:
         HolderBlocked: The holder may not deposit.
@@ -76,7 +76,7 @@ async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixCon
             outcomes.append(errors.HolderBlocked("the holder may not deposit"))
             continue
         outcomes.append(Deposit(id=new.entry_id, amount_cents=new.amount_cents, created_at=created_at))
-    # The causes first: the schema refuses an entry from funding without a deposit.
+    # The causes first: the schema rejects an entry from funding without a deposit.
     await ledger_store.add_deposits(batch.connection, made, work.now)
     await work.write()
     return outcomes

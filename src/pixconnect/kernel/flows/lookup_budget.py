@@ -1,14 +1,13 @@
-"""A rate limit for look-ups without a payment, against scans of the directory or of our own accounts.
+"""A rate limit for look-ups without a payment, against scans of the directory and of our own accounts.
 
-As in the directory's own rules (``kernel/register/register.py``): a key that is not found costs many tokens, one that is found
-and not paid one, and tokens come back with time and with payments that settle. So a holder that pays never runs dry.
+A token bucket, as in the directory's own rules (``kernel/register/register.py``): a missing key costs many tokens, a found and
+unpaid one costs one. Tokens come back with time and with settled payments, so a holder that pays never runs dry.
 
-Pending look-ups count as if they found nothing: a holder has as many at once as its remaining tokens pay for, and the others
-wait until one of them ends. Otherwise a thousand concurrent ones would all be answered before the first is counted.
+Pending look-ups count as misses: a holder has as many at once as its tokens pay for, and the others wait. Otherwise a thousand
+concurrent look-ups would all be answered before the first is counted.
 
-All processes share one count, which the database keeps. A process spends from the last known level and reports to the database
-at once, without keeping the caller waiting. It reads others' spending once a second: so much may be overspent, and is owed
-afterwards.
+All processes share one count in the database. A process spends from the last known level and reports to the database at once,
+without delaying the caller. It reads others' spending once a second; what is overspent meanwhile is owed afterwards.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.flow.shares import FairSemaphore
 
-if TYPE_CHECKING:  # it holds the budgets
+if TYPE_CHECKING:
     from pixconnect.kernel.flows.context import Context
 
 Found = Literal["nobody", "somebody"]
 
 DIRECTORY_AT_ONCE_MAX: Final = 128
-"""Look-ups in the directory under way at once, in one process: half of the connections that a rail has."""
+"""Concurrent look-ups in the directory per process: half of the connections that a rail has."""
 
 _WAITING_MAX: Final = 4096
 _HOLDERS_MAX: Final = 20_000
@@ -47,7 +46,7 @@ _SETTLED_LOOKED_AT_MAX: Final = 1000
 
 
 class Lookup:
-    """What the look-up of one request has found, which costs something if nothing is paid; ``None`` costs nothing."""
+    """The result of one request's look-up, which costs something if nothing is paid; ``None`` costs nothing."""
 
     __slots__ = ("found",)
 
@@ -56,12 +55,12 @@ class Lookup:
 
 
 class _Budget:
-    """What a holder has left, as this process knows it."""
+    """A holder's remaining tokens, as this process knows them."""
 
     def __init__(self, allowance: LookupAllowance, now: datetime) -> None:
         self.allowance = allowance
         self.asked_at_s = float("-inf")
-        # When payments that settled were last counted, in monotonic time.
+        # When settled payments were last counted, in monotonic time.
         self.looked_at_s = float("-inf")
         self.settled_until: datetime | None = None
         # Spent here and not yet reported to the database.
@@ -84,7 +83,7 @@ class _Budget:
         return max(0, int(self.read(now)))
 
     def wake_next(self) -> None:
-        """Let the one that has waited longest look whether its turn has come."""
+        """Wake the longest-waiting look-up, to check whether its turn has come."""
         while self.waiting:
             turn = self.waiting.popleft()
             if not turn.done():
@@ -111,7 +110,7 @@ class LookupBudgets:
 
     @asynccontextmanager
     async def looking_up(self, context: Context, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
-        """Look up a party within the holder's budget; a failed or abandoned look-up has spent it at the end.
+        """Look up a party within the holder's budget; a failed or abandoned look-up is charged at the end.
 
         Raises:
             RateLimited: The holder has used up its budget.
@@ -138,7 +137,6 @@ class LookupBudgets:
                 await self._add_settled(context, holder_id, budget)
             left = budget.read(context.clock.real_now())
             if left <= 0:
-                # The next in the queue continue too, one after the other.
                 budget.wake_next()
                 message = (
                     "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
@@ -155,12 +153,12 @@ class LookupBudgets:
             budget.wake_next()
 
     async def read_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int]:
-        """How many look-ups of how many the holder has left."""
+        """Read how many look-ups of how many the holder has left."""
         budget = await self._find(context, holder_id)
         return budget.allowance.policy, budget.count_left(context.clock.real_now())
 
     def recall_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int, int] | None:
-        """The policy, the remainder as last known, and seconds until all is back; ``None`` if nothing was spent."""
+        """Return the policy, the last known remainder, and seconds until all is back; ``None`` if nothing was spent."""
         budget = self._budgets.get(holder_id)
         if budget is None:
             return None
@@ -173,19 +171,19 @@ class LookupBudgets:
         """Charge a look-up that has led to no payment."""
         if lookup.found is None:
             return
-        # It was checked a moment ago: only a process that knows twenty thousand others by now has forgotten it.
+        # It was checked a moment ago: it is missing only if twenty thousand other holders have evicted it since.
         budget = self._budgets.get(holder_id)
         if budget is None:
             return
         allowance = budget.allowance
         budget.untold += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
         if budget.telling is None:
-            # For itself, because a caller that hangs up has spent it all the same.
+            # In a task of its own: a caller that hangs up is charged all the same.
             telling = self._tell(context, holder_id, budget, made_at=context.clock.now())
             budget.telling = asyncio.get_running_loop().create_task(telling, context=contextvars.Context())
 
     def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
-        """Limits the questions under way, in turn by holder; raises ServiceUnavailable if too many wait already."""
+        """Limit the concurrent queries, in turn by holder; raises ServiceUnavailable if too many wait already."""
         return self._semaphore.hold(holder_id)
 
     async def _find(self, context: Context, holder_id: int) -> _Budget:
@@ -197,7 +195,7 @@ class LookupBudgets:
             # One of several concurrent callers queries; the others use the known level.
             budget.asked_at_s = now_s
             kept = await lookup_store.find_budget(context.pool, holder_id)
-            # While a report is on its way, the answer may be from before or after it: that report's answer will show.
+            # While a report is on its way, the answer may be from before or after it; that report's answer will show.
             if kept is not None and budget.telling is None:
                 budget.adopt(kept)
         return budget

@@ -1,8 +1,8 @@
 """The network's names of our orders, if it does not use our ids.
 
 A rail may report a name with its answer, with the outcome, or later still. It is recorded once, in any state of the order, and
-without an event. How an order ends goes by our own id, so a name that is not credible hinders no end: it is kept for an
-operator, and the order keeps its present name.
+without an event. Orders end by our own id, so an implausible name blocks no end: it is kept for an operator, and the order
+keeps its present name.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _find_misfit(context: Context, told: NamedOrder) -> Misfit | None:
         return None
     if context.policy.abilities.keeps_our_id:
         return _misfit(told, "the network uses our ids")
-    # An adapter for a network without such ids makes some: callers are promised the form.
+    # An adapter for a network without such ids generates some, since callers are promised the form.
     if not kept_report.is_name(told.network_id) or told.network_id[0] != name[0]:
         return _misfit(told, f"that is no id of {kept_report.NAME_LENGTH} characters that begins with {name[0]}")
     return None
@@ -70,7 +70,7 @@ def _misfit(told: NamedOrder, reason: str) -> Misfit:
 async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
     work = await lock_balances(batch)
     connection = work.connection
-    # In the order in which endings lock them too; those that have ended have no order any more.
+    # In the order in which endings lock them too; ended transfers and refunds have no order any more.
     await order_store.lock(connection, [name_of(told.ordered) for told in batch])
     transfers = {(told.ordered.id, told.holder_id) for told in batch if isinstance(told.ordered, Transfer)}
     refunds = {(told.ordered.id, told.holder_id) for told in batch if isinstance(told.ordered, Refund)}
@@ -96,7 +96,7 @@ async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
             misfit = _misfit(told, "that is the name of another")
         elif now_named[name] is None:
             now_named[name] = network_id
-            # Two orders of one batch may get one name: the first has it.
+            # If two orders of one batch get one name, the first has it.
             taken.add(network_id)
             new.append((told.ordered, network_id))
         outcomes.append(misfit)

@@ -1,8 +1,8 @@
-"""The rail of live mode where none is set: it can never be reached.
+"""The rail of live mode where none is configured: it is never reachable.
 
-Callers can create and read charges. Transfers wait, are then cancelled, and their money is released. Health reports that the
-rail cannot be reached. Nothing is sent, so no order is ever marked as handed over (``Policy.has_rail``). For orders that an
-earlier adapter marked, this one answers truthfully that it cannot know.
+Callers can create and read charges. Transfers wait, are then cancelled, and their money is released. Health reports the rail as
+unreachable. Nothing is sent, so no order is ever marked as handed over (``Policy.has_rail``). For orders that an earlier
+adapter marked, this one reports that it cannot know.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Use cases that only read what belongs to the caller's holder."""
+"""Use cases that only read the caller's own data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Read = TypeVar("Read")
 def of_caller(
     read: Callable[Concatenate[Pool, int, Asked], Awaitable[Read]],
 ) -> Callable[Concatenate[Context, Caller, Asked], Awaitable[Read]]:
-    """Make a use case of a function of the store that takes the pool and the holder first."""
+    """Make a use case from a store function that takes the pool and the holder first."""
 
     def read_of_caller(context: Context, caller: Caller, /, *args: Asked.args, **more: Asked.kwargs) -> Awaitable[Read]:
         return read(context.pool, caller.holder_id, *args, **more)

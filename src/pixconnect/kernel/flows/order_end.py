@@ -1,7 +1,7 @@
-"""Orders that end, and what features do in the transaction that writes an end.
+"""The end of orders, and the hooks of features in the transaction that writes it.
 
-An item of an institution's statement may have been read before the order was known to be it, and posted as a movement: the
-statement that settles the order posts that movement's opposite.
+An item of an institution's statement may have been posted as a movement before it was known to be an order: the statement that
+settles the order then posts that movement's opposite.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from pixconnect.platform.pool import Connection, Pool
 
 class EndedOrder(Struct, frozen=True, kw_only=True):
     ordered: Transfer | Refund
-    """The transfer or refund as it was accepted: while its order is open it does not change."""
+    """The accepted transfer or refund; it does not change while its order is open."""
     ending: Ending
     has_rail: bool
-    """Without a rail we never sent an order, so that we may give up each."""
+    """Without a rail no order was ever sent, so each can be given up."""
     mistaken: ReversedMovement | None = None
-    """Its item was read before, and posted as a movement."""
+    """The movement as which its item was posted before."""
 
     @property
     def holder_id(self) -> int:
@@ -44,9 +44,9 @@ class EndedOrder(Struct, frozen=True, kw_only=True):
 
 
 async def prepare_end(context: Context, ordered: Transfer | Refund, ending: Ending) -> EndedOrder:
-    """Read what the end of an order needs, before any lock."""
+    """Read, before any lock, what the end of an order needs."""
     account = context.policy.account
-    # The installation's own rail tells no line twice.
+    # The installation's own rail reports no line twice.
     mistaken = None if account is None else await find_mistaken(context.pool, account.id, ordered, ending)
     return EndedOrder(ordered=ordered, ending=ending, has_rail=context.policy.has_rail, mistaken=mistaken)
 
@@ -54,7 +54,7 @@ async def prepare_end(context: Context, ordered: Transfer | Refund, ending: Endi
 async def find_mistaken(
     connection: Connection | Pool, account_id: int, ordered: Transfer | Refund, ending: Ending
 ) -> ReversedMovement | None:
-    """The movement that an item became which this order has proved to be."""
+    """Find the movement as which an order's item was posted."""
     if not isinstance(ending, Settled):
         return None
     names = [name for name in (name_of(ordered), ordered.network_id, ending.network_id) if name is not None]
@@ -64,24 +64,24 @@ async def find_mistaken(
 
 
 def statements_of(ended: EndedOrder) -> tuple[int, ...]:
-    """Whose statements its end may move."""
+    """Find the holders whose statements its end may move."""
     return (ended.holder_id,) if ended.mistaken is None else (ended.holder_id, ended.mistaken.holder_id)
 
 
 def holders_of(ended: EndedOrder) -> tuple[int, ...]:
-    """Whose balances its end may move: what settles was reserved, and waits for no transfer that is being accepted."""
+    """Find the holders whose balances its end may move: reserved money that settles blocks no transfer in acceptance."""
     is_settled_alone = isinstance(ended.ending, Settled) and ended.mistaken is None
     return () if is_settled_alone else statements_of(ended)
 
 
 class EndRule:
-    """Each batch of ends has one of each kind. A rule defines the methods that it needs."""
+    """A feature's hooks for a batch of ends; it defines the methods that it needs. One instance per batch."""
 
     def __init__(self, work: UnitOfWork) -> None:
         self.work = work
 
     async def begin(self, batch: Sequence[EndedOrder]) -> None:
-        """Read what the rule changes, behind the batch's locks."""
+        """Read what the rule changes, under the batch's locks."""
 
     def end(self, ended: EndedOrder, order: OpenOrder) -> None:
         """Change what belongs to an order that ends, before its own money moves."""
@@ -111,7 +111,7 @@ class MistakenItems(EndRule):
     def end(self, ended: EndedOrder, order: OpenOrder) -> None:
         movement = None if ended.mistaken is None else self._moved.pop(ended.mistaken.key, None)
         if ended.mistaken is not None and movement is not None:
-            # First what it took: it may be owed.
+            # First the item's money: it may be owed.
             take_back(self.work, movement, order.network_id or order.name)
             self._proved.append((ended.mistaken, ("transfer" if order.is_transfer else "refund", order.resource_id)))
 

@@ -1,4 +1,4 @@
-"""A rule of one feature about transfers and refunds before they become orders, and about orders that wait before they leave."""
+"""A feature's hooks for transfers and refunds before they become orders, and for delayed orders before they leave."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ NewOrder = NewTransfer | NewRefund
 
 
 class OrderRule:
-    """Each batch of new transfers or refunds has one of each kind. A rule defines the methods that it needs."""
+    """A feature's hooks for a batch of new transfers or refunds; it defines the methods that it needs.
+
+    One instance per batch.
+    """
 
     def __init__(self, work: UnitOfWork) -> None:
         self.work = work
 
     async def begin(self, batch: Sequence[NewOrder]) -> bool:
-        """Read what the rule compares, behind the batch's locks; returns whether the rule may concern any of the batch.
+        """Read what the rule compares, under the batch's locks; return whether the rule may concern any of the batch.
 
         A rule that concerns none runs no query.
         """
@@ -37,7 +40,7 @@ class OrderRule:
         """Count an accepted one against the next ones of the batch."""
 
     def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
-        """The order of an accepted transfer as it waits by this rule."""
+        """Return the order of an accepted transfer, delayed if this rule requires it."""
         del new, transfer
         return order
 
@@ -47,11 +50,11 @@ class OrderRule:
 
     @staticmethod
     async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
-        """This rule's reason why an order waits."""
+        """Find this rule's reason why an order waits."""
         del pool, order_name
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
-        """The reasons why some of these orders may not leave now, by their names."""
+        """Find the reasons why some of these orders may not leave now, by name."""
         del connection, waiting
         return {}

@@ -1,12 +1,11 @@
-"""Makes the partitions of events and deliveries ahead of time, and drops the old ones.
+"""Creates the partitions of events and deliveries ahead of time, drops old ones, and empties expired personal texts.
 
-It goes by the database's real time, regardless of the sandbox clock. A new partition begins when the present one covers a tenth
-of the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
-retention and no pending delivery needs it: we fail these first, and callers can read them as such until the next pass.
+It uses the database's real time, regardless of the sandbox clock. A new partition begins when the present one covers a tenth of
+the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
+retention and no pending delivery needs it: these are failed first, and remain readable until the next pass.
 
-Personal texts are emptied once no rule keeps them: a worker's walk over all rows, restarted each day. Retention never follows
-the clock of a sandbox: rows are dated by service time and judged by real time, so that a sandbox whose clock was moved ahead
-keeps them longer.
+Personal texts are emptied once no rule requires them, by a daily pass over all rows. Rows are dated by service time and checked
+by real time, so a sandbox whose clock was moved ahead keeps them longer.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _log = structlog.get_logger(__name__)
 
 
 async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> None:
-    """Make the partitions that will be needed and drop the old ones, as the role ``pixconnect_service``.
+    """Create the partitions that will be needed and drop the old ones, as the role ``pixconnect_service``.
 
-    A step that fails keeps none of the others from being done; its error is raised in the end.
+    If a step fails, the others still run; its error is raised at the end.
     """
     failures: list[asyncpg.PostgresError] = []
     async with pool.acquire() as connection:
@@ -57,7 +56,7 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
         # From here on history is lost: a process whose clock is wrong raises ServiceUnavailable instead.
         now = await service_now_to_write(clock, connection)
         for parent in partition_store.PARENTS:
-            # If the owner of the database has set a longer retention, that one counts.
+            # A longer retention set by the database's owner wins.
             with _going_on(failures, "close", parent):
                 for name in await partition_store.close(connection, parent, retention):
                     _log.debug("partition closed", name=name)
@@ -86,10 +85,10 @@ def _going_on(failures: list[asyncpg.PostgresError], step: str, of: str) -> Gene
 
 
 async def check_partitions(pool: Pool) -> None:
-    """A check of the service's health: are partitions made ahead of the events and deliveries to come?"""
+    """Health check: partitions exist ahead of the events and deliveries to come."""
     ahead = await partition_store.read_ahead(pool)
     fewest = min(ahead.counts.values(), default=0)
-    # One is enough while workers run, since they make the next; it is not when none has passed for a while.
+    # One is enough while workers run, since they create the next; it is not when no pass has run for a while.
     if fewest < 1 or (fewest < 2 and ahead.passed_for > _MISSED_PASSES):
         raise errors.ServiceUnavailable(
             "partitions of events, deliveries or the feed are not made ahead: look at the worker's log"
@@ -97,11 +96,11 @@ async def check_partitions(pool: Pool) -> None:
 
 
 LOOKED_AT_MAX: Final = 5_000
-"""Rows that one step looks at, in one transaction."""
+"""Rows per step, in one transaction."""
 
 
 def routine_periods(now: datetime) -> RetentionPeriods:
-    """How long the register keeps texts that no person asks to erase."""
+    """How long the register keeps texts without a request for erasure."""
     return RetentionPeriods(
         unpaid=_find_end("debtor", now), message=_find_end("message", now), party=_find_end("counterparty", now)
     )
@@ -115,10 +114,10 @@ def _find_end(data: str, now: datetime) -> timedelta:
 
 
 async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> int:
-    """One step over each kind; answers how many rows it looked at, 0 where nothing is left to look at today."""
+    """Run one step over each kind; return the number of rows checked, 0 once the day's pass is complete."""
     ages, looked_count = routine_periods(context.clock.real_now()), 0
     for kind in SWEPT:
-        # It is no party's own work, so it takes its turn beside all holders.
+        # Belongs to no holder, so it takes its turn beside all holders.
         with on_behalf_of_all():
             async with context.pool.acquire() as connection:
                 step = await partition_store.sweep_texts(connection, kind, ages, looked_at_max)
@@ -133,7 +132,7 @@ NOTES_MAX: Final = 20_000
 
 
 async def fold_tallies(context: Context) -> int:
-    """Add up the notes on new and changed rows, and return how many there were; 0 also while another process does it."""
+    """Add up the notes on new and changed rows and return their number; 0 also while another process does so."""
     async with context.pool.acquire() as connection, connection.transaction():
         if not await tally_store.try_lock_tally(connection):
             return 0

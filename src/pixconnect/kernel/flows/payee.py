@@ -1,10 +1,10 @@
 """Finds the payee by key, by account or by QR code, before anything is locked.
 
 If a system that a rule depends on cannot be reached, the payee is ``None``: the caller checks all other rules first, and only
-then answers that the service is unavailable.
+then reports that the service is unavailable.
 
-Over an account at an institution the payee may be reported with the end alone. That is stored beside the transfer: it changes
-no money, and nothing of the accepted request, so that answers to callers stay the same.
+An institution may report the payee only with the end. We store that beside the transfer: it changes no money and nothing of the
+accepted request, so answers to callers stay the same.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from pixconnect.platform.pool import Connection, Pool
 async def find_payee(
     context: Context, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
-    """Find the payee; ``None`` if a system that we must ask cannot be reached.
+    """Find the payee; ``None`` if a required system cannot be reached.
 
     Raises:
-        RuleBroken: Everything that stands between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
+        RuleBroken: Any refusal between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
         RateLimited: The holder looked up too many keys and did not pay them.
     """
     match request:
@@ -64,7 +64,7 @@ async def find_payee(
 
 
 async def read_code_amount(context: Context, caller: Caller, text: str) -> int:
-    """What a code asks for as it stands; what it leads to is judged when it is paid."""
+    """Read a code's present amount; its target is checked on payment."""
     code = br_code.parse_br_code(text)
     if code.location is None:
         amount_cents = code.fixed_amount_cents
@@ -105,7 +105,7 @@ async def _find_by_account(context: Context, caller: Caller, party: Party, looku
     key = None if party.key is None else holder_rules.parse_pix_key(party.key, party.key_type)
     tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
     holder_rules.check_account(party.branch, party.account_number, party.ispb)
-    # Whether an account at another institution exists only that institution can say.
+    # Only the other institution knows whether an account there exists.
     if party.ispb != context.policy.ispb:
         return Payee(party=with_key(party, key), holder_id=None)
     async with context.lookups.looking_up(context, caller.holder_id, lookup):
@@ -120,7 +120,7 @@ async def _find_by_code(
     context: Context, caller: Caller, request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     code = br_code.parse_br_code(request.br_code)
-    # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
+    # Whether a charge has expired depends on the present time, not on this process's last reading.
     await service_now(context.clock, context.pool)
     if code.location is None:
         return await _find_by_static_code(context, caller, code, request.amount_cents, end_to_end_id, lookup)
@@ -130,7 +130,7 @@ async def _find_by_code(
         asked = await read_outside(context, caller, code.location)
     except LocationUnreachable:
         return None
-    # We refuse mistakes in the key before mistakes in the charge.
+    # Mistakes in the key precede mistakes in the charge.
     payee = await _find_by_key(context, caller, key_of_code(asked.key), end_to_end_id, lookup)
     if asked.status == "CONCLUIDA":
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
@@ -151,7 +151,7 @@ async def _add_charge(
     """
     if payee is None or payee.holder_id is None or name is None:
         return payee
-    # By book goes only what stays on the payer's account: there the code of a holder that was succeeded goes on being paid.
+    # Book transfers stay on the payer's account, where the code of a holder that was succeeded remains payable.
     source = source_of(await context.directory.read_account(caller.holder_id))
     charge = await source.find_named_charge(context.pool, payee.holder_id, name)
     if charge is None:
@@ -166,7 +166,7 @@ async def _add_charge(
 
 
 async def read_outside(context: Context, caller: Caller, location: str) -> OutsideCharge:
-    """The payload at an outside location; one that leads nowhere costs as much as a missing key, always."""
+    """Read the payload at an outside location; a location without one always costs as much as a missing key."""
     fetch = Lookup("nobody")
     async with context.lookups.looking_up(context, caller.holder_id, fetch):
         asked = await context.locations.read(location)
@@ -190,7 +190,7 @@ async def _find_by_own_code(context: Context, location: str, amount_cents: int) 
     charge = await directory.find_served(location.removeprefix(context.policy.location_prefix))
     if charge is None:
         raise errors.InvalidQrCode("emv: its location serves no charge")
-    # As the network's directory would say, which a payer at another institution asks.
+    # As the directory would answer a payer at another institution.
     if await directory.find_owner(charge.key) != charge.holder_id:
         raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
     if charge.status in PAID:
@@ -225,8 +225,8 @@ async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now
 
 
 async def with_payee(pool: Pool, transfer: Transfer) -> Transfer:
-    """A transfer with all that is known of who was paid."""
-    # Only the others can have a row, and each transfer that is shown would cost a query.
+    """Return a transfer with all known facts about its payee."""
+    # Only the others can have a row, and each transfer shown would cost a query.
     if transfer.direction == "IN" or transfer.settled_at is None or not source_of(transfer).may_name_payee_at_end:
         return transfer
     payee = await transfer_store.find_settled_payee(pool, transfer.id, transfer.holder_id)

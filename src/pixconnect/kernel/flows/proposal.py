@@ -1,4 +1,4 @@
-"""Keeps, replaces and confirms proposals of all kinds, in the transactions of the use cases that propose and do them."""
+"""Stores, replaces and confirms proposals of all kinds, in the transactions of the use cases that propose and execute them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 CONFIRM: Final = "proposal confirm"
-"""The verb of each confirmation in the audit."""
+"""The audit verb of each confirmation."""
 
 
 def make_proposal(
@@ -27,11 +27,11 @@ def make_proposal(
     rest: timedelta = timedelta(0),
     acts_after: timedelta | None = None,
 ) -> Proposal:
-    """What the operator wants now.
+    """Make an operator's proposal.
 
     Args:
         rest: How long it cannot be confirmed.
-        acts_after: How long it waits before it is done without a second operator; by default it never is.
+        acts_after: After this time it takes effect without a second operator; by default never.
     """
     now = context.clock.real_now()
     return Proposal(
@@ -47,19 +47,19 @@ def make_proposal(
 
 
 async def propose(context: Operator, connection: Connection, verb: str, subject: str, proposal: Proposal) -> Proposal:
-    """Keep a proposal in the place of a waiting one of its act, and record it; the caller has locked the account or holder."""
+    """Store and audit a proposal, replacing a pending one of the same act; the caller has locked the account or holder."""
     await proposal_store.replace(connection, proposal)
     await audit.record(context, connection, verb, subject, after=proposal)
     return proposal
 
 
 async def check_waiting(context: Operator, connection: Connection, proposal: Proposal) -> None:
-    """Judge at the moment of acting whether a proposal may be confirmed; the caller has locked its account or holder.
+    """Check that a proposal may be confirmed now; the caller has locked its account or holder.
 
     Raises:
         Forbidden: It is the operator's own proposal.
         BadRequest: It is too early, or it has lapsed.
-        NotFound: It was forgotten, replaced or confirmed meanwhile.
+        NotFound: It was withdrawn, replaced or confirmed meanwhile.
     """
     check_confirmation(proposal, context.operator, context.clock.real_now())
     waiting = await proposal_store.list_waiting(
@@ -70,6 +70,6 @@ async def check_waiting(context: Operator, connection: Connection, proposal: Pro
 
 
 async def confirm(context: Operator, connection: Connection, proposal: Proposal) -> None:
-    """Confirm a proposal in the transaction that does it, after ``check_waiting``."""
+    """Confirm a proposal in the transaction that executes it, after ``check_waiting``."""
     await check_waiting(context, connection, proposal)
     await proposal_store.confirm(connection, proposal, context.operator, context.clock.real_now())

@@ -39,11 +39,11 @@ class RailSource(Struct, frozen=True):
     async def find_payee(
         self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
     ) -> Payee | None:
-        # A refusal here reveals that the key is not ours, as much as a miss in the directory does.
+        # A refusal here reveals that the key is not ours, as a miss in the directory does.
         lookup.found = "nobody"
         ability.check_resolves_keys(context.policy.abilities)
         lookup.found = None
-        # The directory wants to know who asks, and for which transfer.
+        # The directory requires the asking holder and the transfer.
         try:
             async with context.lookups.asking_directory(payer.holder_id):
                 entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
@@ -61,26 +61,26 @@ class RailSource(Struct, frozen=True):
         return Way(payer=payer.party, payee=payee, terms=terms)
 
     async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
-        """Nothing: the rail is asked by our own names."""
+        """Do nothing: the rail uses our own names."""
 
     def find_abilities(self, context: Context) -> Abilities:
         return context.policy.abilities
 
     async def check_sends(self, context: Context) -> None:
-        """Nothing: what the rail does not take is given up in time."""
+        """Do nothing: an order that the rail does not accept is given up in time."""
 
     async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
         # A shorter name is the reference of a static code, and no charge here has one.
         if owner is None or len(name) < TXID_LENGTH_MIN:
             return None
         charge = await charge_store.find_by_txid(pool, owner, name)
-        # One of a holder that succeeded the owner's, or that it has succeeded, is paid on that one's account.
+        # A charge of the owner's predecessor or successor is paid on that holder's account.
         return charge if charge is not None and charge.holder_id == owner else None
 
     async def create_charge(
         self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
     ) -> Charge:
-        # All ids are made here, before the first try, so that a batch whose commit was lost finds what it wrote.
+        # All ids are generated before the first try, so that a batch whose commit was lost finds its own rows.
         txid = identifiers.make_txid(context.clock.now(), context.entropy)
         location = context.policy.location_prefix + txid
         new = NewCharge(

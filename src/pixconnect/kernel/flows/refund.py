@@ -1,10 +1,10 @@
-"""Refunds out: return a payment that a holder received, wholly or in part; read, list.
+"""Refunds out: return all or part of a received payment; read, list.
 
 Accepting reserves the money and counts it against the original; a worker hands the refund to the rail afterwards. The refund of
 a book transfer is settled by book, in the same transaction.
 
-For an automatic refund the money arrives and is reserved in one transaction, so that it cannot be spent, and the refund then
-goes the way of any other. It has no requester, so the rules for requesters (a holder that may not withdraw) do not forbid it.
+An automatic refund arrives and is reserved in one transaction, so that its money cannot be spent, and then proceeds as any
+other. It has no requester, so the rules for requesters (a holder that may not withdraw) do not apply.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
     """Accept a refund: we reserve its money, and a worker hands it to the rail or gives it up.
 
     Args:
-        is_new: Refuse an ``external_id`` that was used before, also by the same request (``ExternalIdConflict``).
+        is_new: Refuse any used ``external_id``, also for a replay (``ExternalIdConflict``).
 
     Returns:
-        The new refund; or the one that the same request made before, as it is now.
+        The new refund; for a replay, the first request's refund in its present state.
 
     Raises:
         RuleBroken: In the documented order.
         ServiceUnavailable: Nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
-    # Read without a lock: the receiver, and whether it was by book, never change. We check sums under the lock.
+    # Read without a lock: the receiver, and whether it was by book, never change. Sums are checked under the lock.
     original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
     source = source_of(original)
     abilities = source.find_abilities(context)
@@ -85,7 +85,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         return _refuse_repeat(made, is_new=is_new)
     sent = await transfer_store.find_named(context.pool, [original.end_to_end_id], "OUT") if original.is_book else {}
     new = NewRefund(
-        # For a payment to a holder that the caller's has succeeded, it pays its own money on its own account.
+        # The refund of a predecessor's payment uses the predecessor's own money on its own account.
         holder_id=original.holder_id,
         caller=structs.replace(caller, holder_id=original.holder_id),
         external_id=request.external_id or context.entropy.uuid7(),
@@ -101,7 +101,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         account_id=source.account_id,
     )
     made = await context.writes.submit(START_REFUNDS, new)
-    # Its id was made for this request, in any of its tries.
+    # Its id was generated for this request, in any of its tries.
     return made if made.id == new.refund_id else _refuse_repeat(made, is_new=is_new)
 
 
@@ -179,7 +179,7 @@ def _accept(work: UnitOfWork, new: NewRefund, rules: Sequence[OrderRule]) -> Ref
 
 
 def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:
-    """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
+    """Reserve the money of a refund and leave it to the workers; the caller writes the returned original."""
     work.post(refund.holder_id, "available", "reserved", refund.amount_cents, refund.cause)
     work.put(REFUNDS, refund)
     work.order(open_order(refund, work.now, handover_timeout, original=original))
@@ -205,7 +205,7 @@ def _settle_by_book(work: UnitOfWork, new: NewRefund, refund: Refund, original: 
 
 
 def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
-    # As the rail would have it: the refund fails for both, and no money moves.
+    # As over the rail: the refund fails for both, and no money moves.
     code = reject_code.ACCOUNT_BLOCKED
     sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
     for side in sides:
@@ -215,7 +215,7 @@ def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
 
 
 async def _check_family(context: Context, caller: Caller, former_id: int) -> None:
-    """Refuse a refund of a former holder's payment if its successor may not withdraw, or the former one is disabled."""
+    """Refuse a refund of a predecessor's payment if its successor may not withdraw, or the predecessor is disabled."""
     await _check_may_withdraw(context, caller)
     former = await holder_store.find(context.pool, former_id)
     if former is not None and former.disabled_at is not None:
@@ -235,10 +235,10 @@ def _found(refund: Refund | None, parameter: str) -> Refund:
 
 
 def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
-    """Return all of a payment just credited, for the code of its refusal; the caller writes the transfer."""
+    """Return all of a payment just credited, with its refusal code; the caller writes the transfer."""
     refund = refund_rules.open_automatic_refund(
         received, refund_id=planned.refund_id, return_id=planned.return_id, code=code, now=work.now
     )
     work.announce_refund(refund)
-    # No caller waits for an answer, and the money is not the holder's: so we do not give it up after a minute.
+    # No caller waits for an answer, and the money is not the holder's, so it is not given up after a minute.
     return hold_refund(work, refund, received, refund_rules.find_window(received.settled_at or work.now))

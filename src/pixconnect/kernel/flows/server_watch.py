@@ -1,4 +1,4 @@
-"""Compares the database's server with the known one, before a connection is used: it may have lost data.
+"""Compares the database's server with the known one before a connection is used: it may have lost data.
 
 ::
 
@@ -9,10 +9,9 @@
     one that had these tables before ───────────────────────────────── accounts at institutions are paused
     tables of another installation ──────────────────────────────────── not used, until its address leads to ours again
 
-A restored copy of the data looks like any other start, so we do the first at each start. We can detect the second: then money
-may have moved without a row in these tables, and we notify an operator. Each is one transaction under one lock, which ends
-before any connection to that server does anything else; a process killed in it has changed nothing, except that ids are left
-out.
+A restored copy of the data looks like any other start, so each start is handled as the second line. A detected loss is handled
+as the fourth: money may have moved without a row in these tables, so we alert an operator. Each is one transaction under one
+lock, which ends before any connection to that server does anything else. If the process is killed in it, only ids are skipped.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection, Pool
 
 NOTE_EVERY_S: Final = 10.0
-"""How often a process looks how far the server is: so much may be forgotten of its log and not be seen."""
+"""How often a process reads the server's position: a loss of less than this may go undetected."""
 HIGH_WATER_EVERY: Final = 6
-"""Notes of the position for each note of the ids: a start after a stop of a minute leaves out what a minute may use."""
+"""Position notes per note of the ids: a start after a stop of a minute skips the ids that a minute may use."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,11 +46,11 @@ class ServerWatch:
 
     Args:
         memory: A record outside of the data, which outlives this process; without it only this process's observations count.
-        has_rail: Without a rail of the installation, only orders over accounts at institutions can have been sent, even if
-        lost.
+        has_rail: Whether there is a rail. Without one, only orders over accounts at institutions can have been sent, even if
+            lost.
         must_last: Use no server whose settings may lose committed data.
-        cluster: Use no server but of this one, and trust that a takeover in it has each commit that was waited for.
-        is_remembered: Whether an observed start is recorded, here and in ``memory``: a verb may look at a copy that does not
+        cluster: Use only servers of this cluster, and trust that a takeover in it has each commit that was waited for.
+        is_remembered: Whether an observed start is recorded, here and in ``memory``: a verb may read a copy that does not
             serve.
     """
 
@@ -76,13 +75,13 @@ class ServerWatch:
         self._has_begun = False
         self._known: DatabaseServer | None = None
         self._latest: DatabaseServer | None = None
-        """How far a server was known to be: the known one, or at the beginning the one that was remembered."""
+        """The furthest known position of the server; at first the remembered one."""
         self._forgetters: list[Callable[[], None]] = []
         self.first_ids = FirstIds()
         """The first ids after the last start that this process knows of."""
 
     def on_start(self, *forgetters: Callable[[], None]) -> None:
-        """Call these when the server was started again, or is another: it may have forgotten rows that caches still hold."""
+        """Register caches to empty when the server restarts or is another: it may have lost rows that they still hold."""
         # Copies of a context share its caches, and each of them registers them when it is made.
         self._forgetters += [each for each in forgetters if each not in self._forgetters]
 
@@ -94,17 +93,17 @@ class ServerWatch:
         await self.look(connection)
 
     async def look(self, connection: Connection) -> None:
-        """Compare a new connection's server with the one known, and make its commits durable."""
+        """Compare a new connection's server with the known one, and make its commits durable."""
         if not self._has_begun:
-            # It is not checked yet whether these are our tables.
+            # Not yet checked: whether these are our tables.
             await installation_store.demand_durable_commits(connection)
             return
-        # We take our knowledge first: while the answer comes, other processes learn how far the server is by then.
+        # Read our record first: while the answer comes, other processes may note a later position.
         latest, asked_at_s = self._latest, time.monotonic()
         session = await installation_store.prepare_session(connection)
         self._refuse(session)
         found = session.server
-        # Of connections that are opened together one does what follows from another server; the others find it done.
+        # If connections are opened together, one handles another server; the rest find it handled.
         async with self._judging:
             if self._is_new(found) or (latest is not None and found.is_behind(latest)):
                 await self._meet(connection, found, latest)
@@ -112,7 +111,7 @@ class ServerWatch:
                 await self._catch_up(connection)
 
     def _refuse(self, session: installation_store.PreparedSession) -> None:
-        """Raise what a server that is away raises: it is tried again until it keeps its promises, or another does."""
+        """Raise the error of an unreachable server, so that the caller retries until this or another server qualifies."""
         if session.is_standby:
             # A session outlives its promotion, and would not be checked again.
             raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
@@ -130,13 +129,13 @@ class ServerWatch:
             raise ConnectionRefusedError("the database is that of another installation")
         latest = self._latest
         if self._cluster and latest is not None and session.server.is_replaced_by(latest):
-            # Where two say that they are the primary, what the old one knows is no answer, and it can commit nothing.
+            # With two primaries, the old one's answer proves nothing, and it can commit nothing.
             raise ConnectionRefusedError(
                 f"the server is on timeline {session.server.timeline}, and another of its cluster has been on {latest.timeline}"
             )
 
     def _complain(self, server: DatabaseServer, event: str, **facts: object) -> None:
-        # Said once for each start of a server: every new connection comes by here.
+        # Once for each start of a server: every new connection comes by here.
         if self._refused_at != server.started_at:
             self._refused_at = server.started_at
             _log.critical(event, **facts)
@@ -157,7 +156,7 @@ class ServerWatch:
             )
 
     async def keep_noting(self, pool: Pool, *, for_others: bool, every_s: float = NOTE_EVERY_S) -> None:
-        """Remember how far the server is, until cancelled; ``for_others`` also writes it down, and how far ids are."""
+        """Record the server's position until cancelled; ``for_others`` also stores it, and the latest ids, in the database."""
         while True:
             for number in range(HIGH_WATER_EVERY):
                 try:
@@ -183,7 +182,7 @@ class ServerWatch:
                 _log.critical("commits wait for no standby: a takeover may lose confirmed data")
 
     async def note(self, connection: Connection) -> bool:
-        """Look how far the server is; answers whether it is further than we knew."""
+        """Read the server's position; return whether it is further than we knew."""
         if self._cluster:
             # Rows only on the primary may be lost with it, and no answer depended on them.
             found = await installation_store.read_server_at_standbys(connection)
@@ -202,34 +201,33 @@ class ServerWatch:
         reason: str | None = None
         orders_count = accounts_count = 0
         async with connection.transaction():
-            # All processes meet a new server at once: the first one judges it under this lock, and the others find it noted.
+            # All processes meet a new server at once: the first handles it under this lock, and the others find it recorded.
             await installation_store.lock_noted_server(connection)
             noted = await installation_store.find_noted_server(connection, found, latest)
-            # What another process has counted as a loss is no second one.
+            # A loss that another process has counted is not counted again.
             if before is not None and await self._is_known(connection, found, before):
                 before = None
             has_waited = (
                 bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
             )
-            # A takeover is believed only where commits are known to have waited for a standby, and nothing that one had is
-            # missing.
+            # A takeover is trusted only where commits are known to have waited for a standby, and nothing is missing.
             if noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
                 # Before the server is recorded as known, and before any order can be moved at it.
                 orders_count = await loss_store.count_orders_as_handed(connection, has_rail=self._has_rail)
                 accounts_count = await loss_store.insert_loss(connection, reason, found, before, orders_count)
-            # At an ordinary start too: data that was put back looks like one.
+            # At an ordinary start too: restored data looks like one.
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)
-            # A process that did not see them come would hide from all others that they were elsewhere meanwhile; a serving
-            # process compares with its own record, so a verb records no start for it.
+            # Verbs that did not observe the start would hide from all other processes that they were elsewhere meanwhile. A
+            # serving process compares with its own record, so a verb records no start for it.
             if self._is_remembered or noted is None or reason is not None:
                 await installation_store.note_server(connection, found, has_come=noted is None or reason is not None)
             await installation_store.note_cluster(connection)
             self.first_ids = await installation_store.read_first_ids(connection)
         self._forget()
-        # Known only now: had the transaction failed, the next connection would check the same server again.
+        # Only now known: had the transaction failed, the next connection would check the same server again.
         self._known = self._latest = found
         self._write()
         if reason is None and noted is not None and noted.timeline != found.timeline:
@@ -261,7 +259,7 @@ class ServerWatch:
 
 
 def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: DatabaseServer | None) -> str | None:
-    """Why the data cannot be complete; ``before`` is given if the server is behind it."""
+    """Find why the data cannot be complete; ``before`` is given if the server is behind it."""
     # From the most to the least significant: another server has another timeline and other positions as well.
     if found.system_identifier != noted.system_identifier:
         return f"another server: its system identifier was {noted.system_identifier}"

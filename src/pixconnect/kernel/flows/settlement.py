@@ -59,7 +59,7 @@ class Fence(Protocol):
     """Checks, in the transaction that writes, that the worker still leases its slots."""
 
     def epochs_of(self, slots: Sequence[int]) -> Mapping[int, int]:
-        """The epochs of these slots, for a statement that checks them itself; raises if one is not held by now."""
+        """Return the slots' epochs, for a statement that checks them itself; raises if one is not held by now."""
         ...
 
     async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
@@ -68,7 +68,7 @@ class Fence(Protocol):
 
 
 Unrecorded = errors.PixConnectError | Misfit
-"""Why an ending was not recorded: it could not be written now, or it cannot be believed."""
+"""Why an ending was not recorded: a temporary failure, or a contradiction."""
 
 
 async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
@@ -89,7 +89,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
     repeated_ids: list[int] = []
     for index, (name, _) in enumerate(endings):
         if isinstance(outcomes[index], errors.PixConnectError):
-            continue  # the events of an end show the name that the rail reported before it
+            continue
         if name in ordered:
             (under_way if ordered[name].status == "PROCESSING" else repeated_ids).append(index)
         elif not is_surely_not_ours(context, name):
@@ -115,7 +115,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
 async def _note_names(
     context: Context, endings: Sequence[tuple[str, Ending]], ordered: Mapping[str, Transfer | Refund]
 ) -> list[Unrecorded | None]:
-    """Note what the network calls the orders that end; for each ending, why that was not noted."""
+    """Record the network's names of the orders that end; for each ending, why that failed."""
     outcomes: list[Unrecorded | None] = [None] * len(endings)
     told = {
         index: NamedOrder(ordered=ordered[name], network_id=ending.network_id)
@@ -161,7 +161,7 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
         await rule.begin(batch)
     outcomes: list[bool] = []
     first_ids = FirstIds()
-    # Read here, where the orders cannot be marked: the server may have been restarted since they were found to be too late.
+    # Read here, where orders cannot be marked: the server may have restarted since they were found to be too late.
     if any(isinstance(ended.ending, GivenUp) and ended.has_rail for ended in batch):
         first_ids = await installation_store.read_first_ids(batch.connection)
     for ended in batch:
@@ -176,7 +176,7 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
         work.delete(ORDERS, order)
         for rule in rules:
             rule.end(ended, order)
-        # While it is under way only its order knows when it was handed over, and what the network calls it.
+        # While it is under way, only its order has the handover time and the network's name.
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
         ending = complete_ending(ended.ending, order)
         if isinstance(before, Transfer):
@@ -215,16 +215,16 @@ def _end_refund(work: UnitOfWork, before: Refund, ending: Ending) -> None:
 
 
 def _freed_into(ending: Ending) -> Account:
-    # Reserved money leaves only when the rail has said that it settled.
+    # Reserved money leaves only once the rail has reported the settlement.
     return "settlement" if isinstance(ending, Settled) else "available"
 
 
 ASK_AFTER = timedelta(seconds=2)
-"""We ask the rail about an order that got no answer for this long."""
+"""The rail is queried about an order that got no answer for this long."""
 ASK_AFTER_MAX = timedelta(minutes=5)
 
 
 def ask_again_after(asked_count: int) -> timedelta:
-    """The backoff of questions about an order, which never end."""
+    """Backoff of queries about an order, without end."""
     # The exponent has a bound because the count has none.
     return min(ASK_AFTER * 2 ** min(asked_count, 16), ASK_AFTER_MAX)

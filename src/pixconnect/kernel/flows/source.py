@@ -1,4 +1,4 @@
-"""Where a holder's money lies, and what differs by it: the installation's own rail, or an account at an institution."""
+"""The location of a holder's money, and what depends on it: our own rail, or an account at an institution."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Way(Struct, frozen=True, kw_only=True):
     payee: Payee
     terms: SendingTerms
     account_id: int | None = None
-    """The account over which it does; ``None`` is the installation's own rail, and what goes by book."""
+    """The account that it leaves over; ``None`` is the installation's own rail, or by book."""
     br_code: str | None = None
     """The code that the account's institution reads for itself."""
     spends_lookup: bool = False
-    """Whether a key without an owner costs the account a look-up there; a key that is paid puts back more than this."""
+    """Whether a missing key costs the account a look-up at its institution; paying a key returns more than this."""
 
 
 class Source(Protocol):
@@ -72,11 +72,11 @@ class Source(Protocol):
     def find_abilities(self, context: Context) -> Abilities: ...
 
     async def check_sends(self, context: Context) -> None:
-        """Raise ``ServiceUnavailable`` while nothing is handed over."""
+        """Raise ``ServiceUnavailable`` while orders are not handed over."""
         ...
 
     async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
-        """The charge that a payment names by its txid, over a rail or by book.
+        """Find the charge that a payment names by its txid, over a rail or by book.
 
         Args:
             pool: The database.
@@ -88,7 +88,7 @@ class Source(Protocol):
     async def create_charge(
         self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
     ) -> Charge:
-        """Make the charge of a judged request; ``key`` is normalised."""
+        """Create the charge of a checked request; ``key`` is normalised."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A holder's limits on its outgoing transfers, and what counts against them."""
+"""A holder's limits on outgoing transfers, and their use."""
 
 from __future__ import annotations
 

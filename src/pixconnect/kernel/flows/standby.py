@@ -1,4 +1,4 @@
-"""Reads at a standby, for lists that may be slightly old, while the standby's age is known; else at the primary.
+"""Reads at a standby for lists that may be slightly old, if the standby's age is known; otherwise at the primary.
 
 ::
 
@@ -6,9 +6,9 @@
     standby: shows the last record ───── is it a standby, of that server, and how old? ──┴─► a read goes there
                 └── too old, gone, promoted, of another server, cancelled there ──────────► the primary answers
 
-A connection is checked before its first use, and again once its last check is older than allowed: a name may lead to several
-standbys. So no result is older than that. PostgreSQL's own instant of the last transaction would not do: it stands still
-without writes, and some providers do not have it.
+A connection is checked before its first use, and again once its last check is older than allowed, since a name may lead to
+several standbys. So no result is older than that. PostgreSQL's own timestamp of the last transaction would not do: it stands
+still without writes, and some providers do not have it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pixconnect.platform.database_failure import DATABASE_BUSY, DATABASE_FAILED
 from pixconnect.platform.pool import Connection, Pool
 
 AGE_MAX_S: Final = 10
-"""How old the standby's tables may be to be read from."""
+"""Maximum age of the standby's tables."""
 ANSWER_TIMEOUT_S: Final = 3.0
-"""How long a read may take at the standby before the primary is asked instead."""
+"""How long a read may take at the standby before it moves to the primary."""
 LOOK_TIMEOUT_S: Final = 2.0
 GOOD_LOOKS_MIN: Final = 3
-"""After so many good looks in a row a standby is used again: one that comes and goes writes few lines."""
+"""Successful checks in a row before a standby is used again, so that a flapping one logs little."""
 
 Answer = TypeVar("Answer")
 Outcome = Literal["answered", "not_used", "missing", "cancelled", "failed"]
@@ -45,7 +45,7 @@ class StandbyRefusedError(ConnectionError):
 
 
 class Standby:
-    """One process's record of the standby from which it reads.
+    """One process's record of the standby that it reads from.
 
     Attributes:
         why_not: Why reads go to the primary; ``None`` while the standby is used.
@@ -59,7 +59,7 @@ class Standby:
         self._age_max_s = age_max_s
         self._pool: Pool | None = None
         self._shown: Heartbeat | None = None
-        """What the primary showed, and when it was asked."""
+        """The primary's last record, and when it was read."""
         self._shown_s = 0.0
         self._good_looks = GOOD_LOOKS_MIN - 1
         self.why_not: str | None = "it was not looked at yet"
@@ -68,7 +68,7 @@ class Standby:
 
     @property
     def pool(self) -> Pool:
-        """Its connections, each as new as it has to be."""
+        """Its connections, each checked recently enough."""
         return errors.require(self._pool, "it was opened")
 
     def use(self, pool: Pool) -> None:
@@ -76,7 +76,7 @@ class Standby:
         self._pool = pool
 
     async def check(self, connection: Connection) -> None:
-        """Raise ``StandbyRefusedError`` unless the connection leads to a usable standby; called before each of its uses."""
+        """Raise ``StandbyRefusedError`` unless the connection leads to a usable standby; called before each use."""
         if self._monotonic_s() - connection.known_s <= self._age_max_s:  # type: ignore[union-attr]  a standby's has it
             return
         try:
@@ -87,7 +87,7 @@ class Standby:
             raise
 
     async def _look_through(self, connection: Connection) -> float:
-        """Ask a connection how old its tables are, and remember that; raises ``StandbyRefusedError``."""
+        """Read how old a connection's tables are, and store that; raises ``StandbyRefusedError``."""
         found = await installation_store.find_heartbeat(connection)
         asked_s = self._monotonic_s()
         age_s = self._measure_age(found, asked_s)
@@ -104,14 +104,14 @@ class Standby:
             raise StandbyRefusedError("it is no standby: it was promoted, or its address leads to the primary")
         if shown is None:
             raise StandbyRefusedError("the primary has not been seen yet")
-        # It follows a server that lost its place, or has not come as far as the note of the one that took it.
+        # It follows a server that was replaced, or lags behind the record of the one that took over.
         if found.noted != shown.noted or found.beat_at is None:
             raise StandbyRefusedError("its tables are not those of the primary that we know")
-        # Both instants are of the primary's clock; the time since the report of its clock is measured by ours.
+        # Both instants are of the primary's clock; our own measures the time since that clock was reported.
         return max(0.0, (shown.now - found.beat_at).total_seconds() + asked_s - self._shown_s)
 
     async def keep_watch(self) -> None:
-        """Let the primary note its clock and look at the standby, each second until cancelled."""
+        """Record the primary's clock and check the standby, each second until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(BEAT_EVERY_S)
@@ -136,7 +136,7 @@ class Standby:
                 _log.info("the standby is read from", age_s=round(self.age_s, 1))
 
     def _leave(self, error: BaseException) -> None:
-        """Read at the primary until the standby has been good for a while; the log has one line of it."""
+        """Read at the primary until the standby has been good for a while; logged once."""
         self._good_looks, self.age_s = 0, None
         reason = str(error) if isinstance(error, StandbyRefusedError) else f"it gives no answer: {type(error).__name__}"
         was_used, self.why_not = self.why_not is None, reason
@@ -144,7 +144,7 @@ class Standby:
             _log.warning("the standby is not read from, and the primary instead", reason=reason)
 
     async def read(self, there: Callable[[], Awaitable[Answer]], here: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What ``there`` answers, which reads at the standby; where that cannot be, what ``here`` does at the primary."""
+        """Return the result of ``there``, which reads at the standby, or else of ``here`` at the primary."""
         if self.why_not is not None:
             self.outcomes["not_used"] += 1
             return await here()
@@ -152,13 +152,13 @@ class Standby:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 answer = await there()
         except errors.NotFound:
-            # What it is about may have been made since.
+            # The record may be newer than the standby.
             self.outcomes["missing"] += 1
         except DATABASE_BUSY:
-            # What a standby has to replay may take away what a read still looks at.
+            # Replay at a standby may remove rows that a read still needs.
             self.outcomes["cancelled"] += 1
         except DATABASE_FAILED:
-            # The standby's monitor decides whether to leave it: no request waits for that, nor logs it.
+            # The standby's monitor decides whether to leave it: no request waits for that, or logs it.
             self.outcomes["failed"] += 1
         else:
             self.outcomes["answered"] += 1
@@ -167,6 +167,6 @@ class Standby:
 
 
 async def check_standby(standby: Standby) -> None:
-    """A check of the service's health: are reads answered where the operator wants them to be?"""
+    """Health check: reads use the standby if the operator configured one."""
     if standby.why_not is not None:
         raise errors.ServiceUnavailable(f"the standby is not read from, and the primary instead: {standby.why_not}")

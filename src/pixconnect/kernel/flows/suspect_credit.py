@@ -16,7 +16,7 @@ return_held: Final = block_rules.return_suspect_credit
 
 
 async def read_held(work: UnitOfWork, reports: Iterable[CreditReport], known: Mapping[str, Transfer]) -> None:
-    """Read the blocks that reports may open or end, if any may: most report that a payment has come and settled at once."""
+    """Read the blocks that reports may open or end, if any may: most reports are of payments settled at once."""
     in_steps = (CreditAccepted, CreditHeld, CreditCancelled)
     if any(isinstance(report, in_steps) for report in reports) or any(
         transfer.status == "PROCESSING" for transfer in known.values()
@@ -37,7 +37,7 @@ def hold(work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charg
 
 
 def release(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
-    """Empty the block of a payment that was held as suspect; answers whether it was."""
+    """Release the block of a payment that was held as suspect; return whether it was."""
     blocks = work.claim(HeldBlocks)
     block = blocks.open.find_of_transfer(transfer.holder_id, transfer.id)
     if block is None:

@@ -71,12 +71,12 @@ async def start_transfer(
     """Accept a transfer: we reserve its money, and a worker hands it to the rail or gives it up.
 
     Returns:
-        The new transfer; or the one that the same request made before, as it is now.
+        The new transfer; for a replay, the first request's transfer in its present state.
 
     Raises:
         RuleBroken: In the documented order.
         RateLimited: The holder looked up too many keys and did not pay them.
-        ServiceUnavailable: A system that we must ask, or the database, cannot be reached; nothing was done.
+        ServiceUnavailable: A required system, or the database, cannot be reached; nothing was done.
         OutcomeUnknown: The commit was lost, or the database was restored and it may have been paid before; repeat the request.
     """
     lookup = Lookup()
@@ -100,7 +100,7 @@ async def _start_transfer(
     except AccountChanged as changed:
         for holder_id in changed.holder_ids:
             await context.directory.read_account_anew(holder_id)
-    # Decided again by the present account of the money.
+    # Decided again by the account on which the money is now.
     account = await context.directory.read_account(caller.holder_id)
     return await _try_transfer(context, caller, account, request, terms, lookup)
 
@@ -112,7 +112,7 @@ async def _try_transfer(
         context.policy.ispb, context.clock.now(), context.entropy
     )
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
-        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before we ask the network anything
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before any query to the network
         if replayed is not None:
             return _refuse_repeat(terms, replayed)
     try:
@@ -129,11 +129,11 @@ async def _try_transfer(
         if not is_judged_first:
             await check_payer(context, caller.holder_id, request.amount_cents, BEFORE_PAYEE)
         raise
-    # A system that we must ask is away. If the transfer breaks a rule all the same, we refuse it for that.
+    # A required system is unavailable. If the transfer breaks another rule, that refusal comes first.
     if way is None:
         await check_payer(context, caller.holder_id, request.amount_cents)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
-    # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
+    # Every id is generated before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
         holder_id=caller.holder_id,
         caller=caller,
@@ -156,7 +156,7 @@ async def _try_transfer(
 
 
 def _answer(context: Context, new: NewTransfer, way: Way, lookup: Lookup, made: Transfer) -> Transfer:
-    # Its id was made for this request, in any of its tries.
+    # Its id was generated for this request, in any of its tries.
     if made.id != new.transfer_id:
         return _refuse_repeat(new.terms, made)
     if way.spends_lookup:
@@ -220,7 +220,7 @@ async def list_transfers(context: Context, caller: Caller, status: TransferStatu
 
 
 async def search_transfers(context: Context, caller: Caller, search: TransferSearch, span: Span) -> Page[TransferView]:
-    """One page of the holder's transfers that have everything looked for, newest first.
+    """One page of the holder's transfers that match all criteria, newest first.
 
     Raises:
         SearchTooLarge: The period is too long for a search by these fields.
@@ -229,7 +229,7 @@ async def search_transfers(context: Context, caller: Caller, search: TransferSea
         read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
         page = await read(context.pool, caller.holder_id, search, span)
         return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
-    # An id names at most one: we check the other conditions here.
+    # An id matches at most one: the other conditions are checked here.
     if search.external_id is not None:
         transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, search.external_id)
     else:
@@ -303,12 +303,12 @@ def _found(transfer: Transfer | None, parameter: str) -> Transfer:
 
 
 async def view_transfer(context: Context, transfer: Transfer) -> TransferView:
-    """A transfer with both its sides."""
+    """Return a transfer with both its sides."""
     return _view(await context.directory.read_account(transfer.holder_id), transfer)
 
 
 def _view(account: OwnAccount, transfer: Transfer) -> TransferView:
-    # The holder's account is shown with the key by which it was found.
+    # The holder's account is shown with the key that found it.
     own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))
     if transfer.direction == "OUT":
         return TransferView(transfer=transfer, debit_party=own, credit_party=transfer.counterparty)

@@ -1,4 +1,4 @@
-"""What the rail has not ended, orders and payments, for the operator to see. Nothing is decided here: only the rail ends it."""
+"""Orders and payments that the rail has not ended, for the operator. Read only: only the rail ends them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from pixconnect.platform.base import errors
 
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)
-"""The scheme gives an order up when it has not settled 40 s after it was accepted, and we have asked by then."""
+"""The scheme gives up an order that has not settled 40 s after acceptance, and we have queried by then."""
 
 
 CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
-"""An opening may arrive for ten minutes after its request, so one that waits that long is no problem."""
+"""An opening may arrive up to ten minutes after its request; a shorter wait is no problem."""
 
 
 PERSON_WAITS_MAX: Final = timedelta(days=1)
-"""A transfer may wait for days for a person's approval; but an operator should check that the person knows."""
+"""A transfer may wait for days for a person's approval; the operator should check that the person knows."""
 
 
 class NewWaiting(Struct, frozen=True, kw_only=True):
-    """A transfer that an institution says waits for a person."""
+    """A transfer whose institution reports that it waits for a person."""
 
     order: OpenOrder
     waits_for: WaitsFor
@@ -77,24 +77,24 @@ NOTE_WAITING: Final = WriteOperation("note_waiting", _note_waiting)
 
 
 async def count_silent(context: Context) -> int:
-    """Orders that were handed over and got no answer for longer than the scheme allows."""
+    """Count orders that were handed over and got no answer for longer than the scheme allows."""
     return await order_store.count_unresolved(context.pool, context.clock.now() - SILENT_MAX, LISTED_MAX)
 
 
 async def count_accepted(context: Context) -> int:
-    """Payments that the rail accepted, and neither settled nor cancelled for as long."""
+    """Count payments that the rail accepted, and neither settled nor cancelled for as long."""
     return await transfer_store.count_accepted(context.pool, context.clock.now() - SILENT_MAX, LISTED_MAX)
 
 
 async def list_late_charges(context: Context, count_max: int = LISTED_MAX) -> Sequence[WaitingCharge]:
-    """Charges at institutions that have been opened or changed for too long, the longest waiting first."""
+    """List charges that an institution has taken too long to open or change, longest first."""
     return await waiting_store.list_begun(context.pool, context.clock.real_now() - CHARGE_WAITS_MAX, count_max)
 
 
 async def list_waiting_charges(
     context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
 ) -> list[WaitingCharge]:
-    """Charges at institutions that have been opened or changed for so long, of one holder and of one txid, or of all."""
+    """List charges pending at an institution for this long; optionally of one holder, or of one txid."""
     found = await waiting_store.list_begun(context.pool, context.clock.real_now() - silent_for, LISTED_MAX)
     return [one for one in found if holder_id in (None, one.holder_id) and name in (None, one.txid)]
 
@@ -102,16 +102,16 @@ async def list_waiting_charges(
 async def list_unresolved(
     context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
 ) -> list[tuple[OpenOrder, Transfer | Refund | None]]:
-    """Orders that were handed over and got no answer since, the longest silent first, each with its transfer or refund."""
+    """List orders handed over without an answer since, longest first, each with its transfer or refund."""
     handed_before = await service_now(context.clock, context.pool) - silent_for
     orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, name, LISTED_MAX)
     ordered = await read_ordered(context.pool, [order.name for order in orders])
-    # One whose transfer or refund is missing is listed too: health counts it.
+    # One whose transfer or refund is missing is listed too, since the health check counts it.
     return [(order, ordered.get(order.name)) for order in orders]
 
 
 async def check_known(context: Operator, name: str) -> None:
-    """Raise ``NotFound`` for an id that nothing has: a misspelt one must not look like one that is resolved."""
+    """Raise ``NotFound`` for an unknown id: a misspelt one must not look like a resolved one."""
     # An order whose transfer is missing counts as known: we search for exactly that.
     if await read_ordered(context.pool, [name]) or await transfer_store.find_named(context.pool, [name], "IN"):
         return
@@ -122,6 +122,6 @@ async def check_known(context: Operator, name: str) -> None:
 async def list_accepted(
     context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
 ) -> list[Transfer]:
-    """Payments to holders that the rail accepted, and has neither settled nor cancelled since, the oldest first."""
+    """List payments to holders that the rail accepted, and has neither settled nor cancelled since, oldest first."""
     accepted_before = await service_now(context.clock, context.pool) - silent_for
     return await transfer_store.find_accepted(context.pool, accepted_before, holder_id, name, LISTED_MAX)

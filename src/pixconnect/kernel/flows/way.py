@@ -16,7 +16,7 @@ from pixconnect.platform.base import errors
 
 
 class AccountChanged(errors.ServiceUnavailable):
-    """Payer or payee was put on an account at an institution after this process had read where it lies."""
+    """Payer or payee was moved to an account at an institution after this process had read where it is."""
 
     def __init__(self, holder_ids: Sequence[int]) -> None:
         super().__init__("payer or payee was put on another account meanwhile; nothing was done")
@@ -31,7 +31,7 @@ class Placed(Protocol):
 
 
 def source_of(placed: Placed | None) -> Source:
-    """The source of a holder's account, or of one of its transfers or orders; of an unknown one the own rail."""
+    """Return the source of a holder's account, transfer or order; of an unknown one our own rail."""
     if placed is None or placed.institution_id is None:
         return OWN_RAIL
     return InstitutionSource(placed.institution_id)
@@ -51,7 +51,7 @@ async def choose_way(
 
 
 def check_way(work: UnitOfWork, new: NewTransfer) -> None:
-    """Compare the way that was chosen with where the money lies while its balances are locked."""
+    """Compare the chosen way with the location of the money, while its balances are locked."""
     lies_on = work.balances[new.holder_id].institution_id
     payee_id = new.payee.holder_id
     chosen = new.account_id if payee_id is None else work.balances[payee_id].institution_id
@@ -68,7 +68,7 @@ _BETWEEN: Final = "nothing is sent between two accounts at institutions of this 
 
 
 async def check_same_place(context: Context, payer: OwnAccount, payee_id: int) -> None:
-    """Refuse a transfer by book between holders whose money lies on two accounts: that would be a real Pix."""
+    """Refuse a book transfer between holders on two accounts at institutions: that would be a real Pix."""
     payee = await context.directory.read_account(payee_id)
     if payer.institution_id != payee.institution_id:
         # One of them may have been put on its account since this process read it.
@@ -81,13 +81,13 @@ async def check_same_place(context: Context, payer: OwnAccount, payee_id: int) -
 async def admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
     """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
 
-    If the institution keeps none of our names, also before anything is accepted.
+    If the institution keeps none of our names, it is also called before anything is accepted.
 
-    A payment of the lost span is a movement once its line is read, and takes the money of the very request that had ordered it.
-    Only the institution knows which request that was; accepted ones are queried there.
+    After a restore, a payment of the lost span becomes a movement once its line is read, and takes the money of the very
+    request that had ordered it. Only the institution knows which request that was; accepted ones are queried there.
 
     Raises:
-        OutcomeUnknown: Such a line of the same amount has no order; or not all lines of that time were read yet.
+        OutcomeUnknown: A line of the same amount has no order; or not all lines of that time were read yet.
     """
     # A request without a name cannot be repeated; and a sandbox has no account at an institution.
     if request.external_id is None or context.policy.is_sandbox:

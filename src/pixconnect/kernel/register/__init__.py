@@ -1,1 +1,1 @@
-"""Rules with dates: the arrangement's, and how long data is kept."""
+"""Dated rules: of the arrangement, and of data retention."""

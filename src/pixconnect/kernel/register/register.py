@@ -1,11 +1,11 @@
-"""The registers: of the rules of the arrangement (contents, first day, bound parties) and of personal data.
+"""Two registers: the arrangement's rules (contents, first day, bound parties), and the retention of personal data.
 
-The rows stand in ``arrangement.csv``. A changed rule gets a new row and keeps the former one: the rule at the beginning applies
-until the end, so callers pass the instant that starts the clock. A rule with a single source warns, and never refuses.
+The arrangement's rows are in ``arrangement.csv``. A changed rule gets a new row and keeps the former one. The rule at the
+beginning applies until the end, so callers pass the instant that starts the clock. A rule with a single source warns, and never
+refuses. Changed rows of the retention register are kept in the same way.
 
-As in the register of the arrangement's rules a changed row gets a new row, and an instant decides which one counts.
-``tests/repository/test_retention.py`` checks that ``text_columns.csv`` and the features' ``text_columns`` list each column of
-the database that can hold texts.
+``tests/repository/test_retention.py`` checks that ``text_columns.csv`` and the features' ``text_columns`` list each text column
+of the database.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Unit(StrEnum):
 
 
 class RuleParty(StrEnum):
-    """The party bound by a rule. Those of institutions are played by the sandbox, and shown; those of holders are enforced."""
+    """The party bound by a rule. The sandbox plays the institutions' rules and shows them; holders' rules are enforced."""
 
     HOLDER = "holder"
     PAYERS_INSTITUTION = "payer's institution"
@@ -55,12 +55,12 @@ class RuleParty(StrEnum):
 
 
 class RuleChange(StrEnum):
-    """Which way of changing a value makes a rule stricter: an operator may go that way alone."""
+    """The direction of change that makes a rule stricter, and that an operator may take alone."""
 
     LESS = "less"
     MORE = "more"
     NONE = "none"
-    """It is not an operator's to change."""
+    """Operators cannot change it."""
 
 
 class RuleSource(StrEnum):
@@ -76,9 +76,9 @@ class ArrangementRule(Struct, frozen=True, kw_only=True):
     value: int | None
     unit: Unit
     since: date
-    """A day of Sao Paulo; ``date.min`` where no day is known, for it was always so here."""
+    """A day of Sao Paulo; ``date.min`` if the rule has applied from the beginning."""
     clock: str
-    """The start of its clock, in words; empty if nothing runs."""
+    """The event that starts its clock, in words; empty if nothing runs."""
     binds: RuleParty
     stricter: RuleChange
     standing: RuleSource
@@ -87,7 +87,7 @@ class ArrangementRule(Struct, frozen=True, kw_only=True):
 
     @property
     def duration(self) -> timedelta:
-        """How long it lasts; only of a rule in days, hours, minutes or seconds."""
+        """Its duration; only of a rule in days, hours, minutes or seconds."""
         return timedelta(**{self.unit.value: self.read_value()})
 
     def read_value(self) -> int:
@@ -118,7 +118,7 @@ class Register(Generic[DatedRow]):
     def find(self, name: str, began_at: datetime) -> DatedRow:
         """The rule's row for a clock that began at an instant."""
         of_name = self.rows.get(name, ())
-        if len(of_name) == 1 and of_name[0].since == date.min:  # most of them, and the hot ones
+        if len(of_name) == 1 and of_name[0].since == date.min:  # most rules, and the hot ones
             return of_name[0]
         index = bisect_right(self._days.get(name, ()), to_day(began_at))
         if not index:
@@ -126,7 +126,7 @@ class Register(Generic[DatedRow]):
         return of_name[index - 1]
 
     def find_constant(self, name: str) -> DatedRow:
-        """A rule that has always been the same; raises ``LookupError`` once it has changed, for then an instant decides."""
+        """Find a rule that never changed; raises ``LookupError`` once it has, since then an instant decides."""
         rows = self.rows.get(name, ())
         if len(rows) != 1:
             raise LookupError(f"{name} has {len(rows)} rows")
@@ -134,21 +134,20 @@ class Register(Generic[DatedRow]):
 
 
 def parse_register(text: str) -> Register[ArrangementRule]:
-    """Read the rows of a register; raises ``ValueError`` that names the row where one is not as it must be."""
+    """Read the rows of a register; a ``ValueError`` names the faulty row."""
     return parse_rows(text, _parse_row)
 
 
 def parse_rows(text: str, parse_row: Callable[[Mapping[str, str]], DatedRow]) -> Register[DatedRow]:
-    """The same, of rows of any kind."""
     rows: dict[str, list[DatedRow]] = {}
-    # Counted as an editor counts: the names of the columns are line 1.
+    # Editors count from 1, and line 1 has the names of the columns.
     for number, cells in enumerate(csv.DictReader(text.splitlines()), 2):
         try:
             row = parse_row(cells)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"row {number}: {error}") from error
         of_name = rows.setdefault(row.name, [])
-        # The rows of one name stand in the order of their days: the register looks for the last one that has begun.
+        # The rows of one name are in the order of their days: the register looks for the last one that has begun.
         if of_name and of_name[-1].since >= row.since:
             raise ValueError(f"row {number}: {row.name} is not after its former row")
         of_name.append(row)
@@ -177,7 +176,7 @@ ARRANGEMENT: Final = parse_register(_FILE.read_text(encoding="utf-8"))
 
 
 def find_name_window(named_at: datetime) -> timedelta:
-    """How far the network's time may be from the minute in a name."""
+    """Maximum distance of the network's time from the minute in a name."""
     return ARRANGEMENT.find("name_window", named_at).duration
 
 
@@ -197,7 +196,7 @@ class LookupAllowance(Struct, frozen=True, kw_only=True):
     missed_cost: int
     """A key or an account that does not exist."""
     found_cost: int
-    """One that exists, and is not paid."""
+    """A key or an account that exists, and is not paid."""
     paid_tokens: int
     """The tokens that a settled payment returns."""
 
@@ -230,7 +229,7 @@ class RetentionEnd(StrEnum):
     PARTITION = "partition"
     VERB = "verb"
     NEVER = "never"
-    """Not removed yet: it stays as long as the database."""
+    """Never removed: it stays as long as the database."""
 
 
 class Retention(Struct, frozen=True, kw_only=True):
@@ -239,9 +238,9 @@ class Retention(Struct, frozen=True, kw_only=True):
     name: str
     whose: str
     at_least: timedelta
-    """No request of a person ends it before."""
+    """Minimum: no request for erasure ends it before."""
     at_most: timedelta | None
-    """From when on it is taken out without a request; ``None`` is never."""
+    """Maximum: removed without a request afterwards; ``None`` is never."""
     since: date
     clock: str
     ends: RetentionEnd
@@ -252,7 +251,7 @@ class Retention(Struct, frozen=True, kw_only=True):
 
 
 def parse_retentions(text: str) -> Register[Retention]:
-    """Read the rows of the register; raises ``ValueError`` that names the row where one is not as it must be."""
+    """Read the rows of the register; a ``ValueError`` names the faulty row."""
     return parse_rows(text, _parse_retention)
 
 
@@ -262,7 +261,7 @@ def _parse_retention(cells: Mapping[str, str]) -> Retention:
         whose=cells["whose"],
         at_least=timedelta(days=int(cells["at_least"])),
         at_most=timedelta(days=int(cells["at_most"])) if cells["at_most"] else None,
-        # Without a day it has always been so.
+        # No day: from the beginning.
         since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
         clock=cells["clock"],
         ends=RetentionEnd(cells["ends"]),
@@ -279,7 +278,7 @@ def _parse_retention(cells: Mapping[str, str]) -> Retention:
 
 
 def read_columns(text: str) -> dict[tuple[str, str], str]:
-    """Which data each column has, by table and column; ``NOT_PERSONAL`` where none."""
+    """Read the kind of data in each column, by table and column; ``NOT_PERSONAL`` if none."""
     return {
         (row["table"], column): row["data"]
         for row in csv.DictReader(filter(None, text.splitlines()))
@@ -287,8 +286,7 @@ def read_columns(text: str) -> dict[tuple[str, str], str]:
     }
 
 
-# Read when the module is loaded: a register that is wrong stops a process at its start, and no erasure begins by half a
-# table.
+# Read at import, so that a faulty register stops a process at its start, and no erasure ends half-way through a table.
 RETENTIONS: Final = parse_retentions((_FOLDER / "retention.csv").read_text(encoding="utf-8"))
 TEXT_COLUMNS: Final = read_columns(
     "".join(

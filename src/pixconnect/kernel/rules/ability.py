@@ -1,4 +1,4 @@
-"""The consequences of a rail's missing abilities (``rail.Abilities``): decided here, so that use cases only ask.
+"""The consequences of a rail's missing abilities (``rail.Abilities``), decided in one place.
 
 If a rail does not permit refusing a payment, we accept it and return it (``refund.open_automatic_refund``). For any other
 missing ability, we refuse the caller before anything is done.
@@ -15,7 +15,7 @@ from pixconnect.platform.base import errors
 
 
 def answer_report(abilities: Abilities, acknowledgement: Acknowledgement) -> Acknowledgement:
-    """Drop a refusal if the rail takes none: its payment is refunded, or kept for an operator."""
+    """Drop a refusal if the rail does not permit it: its payment is refunded, or kept for an operator."""
     if abilities.refuses_credits or acknowledgement.refusal_code is None:
         return acknowledgement
     return msgspec.structs.replace(acknowledgement, refusal_code=None)

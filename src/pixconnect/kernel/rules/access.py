@@ -33,9 +33,9 @@ _KERNEL: Final = (
 )
 _ALL: Final = (*_KERNEL, *(scope for feature in list_features() for scope in feature.scopes))
 SCOPES: Final = tuple(scope.name for scope in _ALL)
-"""In the order in which they are shown."""
+"""In display order."""
 OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
-"""Those that our own interface asks for; the others are the central bank's Pix API's, which asks for `webhook.*` too."""
+"""Scopes of our own API; the others belong to the central bank's Pix API, which requires `webhook.*` too."""
 SCOPE_TEXTS: Final = {scope.name: scope.text for scope in _ALL}
 """The permission of each."""
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ FAILURES_WINDOW_S = 60
 """How long a failed token request counts."""
 
 WRONG_CODES_MAX: Final = 10
-"""Wrong codes of an operator's second factor, with the right password, that lock the account until a person unlocks it."""
+"""Wrong codes of an operator's second factor, with the right password, that lock the account until it is unlocked."""
 WRONG_CODE_COUNTS: Final = timedelta(days=1)
 """How long a wrong code counts, unless it was the last permitted one.
 
-Three of a million codes are valid at a time. An attacker who has the password and stays below the limit finds one within
-a year with a probability of 1 %; nine tries an hour would make it 21 %.
+Three of a million codes are valid at a time. An attacker who has the password and stays below the limit finds one within a year
+with a probability of 1 %; nine tries an hour would make it 21 %.
 """
 
 _HOPS_MAX: Final = 32
@@ -81,12 +81,12 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The address that the request comes from."""
     request_id: str | None = None
     operator: str | None = None
-    """As the audit names them, if an operator acts for the holder; then there is no client."""
+    """The audit's name of an operator who acts for the holder; then there is no client."""
     traceparent: str | None = None
-    """The trace that the request belongs to, where traces are sent."""
+    """The request's trace, if traces are exported."""
 
     def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> Caller:
-        """The same with the request that is being answered."""
+        """Return the caller with the request that is being answered."""
         return Caller(
             client_id=self.client_id,
             holder_id=self.holder_id,
@@ -113,7 +113,7 @@ class Client(Struct, frozen=True, kw_only=True):
     certificate: str | None = None
     """The thumbprint of the certificate required to get and use its tokens."""
     certificate_expires_at: datetime | None = None
-    """When that ends, in real time; also ``None`` where an older version has bound the client to it."""
+    """The certificate's end, in real time; ``None`` too if an older version bound the client."""
 
 
 class IssuedClient(Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ def is_client_id(text: str) -> bool:
 
 
 def make_app_id(client_id: str, client_secret: str) -> str:
-    """Both as one text, as institutions want them that give no tokens."""
+    """Join client id and secret, for institutions that issue no tokens."""
     return base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
 
 
@@ -153,7 +153,7 @@ def issue_at(now: datetime, tokens_from: datetime | None) -> datetime:
 
 
 def check_certificate(caller: Caller, certificate: str | None) -> None:
-    """Refuse a token that is bound to another certificate than the one that its connection showed."""
+    """Refuse a token bound to another certificate than the one that its connection presented."""
     if caller.certificate is not None and caller.certificate != certificate:
         raise errors.Unauthorized(
             "Authorization: the token is bound to a client certificate, and this connection did not show it"
@@ -166,7 +166,7 @@ def authorize(caller: Caller, scope: str) -> None:
 
 
 def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
-    """Read scopes in any order; the answer has each once, in the order of ``SCOPES``."""
+    """Read scopes in any order; the result has each once, in the order of ``SCOPES``."""
     for scope in scopes:
         if scope not in SCOPES:
             raise errors.BadRequest(f"scope: must be one of {', '.join(SCOPES)}")
@@ -194,8 +194,8 @@ def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> I
     address = _parse_address(peer)
     if address is None:
         return None
-    # From right to left, and only as far as trusted proxies wrote it: any client can send this header, and if we trusted all of
-    # it, each guess at a secret could come from a separate address.
+    # From right to left, and only as far as trusted proxies wrote it: any client can send this header, and could give each
+    # guess at a secret another address.
     for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
         if not any(address in network for network in trusted):
             break
@@ -224,11 +224,11 @@ Role = Literal["reader", "operator"]
 VisitorKind = Literal["operator", "sandbox", "holder"]
 
 SESSION_IDLE_MAX: Final = timedelta(minutes=30)
-"""A session without requests for this long has ended."""
+"""A session idle for this long has ended."""
 SESSION_LENGTH_MAX: Final = timedelta(hours=12)
 LINK_LASTS: Final = timedelta(hours=12)
 SEEN_EVERY: Final = timedelta(minutes=1)
-"""A session's end is moved on at most so often: to look at a page writes nothing."""
+"""Minimum interval between updates of a session's end, so that viewing a page writes nothing."""
 
 RECOVERY_CODES_COUNT: Final = 10
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
@@ -290,7 +290,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
         return Viewer(holder_id=self.holder_id or chosen_holder_id, scopes=self.scopes)
 
     def caller(self, chosen_holder_id: int | None = None, peer: str = "") -> Caller:
-        """The caller of a use case of the API that makes a change, with its address."""
+        """The caller for use cases of the API that change something, with its address."""
         if not self.may_act:
             raise errors.Forbidden("a reader changes nothing")
         holder_id = self.holder_id or chosen_holder_id
@@ -301,7 +301,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
 
 ALL_SCOPES: Final = frozenset(SCOPES)
-"""Those of an operator."""
+"""An operator's scopes."""
 READING_SCOPES: Final = frozenset[str](scope for scope in SCOPES if scope.endswith(".read"))
 """A reader's scopes; actors' secrets, such as a valid signature, need one of the other scopes."""
 

@@ -1,4 +1,4 @@
-"""An adjusting entry: for a case without a recorded fact, as two operators want it.
+"""An adjusting entry: booked for a case without a recorded fact, after two operators agreed.
 
 ::
 
@@ -69,7 +69,7 @@ def accounts_of(direction: Side, account: SettledWith) -> tuple[Account, Account
 
 
 def find_lacking(balance: Balance, direction: Side, amount_cents: int) -> int:
-    """The part of an outgoing amount that exceeds the available balance, and is owed."""
+    """Find the part of an outgoing amount that exceeds the available balance and becomes a debt."""
     return max(0, amount_cents - balance.available_cents) if direction == "OUT" else 0
 
 
@@ -87,9 +87,9 @@ def check_bound(case_cents: int, adjusted_cents: int, amount_cents: int, directi
         case_cents: The institution's amount less the books'.
         adjusted_cents: Adjusted so far.
         amount_cents: The new adjustment.
-        direction: To which side.
+        direction: The new adjustment's.
     """
-    # By the sum afterwards, so that entries of both directions count together.
+    # By the resulting sum, so that entries of both directions count together.
     after_cents = adjusted_cents + (amount_cents if direction == "IN" else -amount_cents)
     if amount_cents < 1 or not min(case_cents, 0) <= after_cents <= max(case_cents, 0):
         left_cents = abs(case_cents - adjusted_cents)
@@ -123,7 +123,6 @@ FAMILIES: Final = (
 
 
 def announce_adjustment(adjustment: Adjustment, event_id: int) -> Event:
-    """Make the event of an adjustment of a holder's available balance."""
     payload = AdjustmentPayload(
         id=adjustment.id,
         kind=adjustment.kind,

@@ -10,16 +10,16 @@ from pixconnect.kernel.rules.holder import Party
 ReportedKind = Literal["med", "precautionary", "judicial", "administrative", "security"]
 """Why an institution blocks money: ``med`` is a contest of a Pix, ``precautionary`` a suspect credit."""
 BlockKind = Literal["med", "precautionary", "judicial", "administrative", "security", "statement_line"]
-"""Also for a waiting debit of the statement, which has no report."""
+"""Also for a pending debit of the statement, which has no report."""
 
 
 class BlockTraits(Struct, frozen=True, kw_only=True):
     """Properties of all blocks of a kind."""
 
     is_of_pix: bool = False
-    """It is about a Pix, which has to be found here first: a report of it alone would keep money for nothing."""
+    """It concerns a Pix that must be found here first: otherwise the report would block money without a cause."""
     is_secret: bool = False
-    """The institution's name and the end of such a block are not shown."""
+    """The institution's name and the end of such a block are hidden."""
 
 
 BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
@@ -35,39 +35,41 @@ BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
 
 
 class BlockTerms(Struct, frozen=True, kw_only=True):
-    """All terms of one block, so that the last report counts."""
+    """All terms of one block; the last report counts."""
 
     reference: str
-    """Its name of it, unique on the account."""
+    """The institution's name of the block, unique on the account."""
     kind: ReportedKind
     wanted_cents: int
-    """How much it would have; 0 ends the block."""
+    """The amount that the institution wants to block; 0 ends the block."""
     held_cents: int
-    """How much of that it has blocked."""
+    """The amount that it has blocked."""
     respond_by: datetime | None = None
     until: datetime | None = None
     """When it ends by itself."""
 
 
 class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
-    """The institution has blocked money on a holder's account, or changed or ended blocks: a fact that we cannot refuse."""
+    """Blocks that an institution opened, changed or ended on a holder's account: a fact that we cannot refuse."""
 
     report_id: str
     party: Party
     """The holder's account."""
     blocks: tuple[BlockTerms, ...]
-    """The reported blocks in their present state: one may have become two, and many may have ended."""
+    """The reported blocks in their present state: one may have split in two, and many may have ended."""
     told_at: datetime
-    """Of two reports the later one counts, in any order."""
+    """When it was reported. Of two reports the later one counts, in any order."""
 
 
 InfractionReason = Literal["fraud", "operational_flaw"]
-"""The payer's institution's reason: the payer was deceived, or the Pix went wrong by a fault."""
+"""The reason of the payer's institution: the payer was deceived, or a fault caused the Pix."""
 Situation = Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
-"""The situation, in the words of the key directory (DICT)."""
+"""The situation, in the terms of the key directory (DICT)."""
 InfractionState = Literal["open", "answered", "taken", "released"]
-"""``answered``: the institution has the holder's words. It ends as ``taken`` (given back, as far as there was money) or
-``released``."""
+"""``answered``: the institution has the holder's defence.
+
+It ends as ``taken`` (returned as far as money was left) or ``released``.
+"""
 
 
 class TakenPart(Struct, frozen=True, kw_only=True):
@@ -80,14 +82,14 @@ class TakenPart(Struct, frozen=True, kw_only=True):
 
 
 class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
-    """The payer of a received Pix contests it: the whole present state, so that the last report counts.
+    """The contest of a received Pix by its payer, in its whole present state; the last report counts.
 
     The institution blocks, decides and returns; we cannot refuse it.
     """
 
     report_id: str
     name: str
-    """The institution's name of it, unique on the account."""
+    """The institution's name of the contest, unique on the account."""
     party: Party
     """The holder's account."""
     end_to_end_id: str
@@ -97,17 +99,17 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """The payer's words."""
+    """The payer's statement."""
     state: InfractionState
     opened_at: datetime
     respond_by: datetime
-    """Until when the holder can answer."""
+    """The holder's deadline for an answer."""
     wanted_cents: int
-    """How much the institution would have blocked: after a return of less than was contested, the rest."""
+    """The amount that the institution wants to block: after a return of less than was contested, the rest."""
     held_cents: int
-    """How much of that it has blocked."""
+    """The amount that it has blocked."""
     taken: tuple[TakenPart, ...]
-    """All that it has given back because of it."""
+    """All returns because of the contest."""
     told_at: datetime
     until: datetime | None = None
     """When the block ends by itself."""
@@ -117,22 +119,22 @@ class Defence(Struct, frozen=True, kw_only=True):
     """A holder's answer to a contest."""
 
     name: str
-    """The contest's, as the institution calls it."""
+    """The institution's name of the contest."""
     text: str
 
 
 class DefenceTaken(Struct, frozen=True, tag="taken"):
-    """The institution has these words, now or since an earlier try."""
+    """The institution has this defence, now or since an earlier try."""
 
 
 class DefenceRefused(Struct, frozen=True, kw_only=True, tag="refused"):
-    """It will not have them: the time is over, or the contest is. Final."""
+    """The institution rejects it: the deadline has passed, or the contest has ended. Final."""
 
     reason: str
 
 
 class DefenceUnknown(Struct, frozen=True, tag="unknown"):
-    """It is unknown whether it has them: it is asked again, and accepts the same words once."""
+    """It is unknown whether the institution has it. It is sent again; repetitions are idempotent."""
 
 
 DefenceAnswer = DefenceTaken | DefenceRefused | DefenceUnknown

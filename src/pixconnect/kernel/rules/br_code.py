@@ -69,7 +69,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     key: str | None
-    """26-01, as written: neither normalised nor judged."""
+    """26-01, as written: neither normalised nor checked."""
     location: str | None
     """26-25: host and path, no scheme."""
     recurrence_location: str | None
@@ -79,7 +79,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
     facilitator_ispb: str | None
     """26-03, the institution that pays out the cash of a Pix Saque."""
     is_single_use: bool
-    """Field 01 is 12. It does not distinguish static from dynamic."""
+    """Field 01 is 12. It does not distinguish static from dynamic codes."""
     merchant_category: str
     amount_cents: Cents | None
     """54. In a dynamic code it means nothing; see ``fixed_amount_cents``."""
@@ -92,7 +92,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
 
     @property
     def fixed_amount_cents(self) -> Cents | None:
-        """The amount that must be paid, where the code itself fixes one: only a static code with more than 0."""
+        """The amount that the code itself fixes: only a static code with more than 0."""
         # 0 means that the payer chooses; in a dynamic code the payload's amount counts.
         return self.amount_cents or None if self.kind == "static" else None
 
@@ -219,7 +219,7 @@ def _read_code(text: str) -> dict[str, str]:
     try:
         return _read_fields(text, "the code")
     except errors.InvalidQrCode:
-        # Lengths that count bytes go wrong behind the first letter with an accent: there is the fault, and not where it shows.
+        # Lengths that count bytes go wrong behind the first accented letter: the fault is there, not where parsing fails.
         octets, at = text.encode(), 0
         while at < len(octets) and not text.isascii():
             value = octets[at + 4 : at + 4 + int(octets[at + 2 : at + 4])] if octets[at + 2 : at + 4].isdigit() else b""
@@ -355,7 +355,7 @@ def _format_field(field_id: str, value: str) -> str:
 
 
 def _fold(text: str) -> str:
-    # NFD takes accents off their letters; then only printable ASCII stays, and blanks of any kind become single ones.
+    # NFD separates accents from letters; only printable ASCII stays, and runs of blanks become one.
     spaced = unicodedata.normalize("NFD", " ".join(text.split()))
     return " ".join("".join(character for character in spaced if " " <= character <= "~").split())
 

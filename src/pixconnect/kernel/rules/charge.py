@@ -8,13 +8,12 @@
      │ └─────expire──────────────► EXPIRED
      └──remove──► REMOVED_BY_RECEIVER, REMOVED_BY_PSP ◄──remove──┘
 
-A charge is paid at most once, in full, before it expires; the decisive moment is the rail's report of the payment. One with a
-due date asks for another amount on each day, and expires at midnight in Sao Paulo after its last one. A payment that is
-accepted first and settles later, or is held as suspect, holds the charge in between: no other payment pays it, nothing of it is
-changed, and it does not expire.
+A charge is paid at most once, in full, before it expires; the decisive moment is the rail's report of the payment. A charge
+with a due date has another amount on each day, and expires at midnight in Sao Paulo after its last day. A payment that settles
+later, or is held as suspect, holds the charge meanwhile: no other payment pays it, it cannot change, and it does not expire.
 
-Both APIs make the same charges. ``contents`` are the standard API's additional members; they exist once that API has made or
-changed the charge.
+Both APIs create the same charges. ``contents`` are the standard API's additional members; they exist once that API has created
+or changed the charge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A charge's contents, as the standard API makes and changes them: its latest, and those of earlier revisions.
+"""A charge's contents, as the standard API creates and changes them: the latest revision, and earlier ones.
 
 They are stored as JSON and read by later programs: a new field needs a default, and none is renamed.
 """
@@ -17,7 +17,7 @@ from pixconnect.features.due_charges.rules.terms import Discount, DueTerms, Fine
 from pixconnect.kernel.register.register import ARRANGEMENT
 
 LIFETIME_S: Final = ARRANGEMENT.find_constant("charge_lifetime").read_value()
-"""Where a charge of the standard names none. Source: Pix API 2.9.0, ``CobExpiracao``."""
+"""Default lifetime of the standard's charges. Source: Pix API 2.9.0, ``CobExpiracao``."""
 
 
 class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,7 +36,7 @@ class PayerAddress(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """Something more that the payer is shown (``infoAdicionais``)."""
+    """A line of additional information for the payer (``infoAdicionais``)."""
 
     name: str
     value: str
@@ -59,11 +59,11 @@ class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its maker's name for it, at institutions where callers choose no txid."""
     address: PayerAddress | None = None
     due: DueTerms | None = None
-    """``None`` for a charge that is to be paid at once; whether it has some never changes."""
+    """``None`` for an immediate charge. A charge never changes from one kind to the other."""
 
 
 class DueChange(Struct, frozen=True, kw_only=True):
-    """As ``ContentsChange``; each of the parts is replaced as a whole."""
+    """As ``ContentsChange``; each part is replaced as a whole."""
 
     due_on: date | None = None
     valid_days: int | None = None
@@ -74,7 +74,7 @@ class DueChange(Struct, frozen=True, kw_only=True):
 
 
 class ContentsChange(Struct, frozen=True, kw_only=True):
-    """The new values; a field that is ``None`` stays as it was."""
+    """The new values; fields that are ``None`` stay."""
 
     lifetime_s: int | None = None
     amount_cents: int | None = None
@@ -82,7 +82,7 @@ class ContentsChange(Struct, frozen=True, kw_only=True):
     key: str | None = None
     payer: Payer | None = None
     address: PayerAddress | None = None
-    """Of the new payer: it goes with one."""
+    """The new payer's, which must be given too."""
     question: str | None = None
     lines: tuple[Line, ...] | None = None
     due: DueChange | None = None
@@ -97,7 +97,7 @@ def encode_contents(contents: ChargeContents) -> str:
 
 
 def digest_contents(contents: ChargeContents) -> bytes:
-    """SHA-256 of the stored contents, which ``verify`` computes again from the row."""
+    """Return SHA-256 of the stored contents, which ``verify`` computes again from the row."""
     return sha256(_encode(contents)).digest()
 
 
@@ -115,14 +115,14 @@ def _said(change: ContentsChange | DueChange) -> dict[str, object]:
 
 
 def find_expiry(contents: ChargeContents, counts_from: datetime) -> datetime:
-    """The instant from which a charge of these contents cannot be paid."""
+    """Find the instant from which a charge of these contents cannot be paid."""
     if contents.due is not None:
         return day_amount.find_expiry(contents.due)
     return counts_from + timedelta(seconds=contents.lifetime_s)
 
 
 def are_equivalent(one: ChargeContents, other: ChargeContents) -> bool:
-    """True if equal after defaults are applied."""
+    """Whether both are equal after defaults are applied."""
     return _complete(one) == _complete(other)
 
 
@@ -132,7 +132,7 @@ def _complete(contents: ChargeContents) -> ChargeContents:
 
 
 def set_rule(contents: ChargeContents, *, discounts_roll: bool) -> ChargeContents:
-    """Put contents under a rule of discounts: a new charge's is the one of today, a revised one keeps its own."""
+    """Set the rule of discounts: a new charge gets today's, a revised one keeps its own."""
     if contents.due is None or contents.due.discounts_roll == discounts_roll:
         return contents
     return msgspec.structs.replace(contents, due=msgspec.structs.replace(contents.due, discounts_roll=discounts_roll))

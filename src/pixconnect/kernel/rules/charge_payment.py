@@ -3,8 +3,8 @@
 - On the installation's own rail a payment pays its charge exactly, or is refused.
 - At an institution a payment has settled and cannot be refused. It pays the charge unless another payment did, and
   ``charge.diverged`` reports each difference.
-- By book between two holders of one account the code decides: a payment of a static code is as one at the institution, a
-  payment of a dynamic code can be refused.
+- By book between two holders of one account the code decides: a payment of a static code is handled as one at the institution,
+  a payment of a dynamic code can be refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pixconnect.kernel.rules.ledger import Balance
 from pixconnect.kernel.rules.transfer import Transfer
 
 TXID_LENGTH_MIN: Final = 26
-"""A shorter name is the reference of a static code: anyone can print one, and it may have no charge."""
+"""A shorter name is the reference of a static code: it may come from any printed code, and may have no charge."""
 
 
 class ChargePayment(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ def decide_charge(named: Charge | None, payment: ChargePayment) -> ChargeDecisio
     if named is not None and payment.is_refusable and (code := _find_reject_code(named, payment)) is not None:
         return ChargeDecision(charge=named, reject_code=code)
     divergences = find_divergences(named, payment.txid, payment.amount_cents, payment.at)
-    # A suspect payment keeps the charge for itself only while others may still pay that.
+    # A suspect payment reserves the charge only while other payments may still pay it.
     is_open = named is not None and not _is_taken(named) and (named.status == "PENDING" or not payment.is_held)
     return ChargeDecision(charge=named if is_open else None, divergences=divergences)
 
@@ -83,7 +83,7 @@ def decide_charge(named: Charge | None, payment: ChargePayment) -> ChargeDecisio
 def find_divergences(
     charge: Charge | None, txid: str | None, amount_cents: int, settled_at: datetime
 ) -> tuple[Divergence, ...]:
-    """How a settled payment differs from its charge, as the charge was before it; empty if it does not.
+    """Find how a settled payment differs from its charge, as the charge was before it.
 
     Args:
         charge: The one that the payment names, by its txid or by the reference of its static code.
@@ -98,7 +98,7 @@ def find_divergences(
     found: list[Divergence] = []
     if charge.status in ("REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"):
         found.append("REMOVED")
-    # Its end may not be noted here yet: for that a reading is awaited.
+    # Its end may not be recorded here yet; a reading follows.
     elif charge.status == "EXPIRED" or settled_at >= charge.expires_at:
         found.append("EXPIRED")
     if not is_amount_free(charge) and amount_cents not in list_amounts_at_institution(charge, settled_at):
@@ -112,7 +112,7 @@ def _is_taken(charge: Charge) -> bool:
 
 
 def _find_reject_code(charge: Charge, payment: ChargePayment) -> str | None:
-    # The code asks for money for another account than the credited one.
+    # The code requests money for another account than the credited one.
     if charge.holder_id != payment.holder_id:
         return reject_code.QR_CODE_REFUSED
     if payment.account_id is None or charge.due_on is None:

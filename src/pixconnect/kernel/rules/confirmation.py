@@ -8,10 +8,10 @@ from pixconnect.platform.base import errors
 
 
 def name_person(operator: str) -> str:
-    """The person behind an operator's name: ``console ana`` is ana, and ``ana@host`` has given no name.
+    """Return the person behind an operator's name: ``console ana`` is ana, and ``ana@host`` has given no name.
 
-    Each run of a container may be another host; so one name at two places counts as one person. Names on the command line are
-    free, so this prevents accidental self-confirmation only. In live mode the schema also demands another database login
+    Each run of a container may be another host, so one name at two hosts counts as one person. Names on the command line are
+    free: this prevents accidental self-confirmation only. In live mode the schema also requires another database login
     (``find_login_conflict``).
     """
     words = _fold(operator)
@@ -22,7 +22,7 @@ def name_person(operator: str) -> str:
 
 
 def names_another_door(operator: str) -> bool:
-    """Whether a name of the command line would read as one of the console's, or as a client's, in the audit.
+    """Whether a command line's name would look like a console's or a client's name in the audit.
 
     Accents, case, blanks and punctuation do not count: ``console-ana`` reads as ``console ana``.
     """

@@ -1,7 +1,7 @@
-"""The event of a payment that differs from its charge and has settled all the same, at an institution or by book.
+"""The event of a settled payment that differs from its charge, at an institution or by book.
 
-A settlement stands: late, of another amount, a second time, or under a txid that never became a charge here. Our own event
-notifies the charge's holder, beside those of the contract, which do not change.
+A settlement stands: late, of another amount, a second time, or under a txid that never became a charge here. This event, which
+extends the contract's, notifies the charge's holder.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def _find_asked(charge: Charge, transfer: Transfer) -> int:
 def announce_divergence(
     transfer: Transfer, charge: Charge | None, divergences: tuple[Divergence, ...], event_id: int
 ) -> Event:
-    """Make the event of a payment that has settled and differs from its charge, as that was before the payment."""
+    """Make the event of a settled payment that differs from its charge, as that was before the payment."""
     payload = DivergencePayload(
         id=transfer.id,
         end_to_end_id=transfer.shown_id,
         correlation_id=transfer.correlation_id,
         divergences=list(divergences),
-        # A payment of a static code carries a reference of that; the charge has a txid all the same.
+        # A payment of a static code carries the code's reference; the charge has a txid all the same.
         transaction_identification=(transfer.txid or "") if charge is None else charge.txid,
         charge_id=charge and charge.id,
         external_id=charge and charge.external_id,

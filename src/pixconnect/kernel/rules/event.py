@@ -1,6 +1,6 @@
-"""Events: changes of resources, in the form in which webhooks announce them.
+"""Events: changes of resources, in the form in which webhooks deliver them.
 
-An event is made where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt at
+An event is created where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt at
 every endpoint sends the same bytes.
 """
 
@@ -16,7 +16,7 @@ from pixconnect.kernel.feature import Event as EventRow
 from pixconnect.kernel.feature import list_features
 from pixconnect.platform.base.clock import format_instant
 
-# Those of the contract in its order, and ours.
+# The contract's, in its order, and ours.
 _KERNEL: Final = (
     EventRow("qrcode.pending", "charge", "A charge was created, or one that had expired can be paid again."),
     EventRow("qrcode.approved", "charge", "A charge was paid, in time and in full."),
@@ -55,9 +55,9 @@ _ALL: Final = (*_KERNEL, *(row for feature in list_features() for row in feature
 EVENT_FACTS: Final = {row.name: row.fact for row in _ALL}
 """The fact behind each event."""
 OWN_EVENT_NAMES: Final = tuple(row.name for row in _ALL if row.is_own)
-"""Those that the contract does not know."""
+"""Events that extend the contract."""
 INSTITUTION_EVENT_NAMES: Final = frozenset(row.name for row in _ALL if not row.is_in_sandbox)
-"""Those that only happen on accounts at institutions, or because an operator wants them: callers of a sandbox cause none."""
+"""Events of accounts at institutions and of operators' acts: callers of a sandbox cannot cause them."""
 EVENT_NAMES: Final = frozenset(EVENT_FACTS)
 if TYPE_CHECKING:
     EventName: TypeAlias = str
@@ -194,12 +194,12 @@ class EventFamily(Struct, frozen=True, kw_only=True):
     """Events whose payload is one record."""
 
     prefix: str
-    """What their names begin with."""
+    """The prefix of their names."""
     schema: str
     """The name of the whole event's schema."""
     payload: type[Struct]
     resource: str | None
-    """The name of the schema of the thing that the event concerns, with its status; ``None`` if callers read none."""
+    """The schema of the resource with its status; ``None`` if callers cannot read it."""
 
     @property
     def names(self) -> list[EventName]:

@@ -7,7 +7,7 @@ the API do not count: the API may name a request's fields differently.
 
 - Version 1, 16 bytes: the hash of all fields that existed then, with the request's name in place of ``external_id``.
 - Version 2, the byte ``02`` and 16 more: the hash of the request's operation and of the fields that differ from their defaults.
-- Version 3, the byte ``03`` and 16 more, of a request whose row has all hashed fields: the same by SHA-256, with fields in
+- Version 3, the byte ``03`` and 16 more, for a request whose row has all hashed fields: the same by SHA-256, with fields in
   their stored form. ``verify`` computes it again from the row.
 """
 
@@ -54,7 +54,7 @@ def fingerprint(request: IdempotentRequest) -> bytes:
 
 
 def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
-    """Whether a stored fingerprint, of any version, is that of this request."""
+    """Whether a stored fingerprint, of any version, belongs to this request."""
     # Only version 1 has no version byte in front.
     if len(stored) == _HASH_SIZE:
         return stored == _first_fingerprint(request)
@@ -65,7 +65,7 @@ def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
 
 def _first_fingerprint(request: IdempotentRequest) -> bytes | None:
     name, fields = _FIRST_FIELDS[request.operation]
-    # Version 1 knew nothing of later fields, so a request that sets one is another request.
+    # Version 1 does not cover later fields, so a request that sets one is another request.
     if not _sent(request).keys() <= fields:
         return None
     return _hash({field: getattr(request, field) for field in fields} | {"external_id": name})
@@ -73,7 +73,7 @@ def _first_fingerprint(request: IdempotentRequest) -> bytes | None:
 
 def _sent(request: IdempotentRequest) -> dict[str, Any]:
     """The fields that differ from their defaults, by our names for them."""
-    # Without the external_id: fingerprints are compared under it, and the service may have made it.
+    # Without the external_id: fingerprints are compared under it, and the service may have generated it.
     return {
         name: value
         for name, default in _defaults(type(request)).items()

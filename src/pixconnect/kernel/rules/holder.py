@@ -33,7 +33,7 @@ KeyType = Literal["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"]
 class Party(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An account, its owner, and the key by which it was found."""
 
-    # In the order in which callers are shown them.
+    # In the order in which callers see them.
     account_number: str
     account_type: AccountType
     bank: str | None = None
@@ -49,7 +49,7 @@ class Party(Struct, frozen=True, kw_only=True, omit_defaults=True):
 UNKNOWN_PARTY: Final = Party(
     account_number="0", account_type="TRANSACTIONAL", branch="0", ispb="99999999", name="-", tax_id="00000000000"
 )
-"""Placeholders for a party that an institution does not report: the contract's shapes require all of these."""
+"""Placeholders for a party that an institution does not report: the contract's schemas require all of these."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -71,24 +71,24 @@ class Holder(Struct, frozen=True, kw_only=True):
     disabled_at: datetime | None
     created_at: datetime
     institution_id: int | None = None
-    """The account at an institution on which its money lies; ``None`` is the installation's own rail."""
+    """The account at an institution that has its money; ``None`` is the installation's own rail."""
     approve_above_cents: int | None = None
-    """Outgoing transfers above this wait for an operator's yes; ``None`` is none."""
+    """Outgoing transfers above this wait for an operator's approval; ``None`` is none."""
     approve_new_payees: bool = False
     """Also the first outgoing transfer to each payee."""
     street: str | None = None
-    """With state and postal code, or none of the three; without them it makes no charges with a due date."""
+    """With state and postal code, or none of the three; without them the holder cannot create charges with a due date."""
     state: str | None = None
     postal_code: str | None = None
     night_begins_late: bool = False
-    """Of the two hours at which the night of the night limit may begin, the later one."""
+    """Whether the night limit begins at the later of the two permitted hours."""
     family_id: int | None = None
-    """The first of the holders that succeeded each other; ``None`` where none did."""
+    """The first of the holders that succeeded each other; ``None`` without a succession."""
     successor_id: int | None = None
     """The newest of them, which has the clients, keys and webhooks of all."""
 
     def check_not_succeeded(self) -> None:
-        """Refuse to give it what its successor would have; ``BadRequest``."""
+        """Raise ``BadRequest`` for a holder whose clients, keys and webhooks belong to its successor."""
         if self.successor_id is not None:
             raise errors.BadRequest(
                 f"holder_id: holder {self.id} was succeeded, and starts nothing: name holder {self.successor_id}"
@@ -104,7 +104,7 @@ class Holder(Struct, frozen=True, kw_only=True):
         )
 
     def with_limits(self, limits: Limits) -> Holder:
-        """The same holder under other limits."""
+        """Return the holder with other limits."""
         return structs.replace(
             self,
             transfer_limit_cents=limits.transfer_cents,
@@ -128,7 +128,7 @@ ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 
 
 def check_account(branch: str, account_number: str, ispb: str) -> None:
-    """Refuse an account that no institution could have; the message names the first field that is wrong."""
+    """Refuse an account that no institution could have; the message names the first wrong field."""
     if not BRANCH.fullmatch(branch):
         raise errors.InvalidAccount("branch: must be 1 to 4 digits")
     if not _ACCOUNT_NUMBER.fullmatch(account_number):
@@ -140,7 +140,7 @@ def check_account(branch: str, account_number: str, ispb: str) -> None:
 KEY_LENGTH_MAX: Final = 77
 
 SENT_LENGTH_MAX: Final = 120
-"""The limit for a key as people write it, with marks and blanks; we refuse longer texts unread."""
+"""Maximum length of a key as people write it, with punctuation and blanks; longer texts are refused unread."""
 
 _CACHED_MAX: Final = 4096
 
@@ -154,12 +154,12 @@ _EMAIL: Final = re.compile(rf"[a-z0-9.!#$'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL
 
 class PixKey(Struct, frozen=True, kw_only=True):
     key: str
-    """Normalised: no mask, e-mail and EVP in lower case, CNPJ in capitals."""
+    """Normalised: no punctuation, e-mail and EVP in lower case, CNPJ in capitals."""
     key_type: KeyType
 
 
 def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
-    """Normalise a key, without the blanks around it, and judge its form; an ``InvalidPixKey`` does not repeat the key.
+    """Normalise a key, without the blanks around it, and check its form; an ``InvalidPixKey`` does not repeat the key.
 
     Args:
         key_type: ``None`` derives it from the form: EVP, then ``@``, then a leading ``+``, then CPF, then CNPJ.
@@ -174,7 +174,7 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
 
 
 def as_kept(text: str) -> str:
-    """A key that people paste with its mask or in capitals, as keys are kept; any other text as it is."""
+    """Normalise a key pasted with punctuation or in capitals; any other text stays as it is."""
     try:
         return parse_pix_key(text).key
     except errors.InvalidPixKey:
@@ -251,30 +251,30 @@ QUARANTINE: Final = timedelta(hours=72)
 
 
 class KeyHolding(Struct, frozen=True, kw_only=True):
-    """For how long a holder had a key."""
+    """The period in which a holder had a key."""
 
     member_id: int | None
-    """The holder, or the one of its family that lies on the account; ``None`` if none does."""
+    """The holder, or the one of its family that is on the account; ``None`` if none is."""
     given_at: datetime
     removed_at: datetime | None
     """``None`` while the holder has it."""
 
 
 class Quarantine(Struct, frozen=True, kw_only=True):
-    """The reasons that keep a key from another holder since its last removal."""
+    """Why a removed key cannot be registered for another holder yet."""
 
     former_id: int
     removed_at: datetime
     left_s: float
-    """The seconds until no request that looked it up before the removal is still under way."""
+    """Seconds until no request that looked the key up before its removal is still under way."""
     has_open: bool
     """Payments that the rail accepted for the former holder have not settled."""
     unread: list[str]
-    """The accounts of the former holder without a reading that began late enough, nor a release by two operators."""
+    """The former holder's accounts without a late enough reading, or a release by two operators."""
 
 
 def find_holder_at(holdings: Sequence[KeyHolding], at: datetime) -> tuple[int | None, bool]:
-    """The holder to which a key on an account led when a payment to it settled, and whether several are possible.
+    """Find the holder that a key on an account led to when a payment settled, and whether several are possible.
 
     Args:
         holdings: All of the key, in their order.
@@ -292,7 +292,7 @@ def find_holder_at(holdings: Sequence[KeyHolding], at: datetime) -> tuple[int | 
 
 
 def check_quarantine(quarantine: Quarantine | None) -> None:
-    """Refuse to give a key to a holder while payments to its former one may still come in."""
+    """Refuse to register a key while payments to its former holder may still come in."""
     if quarantine is None:
         return
     if quarantine.left_s > 0:

@@ -1,4 +1,4 @@
-"""Names on the network: which institution made them, in which minute, and random characters.
+"""Names on the network: the institution that generated them, the minute, and random characters.
 
 ::
 
@@ -6,7 +6,7 @@
     D 99999003 202611200753 f5E4d3C2bA0     a return id: one refund
       ISPB     UTC minute   random
 
-They are made before the first try and kept through every retry: a second name would be a second transfer. Case counts.
+They are generated before the first try and kept through every retry: a second name would be a second transfer. Case counts.
 
 Source: SPI message catalogue 5.13.1, pacs.008 EndToEndId and pacs.004 RtrId; Pix API 2.9.0, TxId.
 """
@@ -24,7 +24,7 @@ EndToEndId = str
 ReturnId = str
 
 Txid = str
-"""``[a-zA-Z0-9]{26,35}``; those we make have 32 characters."""
+"""``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
 
 _DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _PAIRS: Final = tuple(first + second for first in _DIGITS for second in _DIGITS)
@@ -51,8 +51,8 @@ def _minute(instant: datetime) -> str:
 
 
 def make_txid(instant: datetime, entropy: Entropy) -> Txid:
-    """Name a charge: 8 characters that rise with time, then 24 with 142 random bits against guessing."""
-    # Names that rise are new at one end of their index, so the database touches, and writes whole, few of its pages.
+    """Generate a txid: 8 characters that rise with time, then 24 with 142 random bits against guessing."""
+    # Rising names go to one end of their index, so PostgreSQL touches, and writes in full, few of its pages.
     rest, fourth = divmod(int(instant.timestamp() * 1000), 3844)
     rest, third = divmod(rest, 3844)
     first, second = divmod(rest, 3844)
@@ -76,16 +76,16 @@ def names_a_transfer(name: str) -> bool:
 
 
 def is_of_another(text: str, ispb: str) -> bool:
-    """Whether another institution made this name; a text that is no name is not another's."""
+    """Whether another institution generated this name; ``False`` for a text that is no name."""
     return (is_end_to_end_id(text) or is_return_id(text)) and text[1:9] != ispb
 
 
 def minute_of_name(text: str) -> datetime | None:
-    """Read the minute in a transfer's or refund's name; ``None`` where it is no such name."""
+    """Read the minute in a transfer's or refund's name; ``None`` for any other text."""
     if not is_end_to_end_id(text) and not is_return_id(text):
         return None
     try:
-        # Not strptime: each order is judged by this, and it takes eight times as long.
+        # Not strptime, which takes eight times as long: each order is checked by this.
         return datetime(
             int(text[9:13]), int(text[13:15]), int(text[15:17]), int(text[17:19]), int(text[19:21]), tzinfo=UTC
         )

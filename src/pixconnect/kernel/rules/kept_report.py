@@ -1,8 +1,8 @@
-"""Reports of the rail for a person's attention: which ones are kept, and their stored form.
+"""Reports of the rail for an operator: the reasons to keep one, and the stored form.
 
-A report is kept where recording it would be a guess: it names an unknown order, contradicts an earlier one, comes again
-with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail does not permit refusing it, or
-the holder already had a deficit.
+A report is kept where recording it would be a guess: it names an unknown order, contradicts an earlier one, comes again with
+other contents, or cannot be recorded at all. It is also kept where it cannot be accepted, and the rail does not permit refusing
+it, or the holder already had a deficit.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ITEM_ID_LENGTH_MAX: Final = 64
 DESCRIPTION_LENGTH_MAX: Final = 140
 WORDS_LENGTH_MAX: Final = 2000
 BLOCKS_MAX: Final = 200
-"""In one report."""
+"""Maximum in one report."""
 TXID_LENGTH_MAX: Final = 35
 
 
@@ -79,7 +79,7 @@ class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
 
 
 class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
-    """Likewise, of an order that the rail has."""
+    """Likewise, for an order that the rail has."""
 
     report_id: str
     id: str
@@ -87,15 +87,15 @@ class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
 
 
 class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
-    """An item of an institution's list in a wrong form, or with an unknown word."""
+    """An unreadable item of an institution's list."""
 
     report_id: str
     name: str
-    """Its subject, if at least that is readable."""
+    """Its subject, if that is readable."""
     account: str
     """The account's name here."""
     content: str
-    """As sent, of a long one its beginning."""
+    """As sent, cut if long."""
 
 
 Kept = Report | InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
@@ -128,7 +128,7 @@ class Misfit(Struct, frozen=True, kw_only=True):
 
 
 def find_other_account(credited_id: int | None, told_id: int | None) -> Misfit | None:
-    """A payment that one account at an institution has, and another, or the installation's own rail, reports too."""
+    """Find a payment that two accounts at institutions, or an account and the installation's own rail, report."""
     if credited_id == told_id:
         return None
     both = f"it was credited on the account {credited_id} and is reported on {told_id} too"
@@ -136,13 +136,13 @@ def find_other_account(credited_id: int | None, told_id: int | None) -> Misfit |
 
 
 def find_change(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
-    """The differences of a repeat, by member with old and new value."""
+    """Find the differences of a repetition, by member with old and new value."""
     changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
     return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
 
 class KeptReport(Struct, frozen=True, kw_only=True):
-    """A report that waits for a person, or that one has closed."""
+    """A report that waits for an operator, or that one has closed."""
 
     id: int
     kind: Kind
@@ -166,7 +166,7 @@ _LEAVES: Final = {"institution_return": True, "credit": False, "credit_held": Fa
 
 
 def find_amount(kept: KeptReport) -> int | None:
-    """A kept report's sum on the account, in cents, negative for outgoing money; ``None`` if no money moved."""
+    """Return a kept report's sum on the account, in cents, negative for outgoing money; ``None`` if no money moved."""
     try:
         said: Any = msgspec.json.decode(kept.report)
         cents = int(said["amount_cents"])
@@ -223,9 +223,9 @@ def encode(kept: Kept) -> str:
 
 
 def fingerprint(kept: Kept, reason: Reason) -> bytes:
-    """Hash a report's subject and contents, so that every repetition of it has the same fingerprint."""
+    """Hash a report's subject and contents, so that every repetition has the same fingerprint."""
     said: dict[str, Any] = msgspec.to_builtins(kept)
-    # A repetition may come under another number and at another time.
+    # A repetition may have another number and another time.
     for passing in ("report_id", "reported_at", "settled_at", "told_at"):
         said.pop(passing, None)
     # Added later: a report without parts keeps its earlier fingerprint.
@@ -236,13 +236,13 @@ def fingerprint(kept: Kept, reason: Reason) -> bytes:
 
 
 def storable(text: str, length_max: int = 255) -> str:
-    """Cut a text, and replace characters that PostgreSQL refuses."""
+    """Cut a text, and replace characters that PostgreSQL rejects."""
     return text[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def find_fault(report: Report) -> str | None:
     """Return why a report can never be recorded, naming field and rule; ``None`` if it can."""
-    # Nearly all reports are plain, and one look at the whole is faster than one at each text.
+    # Nearly all reports are plain, and one check of the whole is faster than one of each text.
     if not _is_plain(report):
         for field, text in _texts(msgspec.to_builtins(report)):
             if not is_text(text):
@@ -259,7 +259,7 @@ def find_fault(report: Report) -> str | None:
 
 
 def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
-    # We detect here violations that the tables would refuse, so that we can keep the report with a reason.
+    # Detects what the tables would reject, so that the report is kept with a reason.
     letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
     name = name_of(report)
     if not is_name(name) or name[0] != letter:

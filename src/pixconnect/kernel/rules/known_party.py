@@ -1,6 +1,8 @@
-"""How well the counterparty of a Pix is known: an institution reports each member whole, masked with asterisks, or not at all.
+"""How well the counterparty of a Pix is known.
 
-The contract's shapes require all members, so unknown ones have the values of ``UNKNOWN_PARTY``, and masked ones are shown as
+An institution reports each member in full, masked with asterisks, or not at all.
+
+The contract's schemas require all members, so unknown ones have the values of ``UNKNOWN_PARTY``, and masked ones are shown as
 received. The trigger ``check_payer`` recognizes both by the same marks.
 """
 
@@ -21,7 +23,7 @@ _TOLD: Final = ("account_number", "branch", "ispb", "name", "tax_id")
 
 
 def judge_member(party: Party, member: str) -> Certainty:
-    """How well a member of a reported party is known."""
+    """Return how well a member of a reported party is known."""
     text = getattr(party, member)
     if text is None or text == getattr(UNKNOWN_PARTY, member):
         return "unknown"
@@ -29,7 +31,7 @@ def judge_member(party: Party, member: str) -> Certainty:
 
 
 def complete_party(known: Party, told: Party) -> Party:
-    """The party with newly reported members that were known less well; equal if there are none."""
+    """Fill in members that were known less well; an equal party if there are none."""
     better = {
         member: getattr(told, member)
         for member in _TOLD
@@ -39,7 +41,7 @@ def complete_party(known: Party, told: Party) -> Party:
 
 
 def compare_parties(known: Party, told: Party) -> dict[str, tuple[object, object]]:
-    """The known and the reported values of members that contradict each other; unknown ones contradict nothing."""
+    """Return members whose known and reported values contradict each other; unknown ones contradict nothing."""
     return {
         f"payer's {member}": (getattr(known, member), getattr(told, member))
         for member in _TOLD
@@ -49,7 +51,7 @@ def compare_parties(known: Party, told: Party) -> dict[str, tuple[object, object
 
 
 def _may_be_same(member: str, known: str, told: str) -> bool:
-    """Whether two texts may be one: lists of one institution differ in points, spaces, and zeros in front."""
+    """Whether two texts may be one: lists of one institution differ in points, spaces, and leading zeros."""
     known, told = (_simplify(member, text) for text in (known, told))
     if _STAR not in known + told:
         return known == told

@@ -1,4 +1,4 @@
-"""Whether the money of an accepted order may still leave: judged when an operator approves it and when it starts late."""
+"""Whether an accepted order's money may still leave: checked when an operator approves it and when it starts late."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
 
     @property
     def is_holders(self) -> bool:
-        """Whether the money is the holder's: that of a payment that was not accepted is not."""
+        """Whether the money is the holder's: a payment that was not accepted is not."""
         return not (isinstance(self.ordered, Refund) and (self.ordered.external_id or "").startswith(AUTOMATIC_PREFIX))
 
 
 def find_flag_hold(waiting: WaitingOrder) -> str | None:
-    """Why an operator lets a holder pay nothing."""
+    """Find why an operator's flag stops a holder's payments."""
     if not waiting.is_holders:
         return None
     if not waiting.balance.may_withdraw:
@@ -38,7 +38,7 @@ def find_flag_hold(waiting: WaitingOrder) -> str | None:
 
 
 def find_debt_hold(waiting: WaitingOrder) -> str | None:
-    """Why a holder that owes something pays nothing."""
+    """Find why a debt stops a holder's payments."""
     if not waiting.is_holders or not waiting.balance.deficit_cents:
         return None
     return f"the holder owes {waiting.balance.deficit_cents} cents that its institution took"

@@ -54,7 +54,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     reserved_cents: int
     """Held for orders under way; never below zero."""
     deficit_cents: int
-    """Owed for money that the institution took beyond the available balance; never below zero."""
+    """Owed because the institution took more than the available balance; never below zero."""
     last_number: int
     """The number of the last entry that changed current funds, and ``last_entry_at`` its time."""
     last_entry_at: datetime
@@ -69,7 +69,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     blocks_count: int = 0
     """How many of its blocks are open."""
     institution_id: int | None = None
-    """The account at an institution on which it lies."""
+    """The account at an institution that has it."""
 
     @property
     def current_cents(self) -> int:
@@ -82,7 +82,7 @@ class Balance(Struct, frozen=True, kw_only=True):
 
 
 def part_taken(balance: Balance, amount_cents: int) -> list[tuple[Account, int]]:
-    """The accounts that pay for money already gone: the available balance, and the deficit for the rest.
+    """Split an amount that is already gone: from the available balance, and the rest into the deficit.
 
     Money that the institution had blocked for it comes before both (``HeldBlocks.take_returned``).
     """
@@ -110,7 +110,7 @@ class Cause(Struct, frozen=True):
     """The cause of an entry, in the state that moves its money."""
 
     kind: str
-    """The table that has it."""
+    """The table of the row that caused the entry."""
     state: str
     id: int | None = None
     """``None`` is the id of the entry itself."""
@@ -145,7 +145,7 @@ class Repayment(Struct, frozen=True, kw_only=True):
 
 
 class Transaction(Struct, frozen=True, kw_only=True):
-    """A change of current funds as the holder sees it."""
+    """A change of current funds, as shown to the holder."""
 
     id: int
     amount_cents: int
@@ -154,7 +154,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
 
 def is_numbered(debit_account: Account, credit_account: Account) -> bool:
-    """Whether an entry changes current funds: between available, reserved and blocked the statement shows nothing."""
+    """Whether an entry changes current funds: moves between available, reserved and blocked are in no statement."""
     return (debit_account in _FUNDS) != (credit_account in _FUNDS)
 
 
@@ -163,14 +163,14 @@ class Held(Struct, frozen=True, kw_only=True):
 
     balances: frozenset[int]
     statements: frozenset[int]
-    """The holders whose statements' ends it holds, so that it may number entries."""
+    """Holders whose statement heads are locked, so that the batch may number their entries."""
 
     def covers(self, balances: Iterable[int], statements: Iterable[int]) -> bool:
-        """Whether these need nothing more."""
+        """Whether these locks suffice."""
         return self.balances.issuperset(balances) and self.statements.issuperset(statements)
 
     def check(self, holder_id: int, debit_account: Account, credit_account: Account) -> None:
-        """Refuse an entry whose rows are not held: another batch could write them meanwhile."""
+        """Refuse an entry whose rows are not locked: another batch could write them meanwhile."""
         is_settled = debit_account == "reserved" and credit_account == "settlement"
         errors.ensure(is_settled or holder_id in self.balances, "the balance is not held")
         is_held = holder_id in self.statements or not is_numbered(debit_account, credit_account)
@@ -198,7 +198,7 @@ def post(
     reserved_cents = balance.reserved_cents + change.get("reserved", 0)
     blocked_cents = balance.blocked_cents + change.get("blocked", 0)
     deficit_cents = balance.deficit_cents - change.get("deficit", 0)
-    # The caller has checked the funds under this lock; if they do not suffice now, that is our defect.
+    # The caller has checked the funds under this lock; insufficient funds are our defect.
     is_covered = min(available_cents, reserved_cents, blocked_cents, deficit_cents) >= 0
     errors.ensure(is_covered, "the taken amount was checked or reserved before")
     has_number = is_numbered(debit_account, credit_account)

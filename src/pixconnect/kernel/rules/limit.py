@@ -1,8 +1,8 @@
 """Limits that an operator may set on a holder's outgoing transfers.
 
-A day is a civil day in Sao Paulo, a night the hours that the arrangement's rules name; the holder chooses one of two hours for
-its beginning. A cut acts at once, and a raise waits: a hijacked account gains nothing by raising it. Transfers that failed or
-were cancelled do not count; returned ones do.
+A day is a civil day in Sao Paulo; a night is the hours that the arrangement's rules define, with one of two hours as its
+beginning. A lower limit acts at once, and a higher one waits: an attacker who has taken over an account gains nothing by
+raising it. Transfers that failed or were cancelled do not count; returned ones do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     @property
     def are_of_sums(self) -> bool:
-        """Whether judging by them needs the spent sums."""
+        """Whether a check by them needs the spent sums."""
         return self.day_cents is not None or self.night_cents is not None
 
 
@@ -37,7 +37,7 @@ NO_LIMITS: Final = Limits()
 
 
 class ApprovalRule(Struct, frozen=True, kw_only=True):
-    """Which outgoing transfers of a holder an operator wants to approve before they leave; by default none."""
+    """The outgoing transfers of a holder that need an operator's approval; by default none."""
 
     above_cents: int | None = None
     new_payees: bool = False
@@ -52,14 +52,14 @@ class ApprovalReason(Struct, frozen=True, kw_only=True):
 
 
 def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_payee: bool) -> ApprovalReason | None:
-    """Why an operator has to approve a transfer; ``None`` if it may leave at once."""
+    """Return why an operator has to approve a transfer; ``None`` if it may leave at once."""
     is_above = rule.above_cents is not None and amount_cents > rule.above_cents
     is_new_payee = rule.new_payees and not is_known_payee
     return ApprovalReason(is_above=is_above, is_new_payee=is_new_payee) if is_above or is_new_payee else None
 
 
 def write_limits(limits: Limits) -> Mapping[str, str | int]:
-    """Limits as the contents of a proposal; a limit that is missing is none."""
+    """Return limits as the contents of a proposal; a missing limit is none."""
     cents = (
         ("transfer_cents", limits.transfer_cents),
         ("day_cents", limits.day_cents),
@@ -75,7 +75,7 @@ def read_limits(contents: Mapping[str, str | int]) -> Limits:
 
 
 def find_raise_wait(now: datetime) -> timedelta:
-    """How long the arrangement lets higher limits wait."""
+    """Return how long the arrangement delays higher limits."""
     return ARRANGEMENT.find("limit_raise_earliest", now).duration
 
 
@@ -88,7 +88,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 def cut_limits(before: Limits, wanted: Limits) -> Limits:
-    """The stricter of both in each part: as much of a change as acts at once."""
+    """Return the stricter of both in each part: the share of a change that acts at once."""
     return Limits(
         transfer_cents=_stricter(before.transfer_cents, wanted.transfer_cents),
         day_cents=_stricter(before.day_cents, wanted.day_cents),
@@ -154,13 +154,13 @@ class Spending:
     """The sums that count against limits, carried from transfer to transfer of a batch."""
 
     def __init__(self, now: datetime) -> None:
-        # Days and nights have an end too: a sandbox that moves its clock back has transfers of later days.
+        # Days and nights have an end too: after its clock was moved back, a sandbox has transfers of later days.
         self.day: Interval = begin_of_day(now), end_of_day(now)
         self._now = now
         self._spent: dict[int, Spent] = {}
 
     def find_night(self, limits: Limits) -> Interval | None:
-        """The present night of a holder with these limits; ``None`` by day."""
+        """Return the present night of a holder with these limits; ``None`` by day."""
         began_at = begin_of_night(self._now, is_late=limits.night_begins_late)
         return None if began_at is None else (began_at, end_of_night(self._now))
 

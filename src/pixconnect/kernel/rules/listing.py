@@ -1,9 +1,8 @@
-"""Lists: the query for a page, the page, and the cursor, the text that callers send for the next one.
+"""Lists: the query for a page, the page, and the cursor, which callers send for the next one.
 
 A cursor is octets in base64url: a version, numbers, and a check over them and over the list: its holder and filters. The check
 is no secret; it only detects mistakes, such as a cursor of another list. SQL protects other holders' items: it filters by the
-caller's holder, for every cursor. Callers may keep cursors, the feed's for weeks, so any change here needs a new
-version.
+caller's holder, for every cursor. Callers may keep cursors, the feed's for weeks, so any change here needs a new version.
 
 A cursor of a list has four numbers (see ``listing.Cursor``), with microseconds since 1970 for the instant: 39 octets.
 """
@@ -25,7 +24,7 @@ OtherItem = TypeVar("OtherItem")
 
 
 class Cursor(Struct, frozen=True, kw_only=True):
-    """Where a list continues: after the last item that the caller has seen."""
+    """Where a list continues: after the caller's last item."""
 
     created_at: datetime
     id: int
@@ -90,7 +89,7 @@ class CursorText:
         return urlsafe_b64encode(packed + self._check(packed, listed)).decode()
 
     def read(self, listed: bytes, text: str) -> tuple[int, ...]:
-        """Read the numbers of a cursor, which callers can garble or make up; raises ``BadRequest``."""
+        """Read the numbers of a cursor; raises ``BadRequest`` for a garbled or invented one."""
         try:
             octets = urlsafe_b64decode(text)
         except ValueError:

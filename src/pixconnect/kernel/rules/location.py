@@ -50,7 +50,7 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 def location_kind_of(charge: Charge) -> LocationKind:
-    """Of the locations that may lead to it."""
+    """The kind of the locations that may lead to a charge."""
     return AT_ONCE if charge.due_on is None else WITH_DUE_DATE
 
 
@@ -90,7 +90,7 @@ def parse_path(path: str) -> tuple[LocationKind, str] | None:
 
 
 class LocationUnreachable(Exception):  # noqa: N818  it is not our error
-    """No address, no connection, no answer in time, or an error on the other side: a retry may succeed."""
+    """No address, no connection, no answer in time, or an error of the remote server: a retry may succeed."""
 
 
 class OutsideCharge(Struct, frozen=True, kw_only=True):

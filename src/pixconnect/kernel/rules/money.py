@@ -16,7 +16,7 @@ AmountCents = Annotated[int, Meta(ge=AMOUNT_MIN_CENTS, le=AMOUNT_MAX_CENTS)]
 
 
 def check_amount(amount_cents: int, field: str = "amount") -> None:
-    """Refuse an amount that no Pix can have, by the name that the caller gave it."""
+    """Refuse an amount that no Pix can have; the error uses the caller's name for it."""
     if not AMOUNT_MIN_CENTS <= amount_cents <= AMOUNT_MAX_CENTS:
         raise errors.AmountOutOfRange(f"{field}: must be from {AMOUNT_MIN_CENTS} to {AMOUNT_MAX_CENTS} cents")
 

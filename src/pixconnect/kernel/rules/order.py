@@ -1,6 +1,6 @@
 """An order: an outgoing transfer or refund that the rail has not ended yet.
 
-It lives beside its transfer or refund from acceptance to the end, and holds only the state of its way over the rail: the
+It exists beside its transfer or refund from acceptance to the end, and holds only the state of its way over the rail: the
 transfer or refund itself does not change meanwhile, except for the network's name.
 """
 
@@ -21,27 +21,25 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 
 OrderApproval = Literal["awaited", "given", "refused"]
-"""The decision on an order that needs an operator's approval: none yet, yes or no. Time and a loss of the database refuse too.
-
-"""
+"""The decision on an order that needs an operator's approval. Time and a loss of the database refuse too."""
 HoldsUp = Literal["operator", "approval", "funds"]
-"""The reason why a transfer waits: an operator's approval here, an approval at its institution, or funds there."""
+"""Why a transfer waits: an operator's approval here, an approval at its institution, or funds at its institution."""
 _TO_LEAVE: Final = timedelta(hours=1)
 """How long before the network rejects an order's name it is too late to approve it: an order needs time to leave."""
 
 
 class OrderWait(Struct, frozen=True, kw_only=True):
-    """An order that goes on only once a person has acted."""
+    """An order that waits for a person's action."""
 
     waits_for: HoldsUp
     since: datetime
 
 
 class GivenUp(Struct, frozen=True):
-    """The order was never handed to the rail in the time it had."""
+    """The order was not handed to the rail in time."""
 
     approval: OrderApproval | None = None
-    """The decision on it until then, if it had to be approved."""
+    """The decision until then, if it needed approval."""
     hold: str | None = None
     """Why it was not allowed to leave."""
 
@@ -79,11 +77,11 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     br_code: str | None = None
     """Of a transfer over an account that pays one."""
     approval: OrderApproval | None = None
-    """Of one that had to wait for an operator's yes."""
+    """Set if it needed an operator's approval."""
 
     @property
     def may_leave(self) -> bool:
-        """Whether no operator has to approve it any more."""
+        """Whether it needs no further approval."""
         return self.approval in (None, "given")
 
     @property
@@ -93,7 +91,7 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
 
 
 def complete_ending(ending: Ending, order: OpenOrder) -> Ending:
-    """An ending with the order's own facts."""
+    """Complete an ending with the order's own facts."""
     return structs.replace(ending, approval=order.approval) if isinstance(ending, GivenUp) else ending
 
 
@@ -109,7 +107,7 @@ def open_order(
     original: Transfer | None = None,
     br_code: str | None = None,
 ) -> OpenOrder:
-    """Open the order of a transfer, or of the refund of an original, over whose account it goes."""
+    """Open the order of a transfer, or of a refund, which goes over the account of its original."""
     over = ordered if isinstance(ordered, Transfer) else original
     return OpenOrder(
         name=name_of(ordered),
@@ -125,29 +123,29 @@ def open_order(
 
 
 def await_approval(order: OpenOrder, handover_timeout: timedelta) -> OpenOrder:
-    """The same order, not yet written, as one that leaves only once an operator has approved it."""
+    """Return the new order as one that leaves only once an operator has approved it."""
     named_at = identifiers.minute_of_name(order.name) or order.ordered_at
     until = max(named_at + find_name_window(named_at) - _TO_LEAVE, order.ordered_at + handover_timeout)
-    # No worker has to look at it before.
+    # No worker processes it before.
     return structs.replace(order, approval="awaited", due_at=until, give_up_at=until)
 
 
 def decide_approval(order: OpenOrder, now: datetime, handover_timeout: timedelta, *, is_approved: bool) -> OpenOrder:
-    """An order with an operator's decision: a worker hands it over, or gives it up, at once."""
+    """Return an order with an operator's decision: a worker hands it over, or gives it up, at once."""
     errors.ensure(order.approval == "awaited", order.approval)
     give_up_at = now + handover_timeout if is_approved else now
     return structs.replace(order, approval="given" if is_approved else "refused", due_at=now, give_up_at=give_up_at)
 
 
 class FirstIds(Struct, frozen=True, kw_only=True):
-    """The first ids given out after the last start of the database's server; 0 while we know of none."""
+    """The first ids assigned after the last start of the database's server; 0 while none is known."""
 
     transfer_id: int = 0
     refund_id: int = 0
 
 
 def outlived_start(order: OpenOrder, first_ids: FirstIds) -> bool:
-    """Whether it was open before the server was started: a copy of the data may lack its mark, or its end."""
+    """Whether it was open before the server started: a copy of the data may lack its mark, or its end."""
     # By its id and not by its time, which the sandbox's clock moves.
     return order.resource_id < (first_ids.transfer_id if order.is_transfer else first_ids.refund_id)
 
@@ -164,8 +162,8 @@ def may_give_up(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
 
 def may_send(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
     """Whether it may be sent to the rail for the first time now."""
-    # An order that was open before a start is sent while its time lasts. Later it is no longer expected, and this may be a copy
-    # of the data.
+    # An order from before a start is sent only while its time lasts. Later it is unexpected, and this may be a copy of the
+    # data.
     return not (is_too_late(order, now) and outlived_start(order, first_ids))
 
 
@@ -175,26 +173,26 @@ Step = Literal["ask", "give up", "leave", "count as handed", "hold", "send"]
 def next_step(
     order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities, *, is_held: bool, has_rail: bool
 ) -> Step:
-    """The worker's next step for a due order; the first reason in this order counts."""
+    """Return the worker's next step for a due order; the first reason in this order counts."""
     if order.handed_at is not None:
         return "ask"
     if may_give_up(order, now, first_ids):
         return "give up"
-    # The clock was set back: an order that may not leave is no worker's until its time is over.
+    # The clock was set back: workers leave an order that may not leave until its time is over.
     if not (order.may_leave or is_too_late(order, now)):
         return "leave"
-    # It may have been sent without its mark, so the rail is asked first. If the rail cannot be asked by our id, we could never
-    # learn whether a young order was sent.
+    # It may have been sent without its mark, so the rail is queried first. If the rail does not answer by our id, we could
+    # never learn whether a young order was sent.
     if outlived_start(order, first_ids) and (is_too_late(order, now) or abilities.answers_by_our_id):
         return "count as handed"
     if is_held:
         return "hold"
-    # Without a rail we mark none, so that we can give it up when its time is over.
+    # Without a rail none is marked, so that it can be given up when its time is over.
     return "send" if has_rail else "leave"
 
 
 def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:
-    """The name by which we can ask the rail about an order; ``None`` if there is none, so that only a report can end it."""
+    """Return the name for querying the rail; ``None`` if only a report can end the order."""
     return order.name if abilities.answers_by_our_id else order.network_id
 
 

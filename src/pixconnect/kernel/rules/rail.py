@@ -1,7 +1,7 @@
 """The port to the network that settles money and resolves keys; calls take many orders or reports at once.
 
 An adapter implements one institution's access to the scheme: the sandbox over HTTP, later ISO 20022 or an institution's API.
-The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or the
+The most important rule: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or the
 answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to query.
 """
 
@@ -24,7 +24,7 @@ _APART: Final = timedelta(minutes=1)
 
 
 def date_settled(ours: datetime | None, networks: datetime | None) -> datetime | None:
-    """The network's instant, if it differs from ours by a minute or more.
+    """Return the network's instant, if it differs from ours by a minute or more.
 
     Lists of received Pix use the same rule (``features/pix_api/tables/received.py``).
     """
@@ -32,7 +32,7 @@ def date_settled(ours: datetime | None, networks: datetime | None) -> datetime |
 
 
 class RailUnavailable(Exception):  # noqa: N818  it is not our error
-    """The rail could not be asked, and we sent nothing that could take effect."""
+    """The rail was unreachable, and we sent nothing that could take effect."""
 
 
 Contests = Literal["none", "theirs"]
@@ -42,25 +42,25 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """A rail's abilities. Assembly puts them into ``Policy.abilities``, where use cases read them."""
 
     refuses_credits: bool = True
-    """A payment that it reports can be refused in the acknowledgement: it has not settled yet."""
+    """A reported payment can be refused in the acknowledgement: it has not settled yet."""
     refunds_partly: bool = True
     """A payment can be returned in parts."""
     resolves_keys: bool = True
     """Its directory resolves keys to accounts."""
     issues_codes: bool = True
-    """Payers elsewhere can pay our QR codes."""
+    """Payers at other institutions can pay our QR codes."""
     answers_by_our_id: bool = True
-    """It can be asked about an order by the id that we gave it, and refuses a second order under the same id."""
+    """It answers queries by our id, and refuses a second order under the same id."""
     keeps_our_id: bool = True
     """That id is also the order's name on the network; otherwise the rail reports the network's later."""
     contests: Contests = "none"
-    """The judge of payers' contests: ``none`` if they are not reported, ``theirs`` if the institution blocks and decides."""
+    """Where contests are decided: ``none`` if they are not reported, ``theirs`` if the institution blocks and decides."""
     defence_length_max: int = 0
     """The maximum length of an answer; 0 if contests are not reported."""
 
 
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
-    """The account that a key leads to, as the directory knows it."""
+    """The account that a key leads to, according to the directory."""
 
     key: str
     key_type: KeyType
@@ -68,10 +68,10 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True):
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """One credit order (pacs.008); a retry carries the same id."""
+    """One credit order (pacs.008); a retry has the same id."""
 
     end_to_end_id: str
-    """Ours, made before the first try. The network's name may differ (``network_id`` in answers and reports)."""
+    """Ours, generated before the first try. The network's name may differ (``network_id`` in answers and reports)."""
     amount_cents: int
     debit_party: Party
     credit_party: Party
@@ -80,15 +80,15 @@ class Order(Struct, frozen=True, kw_only=True):
     ordered_at: datetime
     """When the transfer was accepted; the network judges its age by the time in its id instead."""
     payer_key: str | None = None
-    """The holder's key as which it pays, where the rail wants one."""
+    """The holder's own key that it pays from, where the rail requires one."""
     payer_message: str | None = None
     """For the payee, at most 140 characters."""
     br_code: str | None = None
-    """The code that is paid, of an order over an account at an institution, which reads it for itself."""
+    """The code to pay, of an order over an account at an institution, which reads it for itself."""
 
 
 class RefundOrder(Struct, frozen=True, kw_only=True):
-    """One return of a received payment (pacs.004); a retry carries the same id."""
+    """One return of a received payment (pacs.004); a retry has the same id."""
 
     return_id: str
     original_end_to_end_id: str
@@ -111,7 +111,7 @@ class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
     network_id: str | None = None
     """The network's name of the order, once known to the rail; ``None`` if that is our id. It never changes."""
     waits_for: WaitsFor | None = None
-    """Where it waits for a person: nothing is wrong with it, and it may take days."""
+    """Set if it waits for a person: nothing is wrong with it, and it may take days."""
 
 
 class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
@@ -146,27 +146,26 @@ class Unknown(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="unknow
     """A query found no such id, or a submission got no answer. Never final."""
 
     is_repeatable: bool = False
-    """To a query: it was sent before, and sending it again moves no more money, even after a loss of data here."""
+    """In an answer to a query: sending it again moves no more money, even after a loss of data here."""
     network_id: str | None = None
     """As of ``Taken``, if reported before anything was sent: the order's name, if it was taken."""
 
 
 class NeverTaken(Struct, frozen=True, tag="never_taken"):
-    """A query found no such id, and the rail can never take it any more. Final: the money goes back.
+    """A query found no such id, and the rail can never accept it any more. Final: the money is released.
 
-    Only a query after the id's window has closed (``is_outside_window``) may be answered so, and only where
-    all that is still on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
+    A rail may answer so only after the id's window has closed (``is_outside_window``), and only if it rejects everything that
+    is still on its way under this id. A rail that cannot guarantee that answers ``Unknown``.
     """
 
 
-# Settled, Rejected and NeverTaken are final. A submission is never answered NeverTaken: only a query after the id's
-# window has closed can know it.
+# Settled, Rejected and NeverTaken are final. A submission is never answered NeverTaken.
 SubmitAnswer = Taken | Settled | Rejected | AlreadyKnown | NotTaken | Unknown
 QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
 
 
 class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
-    """A payer pays one of our holders; the rail waits for our acknowledgement."""
+    """A payment to one of our holders; the rail waits for our acknowledgement."""
 
     report_id: str
     """The id to acknowledge; a repeated report carries the same."""
@@ -174,7 +173,7 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     amount_cents: int
     debit_party: Party
     credit_party: Party
-    """Our holder's account as the payer named it, ``key`` set where paid by key."""
+    """Our holder's account as the payer named it; ``key`` is set if paid by key."""
     txid: str | None
     initiation_type: InitiationType
     reported_at: datetime
@@ -182,25 +181,25 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     payer_message: str | None = None
     """The payer's message, ``RemittanceInformation`` of the network."""
     settled_at: datetime | None = None
-    """The instant that the network gives it; ``None`` is ``reported_at``."""
+    """The network's instant; ``None`` is ``reported_at``."""
     parts: DayAmount | None = None
     """Its parts, if an institution reports them."""
 
 
-# If money comes in two steps, a rail reports one payment twice: accepted, then settled (a plain ``CreditReport``) or cancelled;
-# and a suspect one as held, in place of accepted or after it. Each report contains the whole state, so that it can be recorded
-# in any order; and each has its own id.
+# If money comes in two steps, a rail reports one payment twice: accepted, then settled (a plain ``CreditReport``) or cancelled.
+# It reports a suspect payment as held, in place of accepted or after it. Each report has the whole state, so that any order
+# works, and its own id.
 
 
 class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accepted"):
-    """A payer pays one of our holders, and the money is not there yet. We can refuse it only now."""
+    """A payment to one of our holders whose money has not arrived. Only now can we refuse it."""
 
 
 class CreditHeld(CreditReport, frozen=True, kw_only=True, tag="credit_held"):
     """A suspect payment to one of our holders: the institution holds it back (precautionary block).
 
     It has the money, and the holder may not spend it. A plain ``CreditReport`` of the same payment means released, a
-    ``CreditCancelled`` returned. We can refuse it only now.
+    ``CreditCancelled`` returned. Only now can we refuse it.
     """
 
     until: datetime
@@ -253,9 +252,9 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
 
 
 class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_return"):
-    """A payment to one of our holders was returned, wholly or in part, without one of our orders.
+    """A return of a payment to one of our holders, without one of our orders.
 
-    A person did it in the institution's app, or the institution itself. It has settled and cannot be refused.
+    A person made it in the institution's app, or the institution itself. It has settled and cannot be refused.
     """
 
     report_id: str
@@ -301,7 +300,7 @@ Report = (
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True):
-    """Our answer to one report, given once it is durable here."""
+    """Our answer to one report, sent once it is durable here."""
 
     report_id: str
     refusal_code: str | None = None
@@ -316,8 +315,8 @@ class SettledItem(Struct, frozen=True, kw_only=True):
     kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out", "held", "let_go"]
     """Orders and refunds went out, credits and returns came in; movements have no order here.
 
-    A suspect credit came in as held; returned it went out again (``let_go``), and if released the credit itself came in at
-    once. Both have its ``end_to_end_id`` as their name, with ``/held`` or ``/let_go`` behind.
+    A suspect credit came in as held. Returned, it went out again (``let_go``); released, the credit itself came in at once.
+    Both have its ``end_to_end_id`` as their name, with the suffix ``/held`` or ``/let_go``.
     """
     amount_cents: int
     settled_at: datetime
@@ -331,9 +330,9 @@ class Position(Struct, frozen=True, kw_only=True):
 
 
 class Rail(Protocol):
-    """The network as we see it. The adapter bounds every call in time and size.
+    """The network's port. The adapter bounds every call in time and size.
 
-    Every call but the submitting ones raises ``RailUnavailable`` when no answer came.
+    Every call except the submitting ones raises ``RailUnavailable`` if no answer came.
     """
 
     @property
@@ -347,7 +346,7 @@ class Rail(Protocol):
         ...
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
-        """Send orders, or send them again under the same ids. One answer each, in order; never raises for one order."""
+        """Send orders, or resend them under the same ids. One answer each, in order; never raises for one order."""
         ...
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]: ...
@@ -361,7 +360,7 @@ class Rail(Protocol):
         ...
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        """Send holders' answers to contests. The same words again are no second answer; never raises for one of them."""
+        """Send holders' answers to contests. Repetitions are idempotent; never raises for one of them."""
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:
@@ -377,7 +376,7 @@ class Rail(Protocol):
         ...
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Acknowledge reports; doing it twice changes nothing, and those that were missed come again."""
+        """Acknowledge reports; repetitions change nothing, and reports without an acknowledgement come again."""
         ...
 
     def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
@@ -388,7 +387,7 @@ class Rail(Protocol):
         ...
 
     async def position(self) -> Position:
-        """Sum up all that has settled by ``as_of``: two positions differ by the statement between them."""
+        """Sum up all settlements by ``as_of``: two positions differ by the statement between them."""
         ...
 
     async def check(self) -> None: ...

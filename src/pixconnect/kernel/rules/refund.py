@@ -37,10 +37,10 @@ MadeBy = Literal["service", "institution"]
 """``institution`` includes a person in its app: either returned received money without a request here."""
 
 AUTOMATIC_PREFIX: Final = "auto:"
-"""The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of the transfer."""
+"""The ``external_id`` of an automatic refund is this and the transfer's ``end_to_end_id``."""
 
 THEIRS_PREFIX: Final = "theirs:"
-"""Of one that was made at the institution, this and the network's name of it."""
+"""The ``external_id`` of an institution's refund is this and the network's name."""
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
@@ -57,7 +57,7 @@ _EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
 
 
 def find_window(settled_at: datetime) -> timedelta:
-    """How long after its settlement a Pix may be given back, the last instant included."""
+    """Return how long after its settlement a Pix may be returned, including the last instant."""
     return ARRANGEMENT.find("refund_window", settled_at).duration
 
 
@@ -74,7 +74,7 @@ class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NewRefund(Struct, kw_only=True):
-    """A refund that may be accepted, with every id made before the first try."""
+    """A refund that may be accepted; all ids are generated before the first try."""
 
     holder_id: int
     caller: Caller | None
@@ -91,9 +91,9 @@ class NewRefund(Struct, kw_only=True):
     return_id: str
     handover_timeout: timedelta
     may_exist: bool
-    """Look for it first: the client named it, or it was tried before."""
+    """Whether to look for it first: the client named it, or it was tried before."""
     account_id: int | None
-    """The account at an institution on which the original lies; ``None`` is the installation's own rail."""
+    """The account at an institution of the original; ``None`` is the installation's own rail."""
 
 
 class Refund(Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     fingerprint: bytes | None
     """The fingerprint of the request that made it; incoming ones have none."""
     return_id: str
-    """For an outgoing one our own id, by which we ask the rail: it never changes."""
+    """For an outgoing one our own id, used in queries of the rail; it never changes."""
     original_end_to_end_id: str
     """The id that callers see: it changes when the rail reports the network's id of the original."""
     correlation_id: UUID
@@ -120,7 +120,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     outcome_reason: str | None
     slot: int
     handed_at: datetime | None
-    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
+    """When an outgoing one was handed to the rail; while it is under way, only its order knows."""
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
@@ -146,13 +146,13 @@ DESCRIPTION_LENGTH_MAX = 140
 
 def read_reason(text: str) -> RefundReason:
     """Read the reason of a return that another institution made; an unknown one becomes MD06."""
-    # The money has come back under any name: a report that could not be recorded would come again for ever.
+    # The money has come back with any reason: a report that could not be recorded would come again for ever.
     return _REASONS.get(text, "MD06")
 
 
 def check_original(amount_cents: int, original: Transfer, now: datetime) -> None:
     """Refuse a refund that is larger than the rest of its original, or too late."""
-    # We checked before any lock that the original has settled: settlement is never undone.
+    # Checked before any lock: a settlement is never undone.
     if original.settled_at is None:
         raise errors.InvariantBroken("judged before, and never undone")
     # Refunds under way count too: all of them may still settle.
@@ -171,7 +171,7 @@ def explain_unsettled(original: Transfer | None) -> str:
 
 
 def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
-    """Make an outgoing refund, whose money is about to be reserved or moved by book."""
+    """Open an outgoing refund, whose money is about to be reserved or moved by book."""
     return Refund(
         id=new.refund_id,
         holder_id=new.holder_id,
@@ -198,7 +198,7 @@ def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
 
 
 def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str, code: str, now: datetime) -> Refund:
-    """Make the refund of a payment that we would have refused with ``code``, if the rail permitted refusals."""
+    """Open the refund of a payment that we would have refused with ``code``, if the rail permitted refusals."""
     request = RefundRequest(
         end_to_end_id=original.end_to_end_id,
         amount_cents=original.amount_cents,
@@ -208,7 +208,7 @@ def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str,
     new = NewRefund(
         caller=None,
         holder_id=original.holder_id,
-        # One for each payment: the schema holds that an external id is used once.
+        # One per payment: the schema enforces unique external ids.
         external_id=AUTOMATIC_PREFIX + original.end_to_end_id,
         fingerprint=fingerprint(request),
         request=request,
@@ -225,7 +225,7 @@ def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str,
 
 
 def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
-    """Make the payer's side of a refund between two holders of this service."""
+    """Open the payer's side of a refund between two holders of this service."""
     return msgspec.structs.replace(
         refund,
         id=new.received_id,
@@ -240,7 +240,7 @@ def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
 
 
 def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: int, now: datetime) -> Refund:
-    """Make a refund of a return that the rail reports, not yet judged."""
+    """Open a refund for a return that the rail reports, not yet checked."""
     return Refund(
         id=refund_id,
         holder_id=original.holder_id,
@@ -267,7 +267,7 @@ def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: in
 
 
 def name_institution_return(report: InstitutionReturn) -> str:
-    """The external id of a return that was made at the institution."""
+    """Return the external id of a return that was made at the institution."""
     name = report.return_id or f"{report.original_end_to_end_id}:{report.asked_as}"
     return THEIRS_PREFIX + name
 
@@ -275,7 +275,7 @@ def name_institution_return(report: InstitutionReturn) -> str:
 def open_institution_return(
     report: InstitutionReturn, original: Transfer, *, refund_id: int, return_id: str, now: datetime
 ) -> Refund:
-    """Make the refund of a return made at the institution; it has settled there, and not yet here.
+    """Open the refund of a return made at the institution; it has settled there, and not yet here.
 
     Args:
         report: The report of it.
@@ -304,7 +304,7 @@ def open_institution_return(
 
 
 def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance) -> str | None:
-    """The scheme's reason to refuse a reported return, or ``None``."""
+    """Return the scheme's reason to refuse a reported return, or ``None``."""
     left_cents = original.amount_cents - original.returned_cents
     if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
         return reject_code.ABOVE_ORIGINAL

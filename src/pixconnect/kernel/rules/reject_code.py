@@ -1,6 +1,6 @@
-"""Why the network rejects an order: every reason code of the scheme's ``pacs.002``, with a sentence for people.
+"""Why the network rejects an order: every reason code of the scheme's ``pacs.002``, with an explanation.
 
-``docs/reference/spi-reject-codes.md`` is the page for people; a test holds the two together.
+``docs/reference/spi-reject-codes.md`` has the same texts; a test compares them.
 
 Source: SPI catalogue 5.13.1, pacs.002.spi.1.17, ``ExternalStatusReason1Code``.
 """

@@ -1,8 +1,8 @@
 """CPF and CNPJ: the tax ids of people and companies, and their check digits.
 
-A CNPJ issued from July 2026 on may hold letters in its first twelve characters; its two check digits stay digits, and
-one rule serves both kinds. The forms are judged here, on ASCII alone and in full, because the library that computes the
-check digits is made for forms that people fill in: it forgives masks, blanks and foreign digits.
+A CNPJ issued from July 2026 on may have letters in its first twelve characters; its two check digits stay digits, and one rule
+covers both kinds. The form is checked here, in full and as ASCII, because the library for check digits is made for web forms:
+it tolerates punctuation, blanks and foreign digits.
 
 Source: Receita Federal do Brasil; Instrucao Normativa RFB 2.229/2024; python-stdnum computes the check digits.
 """
@@ -17,7 +17,7 @@ from pixconnect.platform.base import errors
 
 _CPF_FORM: Final = re.compile(r"[0-9]{11}")
 _CNPJ_FORM: Final = re.compile(r"[0-9A-Z]{12}[0-9]{2}")
-# A mask counts only where a mask stands; each of its marks may be missing, as people write them.
+# Punctuation counts only in its place; each mark may be missing.
 _MASKED_CPF: Final = re.compile(r"([0-9]{3})\.?([0-9]{3})\.?([0-9]{3})-?([0-9]{2})")
 _MASKED_CNPJ: Final = re.compile(
     r"([0-9A-Za-z]{2})\.?([0-9A-Za-z]{3})\.?([0-9A-Za-z]{3})/?([0-9A-Za-z]{4})-?([0-9]{2})"
@@ -40,7 +40,7 @@ def check_tax_id(text: str, field: str, form: str = "unmasked") -> None:
 
 
 def unmask_tax_id(text: str) -> str:
-    """A masked CPF or CNPJ without its mask, letters in capitals; any other text as it is.
+    """Remove the punctuation of a CPF or CNPJ, letters in capitals; any other text stays as it is.
 
     Example:
         >>> unmask_tax_id("529.982.247-25")
@@ -62,7 +62,7 @@ def is_cnpj(text: str) -> bool:
 
 @lru_cache(_CACHED_MAX)
 def _is_cpf(text: str) -> bool:
-    # One digit eleven times has right check digits, but is never issued.
+    # One digit eleven times has valid check digits, but is never issued.
     return _CPF_FORM.fullmatch(text) is not None and text != text[0] * _CPF_LENGTH and cpf.is_valid(text)
 
 
@@ -72,7 +72,7 @@ def _is_cnpj(text: str) -> bool:
 
 
 def write_tax_id(tax_id: str) -> str:
-    """Write a CPF or CNPJ as people write it; any other text, such as one that is hidden in part, as it is.
+    """Format a CPF or CNPJ with its punctuation; any other text, such as a masked one, stays as it is.
 
     Example:
         >>> write_tax_id("12345678000195")
@@ -88,7 +88,7 @@ def write_tax_id(tax_id: str) -> str:
 
 
 def mask_cpf(cpf: str) -> str:
-    """Write a CPF as institutions show it to others.
+    """Mask a CPF as institutions show it to others.
 
     Example:
         >>> mask_cpf("52998224725")
@@ -98,7 +98,7 @@ def mask_cpf(cpf: str) -> str:
 
 
 def mask_tax_id(tax_id: str) -> str:
-    """A mask for permanent records: the middle of a CPF, as authorities print it, and a CNPJ's root.
+    """Mask a tax id for permanent records: the middle of a CPF, as authorities print it, and a CNPJ's root.
 
     Example:
         >>> mask_tax_id("52998224725")

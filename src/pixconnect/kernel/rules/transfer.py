@@ -9,9 +9,9 @@
               ├──refuse (by us)──► ERROR
               └──cancel, return a suspect one (by the rail)──► ERROR
 
-An outgoing transfer reserves its money when accepted. Until the rail has ended it there is an order beside it
-(``kernel.rules.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
-cancelled. An incoming one is PROCESSING only where the rail accepts it first and settles it later, or holds it as suspect.
+An outgoing transfer reserves its money when accepted. Until the rail has ended it, it has an order (``kernel.rules.order``).
+Once that was handed over only the rail's answer ends the transfer, which can no longer be cancelled. An incoming one is
+PROCESSING only if the rail accepts it first and settles it later, or holds it as suspect.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     external_id: str | None = None
 
     def __post_init__(self) -> None:
-        # Only the code is stored, compared and sent on, without pasted text around it.
+        # Only the code is stored, compared and sent, without pasted text around it.
         structs.force_setattr(self, "br_code", trim_pasted(self.br_code))
 
 
@@ -96,12 +96,12 @@ class SendingTerms(Struct, frozen=True, kw_only=True):
     """Further facts of a transfer in some APIs."""
 
     payer_key: str | None = None
-    """The holder's key as which it pays."""
+    """The holder's own key that it pays from."""
     payer_message: str | None = None
     payee_tax_id: str | None = None
-    """It is refused unless the payee has this one."""
+    """The transfer is refused unless this is the payee's tax id."""
     is_new: bool = False
-    """Whether a request that comes again is refused, and not answered as before."""
+    """Whether a replay is refused instead of getting the first answer."""
     end_to_end_id: str | None = None
     """Its name, if issued to the caller earlier; valid for that caller and the same terms only."""
 
@@ -123,7 +123,7 @@ class Payee(Struct, frozen=True, kw_only=True):
 
 
 class NewTransfer(Struct, kw_only=True):
-    """A transfer that may be accepted, with every id made before the first try."""
+    """A transfer that may be accepted; all ids are generated before the first try."""
 
     holder_id: int
     caller: Caller
@@ -133,7 +133,7 @@ class NewTransfer(Struct, kw_only=True):
     """Its amount has been checked, and its payee found."""
     payee: Payee
     payer: Party
-    """The holder's account, as shown to a payee on this service."""
+    """The holder's account, as shown to a payee of this service."""
     handover_timeout: timedelta
     transfer_id: int
     received_id: int
@@ -141,12 +141,12 @@ class NewTransfer(Struct, kw_only=True):
     end_to_end_id: str
     correlation_id: UUID
     may_exist: bool
-    """Look for it first: the client named it, or it was tried before."""
+    """Whether to look for it first: the client named it, or it was tried before."""
     terms: SendingTerms = NO_TERMS
     account_id: int | None
-    """The account at an institution over which it leaves; ``None`` is the installation's own rail, and a transfer by book."""
+    """The account at an institution that it leaves over; ``None`` is the installation's own rail, and a transfer by book."""
     br_code: str | None = None
-    """The code that it pays, where the account's institution reads that for itself."""
+    """The code that it pays, if the account's institution reads that for itself."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     fingerprint: bytes | None
     """The fingerprint of the request that made it; incoming ones have none."""
     end_to_end_id: str
-    """For an outgoing one our own id, by which we ask the rail: it never changes."""
+    """For an outgoing one our own id, used in queries of the rail; it never changes."""
     correlation_id: UUID
     """Shared by everything of one payment, refunds included."""
     txid: str | None
@@ -180,7 +180,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     """Refunds under way; ``returned_cents`` are those that settled."""
     slot: int
     handed_at: datetime | None
-    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
+    """When an outgoing one was handed to the rail; while it is under way, only its order knows."""
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
@@ -189,11 +189,11 @@ class Transfer(Struct, frozen=True, kw_only=True):
     payer_message: str | None = None
     """The message of an incoming one's payer."""
     acceptance_refused: bool | None = None
-    """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
+    """We refused it before it had settled: if it settles all the same, it can no longer be refused."""
     network_settled_at: datetime | None = None
     """When it settled by the network's clock; lists use ``settled_at``, by our clock."""
     institution_id: int | None = None
-    """Of the account on which it came in or left; ``None`` is the installation's own rail."""
+    """The account that it came in on or left over; ``None`` is the installation's own rail."""
 
     @property
     def shown_id(self) -> str:
@@ -207,7 +207,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
 
 
 def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
-    """Make an outgoing transfer, whose money is about to be reserved or moved by book."""
+    """Open an outgoing transfer, whose money is about to be reserved or moved by book."""
     return Transfer(
         id=new.transfer_id,
         holder_id=new.holder_id,
@@ -239,7 +239,7 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
 
 
 def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int, charge: Charge | None) -> Transfer:
-    """Make the payee's side of a transfer between two holders of this service; ``charge`` is the one that it pays."""
+    """Open the payee's side of a transfer between two holders of this service; ``charge`` is the one that it pays."""
     return msgspec.structs.replace(
         sent,
         id=new.received_id,
@@ -265,7 +265,7 @@ def open_incoming_transfer(
     now: datetime,
     account_id: int | None = None,
 ) -> Transfer:
-    """Make a transfer of a payment that the rail reports, not yet judged; ``charge`` is the one of its txid."""
+    """Open a transfer for a reported payment, not yet checked; ``charge`` is the one of its txid."""
     # A txid may name another holder's charge: such a payment is refused, and recorded without that charge.
     own_charge_id = charge.id if charge is not None and charge.holder_id == holder_id else None
     return Transfer(
@@ -293,14 +293,14 @@ def open_incoming_transfer(
         settled_at=None,
         created_at=now,
         modified_at=now,
-        # The payment has come, with a text of any length: we cut it to fit.
+        # The payment has come, with a text of any length: it is cut to fit.
         payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
         institution_id=account_id,
     )
 
 
 def is_spent(transfer: Transfer) -> bool:
-    """Whether it counts against its holder's limits: one that failed or was cancelled never left, one that was returned did."""
+    """Whether it counts against its holder's limits: failed and cancelled transfers do not, returned ones do."""
     return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
 
 
@@ -345,7 +345,7 @@ def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returni
 
 
 def release_part(transfer: Transfer, amount_cents: int) -> Transfer:
-    """A part is no longer pending: its refund failed."""
+    """Stop counting a part as pending: its refund failed."""
     errors.ensure(transfer.returning_cents >= amount_cents, "only a pending refund can fail")
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)
 
@@ -359,7 +359,7 @@ def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
 def announce_transfer(
     transfer: Transfer, event_id: int, *, told_at: datetime | None = None, hold: CreditHold | None = None
 ) -> Event:
-    """Make the event of the state that a transfer has reached; or at an instant of its payer, of a person, or of its hold."""
+    """Make the event of the state that a transfer has reached, or of its payer, of a person's action, or of its hold."""
     name = events.TOLD_LATER[transfer.direction] if told_at else _EVENT_NAMES[transfer.direction, transfer.status]
     name = "transfer.in.held" if hold else name
     at = told_at or transfer.modified_at
@@ -388,7 +388,7 @@ def announce_transfer(
 
 
 def announce_update(transfer: Transfer, now: datetime, event_id: int) -> Event:
-    """Make the event of a change that leaves the state as it is: of the payer, or that a person must approve it."""
+    """Make the event of a change without a new state: of the payer, or that a person must approve it."""
     return announce_transfer(transfer, event_id, told_at=now)
 
 

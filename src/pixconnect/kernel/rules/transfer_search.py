@@ -1,8 +1,8 @@
 """The search of transfers.
 
 A unique id finds its transfer at once, and so does a status with a period: both have an index. Direction, key, txid, amount,
-tax id and a part of the end-to-end id have none, because an index would slow every new transfer; we look for them among a
-bounded number of transfers of the period.
+tax id and a part of the end-to-end id have none, because an index would slow every new transfer. For these, a bounded number of
+transfers of the period is scanned.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pixconnect.kernel.rules.transfer import Direction, Transfer, TransferStatus
 from pixconnect.platform.base import errors
 
 SEARCHED_MAX: Final = 10_000
-"""Transfers that are looked at one by one."""
+"""Maximum of scanned transfers."""
 
 
 class SearchTooLarge(errors.BadRequest):
-    """The period has more transfers than we look at one by one."""
+    """The period has more transfers than one search scans."""
 
 
 class TransferSearch(Struct, frozen=True, kw_only=True):
@@ -32,11 +32,11 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
     end_to_end_id: str | None = None
     """Ours or the network's."""
     key: str | None = None
-    """The payee's key; for an incoming transfer, the key by which the payer found the holder. As we store keys."""
+    """The payee's key, normalised; for an incoming transfer, the key by which the payer found the holder."""
     txid: str | None = None
     amount_cents: int | None = None
     tax_id: str | None = None
-    """The counterparty's; it is unknown if the institution masks it or does not report it."""
+    """The counterparty's; unknown if the institution masks it or does not report it."""
     end_to_end_id_part: str | None = None
     """A part of our name or the network's, in any case."""
 
@@ -46,12 +46,12 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether it asks for something that no index knows."""
+        """Whether it filters by a field without an index."""
         asked = (self.direction, self.key, self.txid, self.amount_cents, self.tax_id, self.end_to_end_id_part)
         return any(value is not None for value in asked)
 
     def finds(self, transfer: Transfer, span: Span) -> bool:
-        """Whether a transfer is one of those looked for."""
+        """Whether a transfer matches."""
         return (
             transfer.status in self.statuses
             and self.direction in (None, transfer.direction)
@@ -69,7 +69,7 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
 
 
 def check_searched(count: int) -> None:
-    """Refuse to look at too many transfers one by one."""
+    """Refuse to scan too many transfers."""
     if count > SEARCHED_MAX:
         raise SearchTooLarge(
             "initial_date, final_date: by direction, key, txid, amount, tax_id or end_to_end_id_part at most "

@@ -1,4 +1,4 @@
-"""All faults of a request in one answer, as in the central bank's Pix API."""
+"""All errors of a request in one answer, as in the central bank's Pix API."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Violation(Struct, frozen=True, kw_only=True):
     reason: str
     """In Portuguese, for developers."""
     value: str | None = None
-    """As it was sent; ``None`` where nothing was."""
+    """As sent; ``None`` if missing."""
 
 
 class Violated(errors.BadRequest):
-    """A request breaks rules of its entity, in form or by how things stand."""
+    """A request violates rules of its entity, in its form or in the present state."""
 
     def __init__(self, entity: str, rows: Sequence[Violation]) -> None:
         super().__init__(f"{entity}: {'; '.join(row.property for row in rows) or 'the body must be a JSON object'}")

@@ -1,1 +1,1 @@
-"""The kernel's SQL, a module for each table."""
+"""The kernel's SQL, one module per table."""

@@ -1,4 +1,4 @@
-"""Operators' acts: rows that are added and never changed."""
+"""Operators' acts: an append-only table."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     verb: str
     subject: str
     before: str | None
-    """JSON; ``None`` where there was nothing before."""
+    """JSON; ``None`` if nothing existed before."""
     after: str | None
     request_id: str | None
     login: str
-    """The login of the database by which it was written, and the role that it had taken: defaults of the table."""
+    """The database login that wrote it, and the role that it had assumed: defaults of the table."""
     door: str
 
 
@@ -38,7 +38,7 @@ _APPEND: Final[LiteralString] = """
 async def append(
     connection: Connection, operator: str, verb: str, subject: str, before: str | None, after: str | None
 ) -> None:
-    """Add one row; ``before`` and ``after`` are JSON."""
+    """Append a row; ``before`` and ``after`` are JSON."""
     await connection.execute(_APPEND, operator, verb, subject, before, after)
 
 
@@ -59,6 +59,6 @@ _LIST_BEFORE: Final[LiteralString] = f"""
 async def list_before(
     connection: Connection, before_id: int | None, subjects: Sequence[str] | None, count_max: int
 ) -> list[AuditEntry]:
-    """Entries before one of them, newest first; all, or those about these subjects."""
+    """List entries before a cursor, newest first; all, or those about these subjects."""
     rows = await connection.fetch(_LIST_BEFORE, before_id, None if subjects is None else list(subjects), count_max)
     return [AuditEntry(**row) for row in rows]

@@ -1,4 +1,4 @@
-"""The table of charges, what payments of those with a due date consist of, and searches."""
+"""The table of charges, the parts of payments of those with a due date, and searches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHARGE: Final = Table(
     },
 )
 
-# What only the standard's door writes is null in a row of the contract's, which pays nothing for it.
+# Columns of the standard API's charges, null at no cost in the contract's.
 _NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound", "institution_id", "asked_cents", "due_on")
 INSERT: Final = of_columns(
     _NEW,
@@ -78,7 +78,8 @@ INSERT_THERE: Final = of_columns(
     _NEW_THERE, once=(), name="charge_there_row", sql="insert into charge ({names}) {rows}"
 )
 
-# What payments and expiry change. Few payments change which one holds a charge, and only the standard's door changes all else.
+# Columns that payments and expiry change. Few payments change which one holds a charge, and only the standard API changes the
+# rest.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
 UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=[("status", "modified_at")])
 
@@ -132,10 +133,9 @@ find_external: Final = lookup.by_external_ids(CHARGE)
 find_by_id: Final = lookup.one_by(CHARGE, "id")
 find_by_ids: Final = lookup.many_by_id(CHARGE)
 find_by_external_id: Final = lookup.one_by(CHARGE, "external_id")
-# Another holder may have one of the same.
 find_by_txid: Final = lookup.one_by(CHARGE, "txid")
 
-# A charge of our own API has no row in ``location`` before the standard API has shown it: until then its txid is the token.
+# A charge of our own API has no row in ``location`` until the standard API has shown it: until then its txid is the token.
 # PostgreSQL does not know the array's length in advance: with short arrays it would replan each time.
 _FIND_SERVED: Final[LiteralString] = f"""
     with place as materialized (
@@ -151,7 +151,7 @@ _FIND_SERVED: Final[LiteralString] = f"""
 
 
 async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
-    """The charges served at locations, of any holder; a path is an address without the prefix."""
+    """Find the charges served at locations, of any holder; a path is an address without the prefix."""
     places = {path: place for path in paths if (place := parse_path(path)) is not None}
     rows = await pool.fetch(_FIND_SERVED, sorted({token for _, token in places.values()})) if places else ()
     found = {(row["place_status"], row["token"]): CHARGE.read(row) for row in rows}
@@ -165,13 +165,13 @@ read_page_of: Final = lookup.page_of(CHARGE, listing_store.source_of_statuses("c
 
 
 async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span) -> Page[Charge]:
-    """One page of those that the contract's door shows in a status."""
+    """Read a page of the contract's charges in a status."""
     if status == "EXPIRED":
         return await read_page_of(pool, holder_id, SHOWN_AS_EXPIRED, span)
     return await _read_page_of_one(pool, holder_id, status, span)
 
 
-# We take the block of ids when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
+# The block of ids is taken once all are locked: counting the locked rows makes PostgreSQL lock every one of them first.
 TAKE_BLOCK: Final[LiteralString] = """
     taken as materialized (
         select nextval('write_group_id') as first_id from (select count(*) from locked) as all_are_locked
@@ -188,10 +188,10 @@ _LOCK: Final[LiteralString] = f"""
 
 
 async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tuple[dict[tuple[int, int], Charge], int]:
-    """Lock charges by id and holder; every process takes them in this order.
+    """Lock charges by id and holder; every process locks in this order.
 
     Returns:
-        The charges as they are now, held until the transaction ends; and the first id of a block that was taken after that.
+        The charges, locked until the transaction ends; and the first id of a block that was taken after that.
     """
     rows = await connection.fetch(_LOCK, *split_pairs(wanted))
     # If no row was locked, the block stands in a separate row.
@@ -223,8 +223,8 @@ _FIND_OTHERS: Final[LiteralString] = f"""
 
 
 async def find_of_contract(connection: Connection, txids: Sequence[str]) -> dict[str, Charge]:
-    """Charges of our own API by txid, of any holder."""
-    # Their txids are random, so no two holders have the same; several holders may have the same txid chosen by clients.
+    """Find charges of our own API by txid, of any holder."""
+    # Our txids are random, so each has one holder; clients of several holders may choose the same txid.
     rows = await connection.fetch(_FIND_OTHERS, txids)
     return {row["txid"]: CHARGE.read(row) for row in rows}
 
@@ -246,20 +246,20 @@ _LIST_PENDING_THERE: Final[LiteralString] = """
 
 
 async def list_pending_of_account(connection: Connection, institution_id: int, count_max: int) -> list[tuple[int, int]]:
-    """Charges at an account that can still be paid, by id and holder."""
+    """List an account's charges that can still be paid, by id and holder."""
     rows = await connection.fetch(_LIST_PENDING_THERE, institution_id, count_max)
     return [(row["id"], row["holder_id"]) for row in rows]
 
 
 async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
-    """Charges that are past their time and not yet marked so, by id and holder; not those at institutions."""
+    """Find overdue charges that are not marked as expired, by id and holder; not those at institutions."""
     return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]
 
 
 async def find_expired_of_account(
     pool: Pool, institution_id: int, until: datetime, count_max: int
 ) -> list[tuple[int, int]]:
-    """The same of the charges at one account."""
+    """Find the overdue charges at one account, likewise."""
     rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
     return [(row["id"], row["holder_id"]) for row in rows]
 
@@ -272,7 +272,7 @@ _OWNED: Final[LiteralString] = """
 _ORDER: Final[LiteralString] = "order by created_at desc, id desc"
 
 
-# Looked for from its lot, which has at most a thousand.
+# Searched from its lot, which has at most a thousand.
 _OF_LOT: Final[LiteralString] = """
     from lot_item join charge on charge.id = lot_item.charge_id and charge.holder_id = lot_item.holder_id
     where lot_item.holder_id = $1 and charge.created_at between $2 and $3 and charge.status = any($4::text[])
@@ -293,7 +293,7 @@ class _Statements(Struct, frozen=True, kw_only=True):
 
 
 def _write_statements(kind: LiteralString, wanted: ListedRows) -> _Statements:
-    # "status || ''", so that no plan takes the index of all charges, which leads to few of those that are wanted.
+    # "status || ''" keeps plans off the index of all charges, which has few matches.
     of_debtor: LiteralString = (
         f"{_OWNED} and {kind} and payer_tax_id = $5 and ($6::boolean is null or (is_unbound is null) = $6)"
     )
@@ -320,7 +320,7 @@ _DUE: Final = _write_statements(_IS_DUE, ListedRows(where=_IS_DUE, kind="charge_
 
 
 async def search(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -> Page[Charge]:
-    """One page by number. Only the first pages of those that a code leads to are quick: most charges are such."""
+    """Read one page by number. Only the first pages of charges with a location are quick: most charges have one."""
     statements = _DUE if search.has_due_date else _AT_ONCE
     if search.tax_id is None and search.is_placed is None and search.lot_number is None:
         page = await listing_store.read_page(pool, statements.list, holder_id, search.statuses, span)
@@ -342,7 +342,7 @@ async def search(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -
         else:
             count = await connection.fetchval(statements.count_unbound, *asked)
             if search.is_placed:
-                # Nearly all are, so the count is the remainder of the totals.
+                # Nearly all have one, so the count is the remainder of the totals.
                 whole = structs.replace(span, page=1, page_size=1)
                 listed = await listing_store.read_page_in(
                     connection, statements.list, holder_id, search.statuses, whole
@@ -356,7 +356,6 @@ async def search(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -
 async def _read_search(
     connection: Connection, count: int, statement: LiteralString, *arguments: object
 ) -> list[asyncpg.Record]:
-    # The page begins after so many, which stand before its size.
     position = arguments[-2]
     return await connection.fetch(statement, *arguments) if isinstance(position, int) and position < count else []
 

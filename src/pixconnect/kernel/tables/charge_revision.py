@@ -18,7 +18,7 @@ class ChargeRevision(Struct, frozen=True, kw_only=True):
     revision: int
     contents: ChargeContents
     next_digest: bytes
-    """Of the contents that took their place."""
+    """Of the contents that replaced them."""
 
 
 REVISION: Final = Table(
@@ -43,6 +43,6 @@ _FIND: Final[LiteralString] = """
 
 
 async def find(pool: Connection | Pool, holder_id: int, charge_id: int, revision: int) -> ChargeContents | None:
-    """A charge's contents in an earlier revision."""
+    """Find a charge's contents in an earlier revision."""
     text = await pool.fetchval(_FIND, charge_id, holder_id, revision)
     return None if text is None else decode_contents(text)

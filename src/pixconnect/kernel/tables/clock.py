@@ -1,4 +1,4 @@
-"""The sandbox clock as the database keeps it, and everything that is due by it."""
+"""The sandbox clock as stored in the database, and its deadlines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
 CHANNEL: Final = "pixconnect_clock"
-"""The channel of notices to every process: ``<revision>:<offset in microseconds>``."""
+"""The notification channel of all processes: ``<revision>:<offset in microseconds>``."""
 LOCK_KEY: Final = 0x7069_7874  # "pixt"
 
 
@@ -25,7 +25,7 @@ class DatabaseClock(Struct, frozen=True):
     real_now: datetime
     offset: timedelta
     revision: int
-    """How often it was moved."""
+    """Number of moves."""
 
 
 async def read(connection: Connection | Pool) -> DatabaseClock:
@@ -36,7 +36,7 @@ async def read(connection: Connection | Pool) -> DatabaseClock:
 
 
 def clock_of(row: asyncpg.Record) -> DatabaseClock:
-    """The clock, of a row that has its columns among others."""
+    """Read the clock from a row that has its columns among others."""
     return DatabaseClock(row["real_now"], timedelta(microseconds=row["offset_us"]), row["revision"])
 
 
@@ -53,22 +53,21 @@ async def move(connection: Connection | Pool, offset: timedelta) -> int:
 
 
 def read_offset_notice(notice: str) -> tuple[timedelta, int]:
-    """The offset of a move and its revision, as sessions are notified of them."""
+    """Parse a notification: the offset of a move and its revision."""
     revision, _, offset_us = notice.partition(":")
     return timedelta(microseconds=int(offset_us)), int(revision)
 
 
 async def try_lock_clock(connection: Connection) -> bool:
-    """Become the only one who moves the clock, until ``unlock`` or the end of the connection."""
+    """Lock the clock against other movers, until ``unlock`` or the end of the connection."""
     return await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY)
 
 
 async def unlock(connection: Connection) -> None:
-    """Let others move the clock."""
     await connection.execute("select pg_advisory_unlock($1)", LOCK_KEY)
 
 
-# Of the kernel. A charge that is held has no deadline: it waits until the rail ends the payment that holds it.
+# The kernel's deadlines. A held charge has none: it waits until the rail ends the payment that holds it.
 _FIRST_DUE: Final[tuple[LiteralString, ...]] = (
     "select min(expires_at) from charge where status = 'PENDING' and held_by is null",
     "select min(due_at) from open_order",
@@ -76,7 +75,7 @@ _FIRST_DUE: Final[tuple[LiteralString, ...]] = (
 
 
 async def find_first_due(pool: Pool, deadlines: Sequence[Deadline]) -> datetime | None:
-    """The earliest deadline of charges, transfers, refunds and features; those of deliveries are not among them."""
+    """Find the earliest deadline of charges, transfers, refunds and features, without deliveries."""
     parts: list[LiteralString] = [*_FIRST_DUE, *(each.first for each in deadlines if each.first is not None)]
     return await pool.fetchval("select least((" + "), (".join(parts) + "))")
 
@@ -100,7 +99,7 @@ async def find_last_due(pool: Pool, deadlines: Sequence[Deadline], until: dateti
 
 
 async def is_anything_undone(pool: Pool, deadlines: Sequence[Deadline]) -> bool:
-    """Whether something is to be done at once that has no instant."""
+    """Whether undated work is pending."""
     parts: list[LiteralString] = [each.is_undone for each in deadlines if each.is_undone is not None]
     return bool(parts) and await pool.fetchval("select (" + ") or (".join(parts) + ")")
 
@@ -122,8 +121,8 @@ _MOVE_BACK: Final[LiteralString] = """
 async def move_deadlines_back(
     connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
 ) -> None:
-    """Bring deadlines of charges and orders nearer that were set at an instant which is in the future now.
+    """Move deadlines of charges and orders back that were set at an instant which is in the future now.
 
-    Rows keep their other instants.
+    Other instants of the rows stay.
     """
     await connection.execute(_MOVE_BACK, now, by, ask_after, ask_after_max)

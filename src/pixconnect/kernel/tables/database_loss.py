@@ -11,7 +11,7 @@ from msgspec import Struct
 from pixconnect.platform.base.database_server import DatabaseServer
 from pixconnect.platform.pool import Connection, Pool
 
-# An order with a question on it is never given up nor sent as if it were new, and no late answer takes its mark away.
+# A queried order is never given up nor sent as if it were new, and no late answer removes its mark.
 _COUNT_AS_HANDED: Final[LiteralString] = """
     update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
         due_at = least(due_at, now_at),
@@ -34,13 +34,13 @@ async def count_orders_as_handed(connection: Connection, *, has_rail: bool) -> i
 
 
 class Loss(Struct, frozen=True, kw_only=True):
-    """The sign by which a process detected a loss of the database."""
+    """The evidence by which a process detected a loss of the database."""
 
     id: int
     noticed_at: datetime
     reason: str
     orders_count: int
-    """Orders that were open, and have counted as handed over since."""
+    """Open orders that count as handed over since."""
     accounts_count: int
     """Accounts at institutions that it paused, until the lost facts of each are in the books again."""
     known_until: datetime | None = None
@@ -61,9 +61,9 @@ async def insert_loss(
     Args:
         connection: In a transaction.
         reason: For the operator.
-        found: The server as it is.
+        found: The server's present state.
         behind: The recorded state of this or another server, if the present one is older.
-        orders_count: How many were open.
+        orders_count: The number of open orders.
     """
     same = behind if behind is not None and behind.place == found.place else None
     return await connection.fetchval(
@@ -99,7 +99,7 @@ _FIND_LOSSES: Final[LiteralString] = """
 
 
 async def find_losses(connection: Connection | Pool) -> list[Loss]:
-    """Those that no operator has closed yet, the oldest first."""
+    """List losses that no operator has closed yet, oldest first."""
     return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
 
 

@@ -1,4 +1,4 @@
-"""What becomes due by the service's time: the rows that the sandbox's clock stops at and moves back."""
+"""Deadlines on service time: the rows at which the sandbox's clock stops, and which it moves back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from msgspec import Struct
 from pixconnect.platform.pool import Connection
 
 MoveBack: TypeAlias = Callable[[Connection, datetime, timedelta], Awaitable[object]]
-"""Adjusts rows once the clock was moved back to an instant, by so much."""
+"""Adjusts rows after the clock was moved back to an instant, by a period."""
 
 
 class Deadline(Struct, frozen=True, kw_only=True):
-    """What becomes due in the rows of one feature."""
+    """The deadlines in one feature's rows."""
 
     first: LiteralString | None = None
     """Selects the earliest open instant, or null."""
     last: LiteralString | None = None
     """Selects the latest open instant up to ``$1``, or null."""
     is_undone: LiteralString | None = None
-    """Selects whether something is to be done at once that has no instant."""
+    """Selects whether undated work is pending."""
     move_back: MoveBack | None = None

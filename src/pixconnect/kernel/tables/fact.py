@@ -21,14 +21,14 @@ from pixconnect.platform.base import errors
 
 Row = TypeVar("Row", bound=Struct)
 Follow: TypeAlias = "Callable[[Row | None, Row | None], Iterable[tuple[Fact[Any], Any]]]"
-"""From a row before (``None`` for a new one) and after a change (``None`` for one that is deleted): rows of other facts."""
+"""Returns rows of other facts, from a row before a change (``None`` for a new one) and after (``None`` for a deleted one)."""
 
 
 class Fact(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     """One kind of rows."""
 
     rank: int
-    """Its place in a batch's statement, so that all batches lock rows in one order. No two facts have the same."""
+    """Its place in a batch's statement, so that all batches lock rows in one order. Unique."""
     inserts: Sequence[Part[Row]]
     find_insert: Callable[[Row], Part[Row]] | None = None
     """Which of ``inserts`` writes a row; the only one by default."""
@@ -37,11 +37,11 @@ class Fact(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     """Which of ``updates`` writes a row, from the row before the batch and after it; the only one by default."""
     delete: Part[Row] | None = None
     may_move_new: bool = False
-    """Whether a row that a batch makes may change in it: columns that ``inserts`` leave out would be lost."""
+    """Whether a new row may change in its batch: columns that ``inserts`` leave out would be lost."""
     key: Callable[[Row], Hashable] | None = attrgetter("id", "holder_id")
     """Identifies a row, and sorts changed ones. ``None``: rows are only added."""
     sort_key: Callable[[Row], Any] | None = None
-    """Sorts new rows: all columns on which two processes can meet, to avoid deadlocks. ``None``: in the order of the batch."""
+    """Sorts new rows: all columns on which two processes can conflict, to avoid deadlocks. ``None``: in the batch's order."""
     follow: Follow[Row] | None = None
     """Rows of other facts that are written with each change."""
 
@@ -55,7 +55,7 @@ class FactRows(Generic[Row]):
         self.fact = fact
         self.new: dict[Hashable, Row] = {}
         self.moved: dict[Any, tuple[Row, Row]] = {}
-        """As they were before the batch and are after it."""
+        """Their state before and after the batch."""
         self.deleted: list[Row] = []
 
     def put(self, row: Row) -> None:
@@ -65,7 +65,7 @@ class FactRows(Generic[Row]):
     def move(self, before: Row, after: Row) -> None:
         fact = self.fact
         key = after if fact.key is None else fact.key(after)
-        # A row that this batch makes is not there to be changed.
+        # A new row of this batch does not exist yet, so it cannot be changed.
         if key in self.new:
             errors.ensure(fact.may_move_new, "a row that this batch makes is not changed by it")
             self.new[key] = after
@@ -74,7 +74,7 @@ class FactRows(Generic[Row]):
             self.moved[key] = first, after
 
     def list_parts(self) -> list[tuple[Part[Row], list[Row]]]:
-        """The parts that have rows, with these."""
+        """List the parts that have rows."""
         fact, find_insert, find_update = self.fact, self.fact.find_insert, self.fact.find_update
         by_part: dict[Part[Row], list[Row]] = {part: [] for part in (*fact.inserts, *fact.updates)}
         for row in self.new.values() if fact.sort_key is None else sorted(self.new.values(), key=fact.sort_key):

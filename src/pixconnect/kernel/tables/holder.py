@@ -1,4 +1,4 @@
-"""Holders, their limits and those that wait, their flags, and the directory of their Pix keys."""
+"""Holders, their present and pending limits, their flags, and the directory of their Pix keys."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ READ_LIMITS: Final = (
     _read_limits,
     *("transfer_limit_cents", "day_limit_cents", "night_limit_cents", "night_begins_late"),
 )
-"""How limits are read from the columns that hold them."""
+"""Reads limits from the columns that hold them."""
 
 
 async def next_id(connection: Connection) -> int:
     return await connection.fetchval("select nextval('holder_id')")
 
 
-# One statement: no holder is without a balance and a statement.
+# One statement: every holder has a balance and a statement.
 _INSERT: LiteralString = f"""
 with made as (
     insert into holder ({HOLDER.names}) values ({HOLDER.parameters})
@@ -63,7 +63,7 @@ insert into statement_head (holder_id) select holder_id from opened returning ho
 
 
 async def insert(connection: Connection, holder: Holder) -> bool:
-    """Remember a new holder and open its balance; ``False`` if the account number is taken."""
+    """Insert a new holder and open its balance; ``False`` if the account number is taken."""
     return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
 
 
@@ -80,7 +80,7 @@ where id > $1 order by id limit $2
 
 
 async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
-    """Holders in the order of their ids."""
+    """List holders by id."""
     rows = await pool.fetch(_LIST, after_id, count_max)
     names = Funds.__struct_fields__
     return [(HOLDER.read(row), Funds(**{name: row[name] for name in names})) for row in rows]
@@ -91,10 +91,10 @@ async def find_by_account(connection: Connection | Pool, branch: str, account_nu
 
 
 async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -> Holder | None:
-    """One holder, locked against changes until the transaction ends.
+    """Lock one holder against changes until the transaction ends.
 
     Args:
-        alone: Also lock the making of rows without entries on its account, such as charges.
+        alone: Also lock out new rows without entries on its account, such as charges.
     """
     if alone:
         return await HOLDER.find(connection, "where id = $1 for update", holder_id)
@@ -134,8 +134,8 @@ async def set_institution(connection: Connection, holder_id: int, institution_id
 
 
 async def find_past(connection: Connection, holder_id: int) -> str | None:
-    """Why a holder has to stay on its account, if it has; its balance stays locked until the transaction ends."""
-    # Its balance is locked, so that no batch posts meanwhile.
+    """Find why a holder has to stay on its account; its balance stays locked until the transaction ends."""
+    # The lock keeps batches from posting meanwhile.
     await connection.execute("select from balance where holder_id = $1 for update", holder_id)
     return await connection.fetchval("select find_past_of_holder($1)", holder_id)
 
@@ -143,7 +143,7 @@ async def find_past(connection: Connection, holder_id: int) -> str | None:
 async def move_to_successor(
     connection: Connection, former_id: int, heir_id: int, tokens_from: datetime, moved_at: datetime
 ) -> None:
-    """Give a holder's keys, clients and webhooks to the holder that succeeds it; both stay one family."""
+    """Move a holder's keys, clients and webhooks to its successor; both stay one family."""
     await connection.execute("select move_to_successor($1, $2, $3, $4)", former_id, heir_id, tokens_from, moved_at)
 
 
@@ -157,11 +157,11 @@ _FIND_OPEN: LiteralString = """
 
 
 async def find_unfinished(connection: Connection, holder_id: int) -> str | None:
-    """What a holder has begun that would end in new charges of it."""
+    """Find a holder's pending work that would end in new charges of it."""
     return await connection.fetchval(_FIND_OPEN, holder_id)
 
 
-# The newest first: of two that lie on one account, the earlier one was left before.
+# Newest first: of two on one account, the earlier one was left before.
 _FIND_MEMBER: LiteralString = """
     select member.id from holder as asked
     join holder as member on member.id = asked.id or member.family_id = asked.family_id
@@ -171,7 +171,7 @@ _FIND_MEMBER: LiteralString = """
 
 
 async def find_member_on(pool: Pool, holder_id: int, institution_id: int | None) -> int | None:
-    """The holder, or one of its family, that lies on this account."""
+    """Find the holder, or one of its family, that is on this account."""
     return await pool.fetchval(_FIND_MEMBER, holder_id, institution_id)
 
 
@@ -182,12 +182,12 @@ _LIST_FAMILY: LiteralString = """
 
 
 async def list_family(connection: Connection | Pool, holder_id: int) -> list[int]:
-    """The holder and those that succeeded each other with it, in their order."""
+    """List the holder's family, in order of succession."""
     return [row["id"] for row in await connection.fetch(_LIST_FAMILY, holder_id)]
 
 
 async def find_family(pool: Pool, holder_id: int) -> tuple[int, list[int]]:
-    """The first of the holder's family, and all of it."""
+    """Find the holder's family and its first member."""
     rows = await pool.fetch(_LIST_FAMILY, holder_id)
     return rows[0]["first_id"], [row["id"] for row in rows]
 
@@ -196,7 +196,7 @@ _FIND_FIRST: LiteralString = "select holder_id, first_id from holder_family wher
 
 
 async def find_first(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, int]:
-    """The first of each holder's family; the holder itself where none was succeeded."""
+    """Find the first of each holder's family; the holder itself without a succession."""
     return {row["holder_id"]: row["first_id"] for row in await connection.fetch(_FIND_FIRST, list(holder_ids))}
 
 
@@ -220,12 +220,12 @@ _LIST_DOUBTFUL_ACCOUNTS: LiteralString = """
 
 
 async def list_doubtful_accounts(pool: Pool, holder_id: int, lost_since: datetime) -> list[int]:
-    """The accounts that may have paid a request of this holder's client under a name that its own account does not ask for.
+    """List the accounts that may have paid a request of this holder's client under a name that its own account does not use.
 
     Args:
         pool: The database.
         holder_id: The holder.
-        lost_since: Losses of the database that were noticed since then count.
+        lost_since: Losses of the database that were detected since then count.
     """
     rows = await pool.fetch(_LIST_DOUBTFUL_ACCOUNTS, holder_id, lost_since)
     return [row["institution_id"] for row in rows if row["institution_id"] is not None]
@@ -239,7 +239,7 @@ _FIND_IN_FAMILY: LiteralString = """
 
 
 async def find_in_family(pool: Pool, holder_id: int, account_number: str) -> int | None:
-    """The holder, or one of its family, that has this account number."""
+    """Find the holder, or one of its family, that has this account number."""
     return await pool.fetchval(_FIND_IN_FAMILY, holder_id, account_number)
 
 
@@ -259,7 +259,7 @@ _OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)
 
 
 async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Mapping[str, int]:
-    """The holders of these keys; keys that none of our holders has are omitted."""
+    """Find the holders of these keys; keys of none of our holders are left out."""
     return {row["key"]: row["holder_id"] for row in await connection.fetch(_OWNERS, keys)}
 
 
@@ -267,7 +267,7 @@ _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 o
 
 
 async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
-    """A holder's keys, oldest first."""
+    """List a holder's keys, oldest first."""
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
 
 
@@ -280,7 +280,7 @@ select key, key_type from removed
 
 
 async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey | None:
-    """Forget a holder's key; ``None`` if it has no such key."""
+    """Delete a holder's key; ``None`` if it has no such key."""
     row = await connection.fetchrow(_REMOVE_KEY, key, holder_id)
     return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
 
@@ -289,7 +289,7 @@ _FIND_FORMER: LiteralString = "select holder_id from removed_pix_key where key =
 
 
 async def find_former_owner(pool: Pool, key: str) -> int | None:
-    """The last holder of a key that is free now."""
+    """Find the last holder of a key that is free now."""
     return await pool.fetchval(_FIND_FORMER, key)
 
 
@@ -304,11 +304,11 @@ _LIST_HOLDINGS: LiteralString = f"""
 
 
 async def list_key_holdings(pool: Pool, key: str, institution_id: int) -> list[KeyHolding]:
-    """Who had a key and for how long, in their order, as members of their families that lie on an account."""
+    """List the periods in which holders had a key, in their order, as members of their families that are on an account."""
     return [KeyHolding(**row) for row in await pool.fetch(_LIST_HOLDINGS, key, institution_id)]
 
 
 async def read_quarantine(connection: Connection, key: str, holder_id: int | None = None) -> Quarantine | None:
-    """The quarantine of a key removed from a given holder, or any; ``None`` if that holder had it last, or it never had one."""
+    """Read the quarantine of a removed key; ``None`` if the given holder had it last, or no holder had it."""
     row = await connection.fetchrow("select * from read_quarantine($1, $2)", key, holder_id)
     return None if row is None else Quarantine(**row)

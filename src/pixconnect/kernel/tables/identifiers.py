@@ -19,7 +19,7 @@ _BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, 
 
 
 class IdBlocks:
-    """Hands out ids below 2^53, never twice, roughly in order of time."""
+    """Assigns ids below 2^53, never twice, roughly in order of time."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -54,7 +54,7 @@ class IdBlocks:
 
     async def _fill(self, name: LiteralString, left: list[int]) -> None:
         async with self._locks[name]:
-            # The holder of the lock before us has filled it.
+            # Another caller has filled it while we waited for the lock.
             if left:
                 return
             forgotten_count = self._forgotten_count
@@ -85,5 +85,5 @@ async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
 
 
 async def take_block(pool: Connection | Pool) -> int:
-    """The first id of a dedicated block, for an entry whose id is needed before its group's."""
+    """Return the first id of a dedicated block, for an entry whose id is needed before its group's."""
     return await pool.fetchval("select nextval('write_group_id') where refuse_old_session()")

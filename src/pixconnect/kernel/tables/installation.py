@@ -1,6 +1,6 @@
-"""The mode of the tables, the server that they are on, how durable it is, and whether its sequences are ahead of its ids.
+"""The installation's mode, its server, the server's durability, and whether its sequences are ahead of its ids.
 
-Also the instant that the primary records for readers at its standby: it shows there how old the tables are.
+Also the heartbeat: the primary's clock, which shows readers of a standby how old its tables are.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _TAKE_MODE: Final[LiteralString] = """
 
 
 async def take_mode(connection: Connection, mode: Mode) -> Mode:
-    """The mode of these tables; the given one if they have none yet."""
+    """Return the mode of these tables; set the given one if they have none yet."""
     found: Mode | None = await connection.fetchval(_READ_MODE)
     if found is None:
         found = await connection.fetchval(_TAKE_MODE, mode)
-    # It finds nothing if another process has taken it in the same moment.
+    # It finds nothing if another process has set it in the same moment.
     return found or await connection.fetchval(_READ_MODE)
 
 
-# A sandbox that was killed before it noted its mode has left its simulated network.
+# A sandbox that was killed before it recorded its mode has left its simulated network.
 _FIND_MODE: Final[LiteralString] = """
     select coalesce((select mode from installation), case when to_regnamespace('sandbox') is not null then 'sandbox' end)
 """
@@ -47,7 +47,7 @@ async def find_mode(connection: Connection) -> Mode | None:
     return await connection.fetchval(_FIND_MODE)
 
 
-# At COMMIT a session waits at least for our own disk, and at least for all that the server wants.
+# At COMMIT a session waits at least for its own disk, and for all that the server demands.
 _DURABLE: Final[LiteralString] = """
     case when current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then 'on'
     else current_setting('synchronous_commit') end
@@ -76,12 +76,12 @@ _SERVER: Final[LiteralString] = """
 
 
 async def read_server(connection: Connection) -> DatabaseServer:
-    """The server as it is now; raises as for a standby if the tables were put back after this session had read them."""
+    """Read the server's present state; raises as for a standby if the tables were restored after this session had read them."""
     row = await fetch_row(connection, f"select {_SERVER} from pg_control_system() where refuse_old_session()")
     return DatabaseServer(**row)
 
 
-# One round trip, which each new connection costs. If the tables are put back after this, the session is refused.
+# One round trip, which each new connection costs. If the tables are restored after this, the session is refused.
 _PREPARE_SESSION: Final[LiteralString] = f"""
     select {_SERVER}, pg_is_in_recovery() as is_standby, set_config('synchronous_commit', {_DURABLE}, false) as commits,
         array(select name from unnest(array['fsync', 'full_page_writes']) as name where current_setting(name) <> 'on') as weak,
@@ -92,18 +92,18 @@ _PREPARE_SESSION: Final[LiteralString] = f"""
 
 
 class PreparedSession(Struct, frozen=True, kw_only=True):
-    """A session that commits durably, and writes to the tables that it has found and to no others in their place."""
+    """A session that commits durably, and writes only to the tables that it has found."""
 
     server: DatabaseServer
     is_standby: bool
     weak: Sequence[str]
     """The server's settings that may lose committed data."""
     cluster: str
-    """The name of the cluster that it is of; empty where it has none."""
+    """The name of its cluster; empty without one."""
 
 
 async def prepare_session(connection: Connection) -> PreparedSession:
-    """Make a new connection's session safe to use, and look at its server; raises as ``read_server``."""
+    """Make a new connection's session safe to use, and read its server; raises as ``read_server``."""
     row = dict(await fetch_row(connection, _PREPARE_SESSION))
     del row["commits"], row["tables"]
     beside = {name: row.pop(name) for name in ("is_standby", "weak", "cluster")}
@@ -120,7 +120,7 @@ _FIND_NOTED_SERVER: Final[LiteralString] = """
 async def find_noted_server(
     connection: Connection, found: DatabaseServer, latest: DatabaseServer | None
 ) -> DatabaseServer | None:
-    """The server that these tables were last seen on; facts that an older program did not record are as known or found."""
+    """Read the recorded server of these tables; missing facts of an older program count as known or found."""
     is_known = latest is not None and latest.tables_oid and latest.identity[:3] == found.identity[:3]
     tables_oid = latest.tables_oid if latest is not None and is_known else found.tables_oid
     row = await connection.fetchrow(_FIND_NOTED_SERVER, found.database_oid, tables_oid)
@@ -133,7 +133,7 @@ _NOTE_PREFIX: Final[LiteralString] = """
 
 
 async def note_location_prefix(connection: Connection, prefix: str) -> None:
-    """Keep the address with which codes of charges begin: ``verify`` compares them with it."""
+    """Store the prefix of codes' locations: ``verify`` compares charges with it."""
     await connection.execute(_NOTE_PREFIX, prefix)
 
 
@@ -141,8 +141,8 @@ _LOCK_TIMEOUT_S: Final = 60
 
 
 async def lock_noted_server(connection: Connection) -> None:
-    """Lock the checking of the server until the transaction ends."""
-    # The process that has it may have many orders to mark.
+    """Lock the check of the server until the transaction ends."""
+    # Another process that has it may have many orders to mark.
     await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT_S}s'")
     await connection.execute("set local statement_timeout = 0")
     await connection.execute("select from installation for update", timeout=_LOCK_TIMEOUT_S + 5)
@@ -158,10 +158,10 @@ _NOTE_SERVER: Final[LiteralString] = """
 
 
 async def note_server(connection: Connection, server: DatabaseServer, *, has_come: bool) -> None:
-    """Note on which server the tables are.
+    """Record the server of the tables.
 
     Args:
-        has_come: Whether it is known that they were elsewhere, or not as they are, until now.
+        has_come: Whether it is known that they were elsewhere, or in another state, until now.
     """
     await connection.execute(_NOTE_SERVER, *server.identity, server.started_at, has_come)
 
@@ -190,7 +190,7 @@ WRITE_RECORD: Final[LiteralString] = "select pg_logical_emit_message(true, 'pixc
 
 
 async def read_server_at_standbys(connection: Connection) -> DatabaseServer:
-    """As ``read_server``, once a standby has all of the log up to that state."""
+    """Read the server once a standby has the whole log up to that state."""
     async with connection.transaction():
         found = await read_server(connection)
         await connection.execute(WRITE_RECORD)
@@ -215,12 +215,12 @@ DURABILITY: Final = (
 
 
 async def read_durability(connection: Connection) -> dict[str, str]:
-    """The server's settings of ``DURABILITY``, as they hold in this session."""
+    """Read the server's settings of ``DURABILITY`` in this session."""
     return {name: await connection.fetchval("select current_setting($1)", name) for name in DURABILITY}
 
 
 class Counted(Struct, frozen=True):
-    """A sequence and the ids that it has given out, in blocks of its increment."""
+    """A sequence and its assigned ids, in blocks of its increment."""
 
     sequence: LiteralString
     tables: tuple[LiteralString, ...]
@@ -235,13 +235,13 @@ COUNTED: Final = (
     Counted("write_group_id", ("ledger_entry", "event")),
     Counted("delivery_id", ("delivery",)),
     Counted("webhook_endpoint_id", ("webhook_endpoint",)),
-    # Programs keep cursors: a position that they have read must not be given to another event.
+    # Programs keep cursors: a position that they have read must not be assigned to another event.
     Counted("event_feed_position", ("event_feed",), "position"),
 )
 
 
 def select_reach(counted: Counted) -> LiteralString:
-    """Selects the largest id in use as ``taken``, and as ``next`` the first that the sequence will give out."""
+    """Selects the largest id in use as ``taken``, and the sequence's next one as ``next``."""
     largest: LiteralString = ", ".join(f"(select max({counted.column}) from {table})" for table in counted.tables)
     return f"""
         select greatest({largest}) as taken, coalesce(pg_sequence_last_value(seqrelid) + seqincrement, seqstart) as next
@@ -258,7 +258,7 @@ _FIND_BEHIND: Final[LiteralString] = " union all ".join(
 
 
 async def catch_up_sequences(connection: Connection) -> list[str]:
-    """Move sequences that were set back above the largest id in use; returns which ones."""
+    """Move sequences that were set back above the largest id in use; return which ones."""
     behind = [row["name"] for row in await connection.fetch(_FIND_BEHIND)]
     for name in behind:
         await connection.execute("select catch_up_sequence($1)", name)
@@ -266,7 +266,7 @@ async def catch_up_sequences(connection: Connection) -> list[str]:
 
 
 async def move_ids_ahead(connection: Connection) -> None:
-    """Skip ids that may have been given out before this start of the server although no row here has them."""
+    """Skip ids that may have been assigned before this start of the server although no row here has them."""
     await connection.execute("select move_ids_ahead()")
 
 
@@ -276,7 +276,7 @@ async def note_high_water(connection: Connection) -> None:
 
 
 BEAT_EVERY_S: Final = 1.0
-"""The primary records its clock no more often, for any number of processes."""
+"""Minimum interval of the primary's clock records, for any number of processes."""
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True):
@@ -288,7 +288,7 @@ class Heartbeat(Struct, frozen=True, kw_only=True):
     beat_at: datetime | None
     """The primary's clock as last recorded here."""
     noted: str
-    """Which server the tables were last written on: another one after a failover or a restore."""
+    """The server on which the tables were last written: another one after a failover or a restore."""
 
 
 _READ: Final[LiteralString] = """
@@ -303,15 +303,15 @@ _BEAT: Final[LiteralString] = """
 
 
 async def make_heartbeat(connection: Connection) -> Heartbeat:
-    """Make the primary record its clock, unless it has just done so; return what it shows then."""
+    """Record the primary's clock, unless that was just done; return what it shows then."""
     async with connection.transaction():
-        # No answer depends on it: it waits neither for the disk nor for a standby.
+        # No answer depends on it, so it waits neither for the disk nor for a standby.
         await connection.execute("set local synchronous_commit = off")
         await connection.execute(_BEAT, BEAT_EVERY_S)
     return Heartbeat(**await fetch_row(connection, _READ))
 
 
 async def find_heartbeat(connection: Connection) -> Heartbeat | None:
-    """What a server shows; ``None`` if the installation has not reached it yet."""
+    """Read a server's heartbeat; ``None`` if the installation has not reached it yet."""
     row = await connection.fetchrow(_READ)
     return None if row is None else Heartbeat(**row)

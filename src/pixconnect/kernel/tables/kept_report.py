@@ -1,4 +1,4 @@
-"""The table of reports that wait for a person."""
+"""The table of reports that wait for an operator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KEEP: Final[LiteralString] = """
 async def keep(
     connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None, *, is_listed: bool
 ) -> tuple[int, bool]:
-    """Record a report, or its repetition unless a list caused it; its id if it counted, and whether it is new."""
+    """Record a report, or its repetition unless a list caused it; return its id if it counted, and whether it is new."""
     row = await connection.fetchrow(
         _KEEP,
         kept_report.kind_of(kept),
@@ -57,7 +57,7 @@ _FIND_REFUSED: Final[LiteralString] = """
 
 
 async def find_refused(connection: Connection, names: Sequence[str]) -> Mapping[str, str]:
-    """With which code payments or returns of these names were refused for good."""
+    """Find the final refusal codes of payments or returns, by name."""
     return {row["name"]: row["refusal_code"] for row in await connection.fetch(_FIND_REFUSED, names)}
 
 
@@ -68,7 +68,7 @@ _COUNT_OPEN: Final[LiteralString] = """
 
 
 async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
-    """How many are open, by reason; counting ends at ``count_max``."""
+    """Count open reports by reason, up to ``count_max``."""
     return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
 
 
@@ -80,7 +80,7 @@ _COUNT_UNREADABLE: Final[LiteralString] = """
 
 
 async def count_unreadable(pool: Pool, count_max: int) -> int:
-    """How many items that could not be read wait; counting ends at ``count_max``."""
+    """Count unreadable items that wait, up to ``count_max``."""
     return await pool.fetchval(_COUNT_UNREADABLE, count_max)
 
 
@@ -106,6 +106,6 @@ _CLOSE: Final[LiteralString] = f"""
 
 
 async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
-    """Close an open one; ``None`` where none of this id is open."""
+    """Close an open report; ``None`` if none has this id."""
     row = await connection.fetchrow(_CLOSE, kept_id, closed_by, close_reason)
     return KEPT_REPORT.read_found(row)

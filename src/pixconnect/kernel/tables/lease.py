@@ -1,7 +1,7 @@
-"""Workers, the slots that they lease, and the fence before everything that they write.
+"""Workers, the slots that they lease, and the fence before each of their writes.
 
-A worker is known for as long as it renews its row, by the database's clock, and holds its advisory lock. A worker that finds
-another one gone removes its row, under a lock that a renewal takes too: a worker that was removed can never renew again.
+A worker is alive while it renews its row, by the database's clock, and holds its advisory lock. A worker that finds another one
+dead removes its row, under a lock that a renewal takes too: a removed worker can never renew again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Connection
 
 LEASE = timedelta(seconds=15)
-"""How long a worker counts after its last renewal."""
+"""How long a worker counts as alive after its last renewal."""
 # Advisory locks of workers.
 _LOCK_CLASS: Final = 0x7078_776B
 
 
 async def join(connection: Connection) -> int:
-    """Become a worker, for as long as this connection lives; return its new unique id."""
+    """Register a worker for the life of this connection; return its new unique id."""
     # The lock comes before the row: any worker that sees a row whose lock is free removes it.
     worker_id: int = await connection.fetchval("select nextval('worker_id')::integer")
     await connection.execute("select pg_advisory_lock($1::integer, $2::integer)", _LOCK_CLASS, worker_id)
@@ -38,9 +38,9 @@ _RENEW: Final[LiteralString] = """
 
 
 async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> bool:
-    """Go on being a worker; ``False`` when it is too late: others may have taken the slots.
+    """Renew the worker; ``False`` when it is too late and others may have taken the slots.
 
-    ``oldest_due_at`` is for the health check: since when, real time, a delivery waits that could be tried and was not.
+    ``oldest_due_at`` is for the health check: the real time since when an untried delivery has been due.
     """
     return await connection.fetchval(_RENEW, worker_id, LEASE, oldest_due_at) is not None
 
@@ -59,7 +59,7 @@ _REMOVE_GONE: Final[LiteralString] = """
 
 
 async def remove_gone(connection: Connection, worker_id: int) -> None:
-    """Remove workers that have stopped renewing or whose connection is gone; their slots become free."""
+    """Remove workers that have stopped renewing or lost their connection; their slots become free."""
     await connection.execute(_REMOVE_GONE, worker_id, _LOCK_CLASS)
 
 
@@ -71,7 +71,7 @@ _HELD: Final[LiteralString] = "select slot, epoch from slot_lease where worker_i
 
 
 async def read_held(connection: Connection, worker_id: int) -> dict[int, int]:
-    """The slots that a worker holds, each with its epoch."""
+    """Read a worker's slots, each with its epoch."""
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_HELD, worker_id)}
 
 
@@ -96,7 +96,7 @@ async def release(connection: Connection, worker_id: int, slots: Sequence[int]) 
 
 
 async def leave(connection: Connection, worker_id: int) -> None:
-    """Stop being a worker; all its slots become free."""
+    """Deregister the worker; its slots become free."""
     await connection.execute("delete from worker where id = $1", worker_id)
 
 
@@ -105,7 +105,7 @@ HOLD: Final[LiteralString] = """
     where (slot, epoch) in (select * from unnest($1::smallint[], $2::bigint[])) and refuse_old_session()
     order by slot for key share
 """
-"""The fence, for statements that are one themselves."""
+"""The fence, for single statements."""
 
 
 async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
@@ -122,6 +122,6 @@ _OLDEST_DUE: Final[LiteralString] = """
 
 
 async def read_lease_backlog(connection: Connection) -> tuple[int, datetime | None]:
-    """How many workers there are, and the oldest delivery that one of them could try and has not; real time."""
+    """Read the number of workers, and the real time of the oldest due delivery that none has tried."""
     row = await fetch_row(connection, _OLDEST_DUE)
     return row["workers_count"], row["oldest_due_at"]

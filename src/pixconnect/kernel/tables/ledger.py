@@ -45,8 +45,8 @@ BALANCE: Final = Table(
 
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
-# Gathering the locked rows makes PostgreSQL take every lock before the ids and the clock, and before the facts, which are read
-# with a snapshot of their own: first the balances, then the statements, as the ledger's trigger does.
+# Gathering the locked rows makes PostgreSQL take every lock before the ids, the clock and the facts, which have a snapshot of
+# their own: first the balances, then the statements, as the ledger's trigger does.
 _LOCK_BALANCES: Final[LiteralString] = """
     with locked as materialized (
         select holder_id from balance where holder_id = any($1) order by holder_id for no key update
@@ -72,11 +72,11 @@ class LockedBalances(Struct, frozen=True, kw_only=True):
 
     clock: DatabaseClock
     first_id: int
-    """As ``identifiers.open_group`` answers it."""
+    """As returned by ``identifiers.open_group``."""
     held: Held = NOTHING_HELD
     balances: dict[int, Balance] = {}
     key_webhook_holders: frozenset[int] = frozenset()
-    """Those of the holders whose keys have webhooks."""
+    """The holders, of these, with webhooks for their keys."""
 
 
 async def lock_balances(connection: Connection, wanted: Held) -> LockedBalances:
@@ -109,7 +109,7 @@ _FIND_STANDINGS: Final[LiteralString] = f"""
 
 
 async def read_standings(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, tuple[Balance, bool]]:
-    """Balances of some holders, and whether an operator has disabled them."""
+    """Read balances of some holders, and whether an operator has disabled them."""
     rows = await connection.fetch(_FIND_STANDINGS, list(holder_ids))
     return {row["holder_id"]: (BALANCE.read(row), row["is_disabled"]) for row in rows}
 
@@ -128,7 +128,7 @@ _FIND_ENTRIES: Final[LiteralString] = """
 async def find_entry_times(
     connection: Connection, wanted: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], datetime]:
-    """When these entries were made, of those that were, by id and holder."""
+    """Find the times of those of these entries that exist, by id and holder."""
     rows = await connection.fetch(_FIND_ENTRIES, *split_pairs(wanted))
     return {(row["id"], row["holder_id"]): row["created_at"] for row in rows}
 
@@ -143,7 +143,7 @@ _ADD_DEPOSITS: Final[LiteralString] = """
 
 
 async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], now: datetime) -> None:
-    """Record, before these entries, that money was put into accounts from outside the scheme.
+    """Record, before these entries, deposits of money from outside the scheme.
 
     Raises:
         asyncpg.InsufficientPrivilegeError: This is not a sandbox.
@@ -151,7 +151,7 @@ async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], n
     if not entries:
         return
     rows = [(entry.id, entry.holder_id, entry.amount_cents) for entry in entries]
-    # Only this role may add deposits, and for one statement: a batch that has no money from outside never takes it.
+    # Only this role may add deposits, for one statement: a batch without outside money never assumes it.
     await connection.execute(_TAKE_FUNDING_ROLE)
     await connection.execute(_ADD_DEPOSITS, *map(list, zip(*rows, strict=True)), now)
     await connection.execute(_TAKE_SERVICE_ROLE)
@@ -167,7 +167,7 @@ LEDGER_ENTRY: Final = Table(
     """,
 )
 
-# Entries of orders that are accepted have no number: their money stays within current funds.
+# Entries of accepted orders have no number: their money stays within current funds.
 _ALIKE: Final = ("debit_account", "credit_account", "cause_kind", "cause_state")
 _RESERVED: Final = (*_ALIKE, "number", "running_balance_cents", "created_at")
 APPEND: Final = of_columns(
@@ -206,12 +206,12 @@ _READ_PAGE: Final[LiteralString] = """
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]:
-    """One page of the changes of a holder's current funds."""
+    """Read a page of the changes of a holder's current funds."""
     final_at = span.final_at or datetime.fromisoformat("9999-12-31T00:00:00+00:00")
     if span.after is None:
         offset = min(span.position, 2**62)
     else:
-        # No two transactions of a holder have the same instant, so those after the cursor are the older ones.
+        # Instants of a holder's transactions are unique, so older means earlier.
         offset, final_at = 0, min(final_at, span.after.created_at - timedelta(microseconds=1))
     rows = await pool.fetch(_READ_PAGE, holder_id, span.initial_at or _EARLIEST, final_at, offset, span.page_size)
     count: int = rows[0]["total_count"] or 0
@@ -248,5 +248,5 @@ ADJUSTMENTS: Final = Fact(rank=170, inserts=(INSERT_ADJUSTMENT,), key=None)
 
 
 async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
-    """All of a case, the oldest first."""
+    """List all adjustments of a case, oldest first."""
     return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)

@@ -1,11 +1,11 @@
 """One page of a list with its exact total, at any length.
 
-Whole hours are added up from ``tally``, those of events and deliveries from ``webhook_tally``; only the hours at the two edges
-of the span are counted. The page is then looked for in the hours in which it begins and ends, so that a page far down the list
-does not read all that comes before it. Everything is read from one snapshot. The first page needs no hours, only their sum.
+Whole hours are added up from ``tally``, those of events and deliveries from ``webhook_tally``; only the hours at both ends of
+the span are counted. The page is then searched in the hours in which it begins and ends, so that a page far down the list does
+not read everything before it. All reads use one snapshot. The first page needs only the hours' sum.
 
-A page by cursor costs the same at any depth: it begins in the index, right after the item that was seen last, and its total is
-that of the cursor.
+A page by cursor costs the same at any depth: it begins in the index, right after the last item seen, and its total comes from
+the cursor.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ _ID_MAX = 2**63 - 1
 
 
 AFTER: Final[LiteralString] = "created_at >= $2 and (created_at, id) < ($3, $4)"
-"""For ``Source.page_after``. No instant bounds it from above: the row comparison alone says where in the index to begin."""
+"""For ``Source.page_after``. No instant bounds it from above: the row comparison alone determines the start in the index."""
 AFTER_ORDER: Final[LiteralString] = "order by created_at desc, id desc limit $5"
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """The statements of one list; those of a list by status take one status, or several, as their last argument."""
+    """The statements of one list; a list by status takes one or several statuses as its last argument."""
 
     hours: LiteralString
-    """Whole hours with something in them, the newest first: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour."""
+    """Non-empty whole hours, newest first: ``$1`` owner, ``$2`` oldest and ``$3`` newest hour."""
     page: LiteralString
-    """``$1`` whose, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit."""
+    """``$1`` owner, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit."""
     page_after: LiteralString
-    """``$1`` whose, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit."""
+    """``$1`` owner, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit."""
     count: LiteralString
     total: LiteralString = ""
     """From ``total_statement``, if the first page's statement uses the index for any span."""
     of_status: Source | None = None
-    """The same in one status, where all of them have other texts."""
+    """The same in one status, if its statements differ."""
     is_sparse: bool = False
-    """Whether the index leads to rows that are not wanted too; the hours then say how far to look."""
+    """Whether the index also leads to unwanted rows; the hours then bound the search."""
 
 
 def source(kind: Kind, columns: LiteralString) -> Source:
-    """The list of a table that is named like its kind, of all statuses or of one."""
-    # "holder_id + 0" is what the indexes of lists begin with, and nothing else does.
+    """Make the list of a table that is named like its kind, of all statuses or of one."""
+    # Only indexes of lists begin with "holder_id + 0".
     owned: LiteralString = f"from {kind} where holder_id = $1 and holder_id + 0 = $1"
     where: LiteralString = f"{owned} and created_at between $2 and $3"
     order: LiteralString = "order by created_at desc, id desc offset $4 limit $5"
@@ -85,8 +85,8 @@ def merge_statuses(
     skipped: LiteralString = "0",
     count: LiteralString = "$5",
 ) -> LiteralString:
-    """Reads status by status, each from its own place in the index, so many after those that are skipped, and merges them."""
-    # ``lateral`` with a limit leaves PostgreSQL no other way than the index: nothing is read that a page does not need.
+    """Reads status by status, each from its own place in the index, and merges them after an offset."""
+    # ``lateral`` with a limit forces PostgreSQL to use the index: it reads only the page.
     return f"""
         select found.* from unnest({statuses}::text[]) as wanted (status)
         cross join lateral (
@@ -98,7 +98,7 @@ def merge_statuses(
 
 
 def count_statuses(kind: Kind, where: LiteralString, *, statuses: LiteralString = "$4") -> LiteralString:
-    """Counts status by status too: of several at once, PostgreSQL 16 reads the whole index of the holder."""
+    """Counts status by status too: for several at once, PostgreSQL 16 reads the whole index of the holder."""
     return f"""
         select coalesce(sum(found.count), 0)::bigint from unnest({statuses}::text[]) as wanted (status)
         cross join lateral (
@@ -110,7 +110,7 @@ def count_statuses(kind: Kind, where: LiteralString, *, statuses: LiteralString 
 def total_statement(
     hours: LiteralString, count: LiteralString, *, counted_from: LiteralString = "$5 + interval '1 hour'"
 ) -> LiteralString:
-    """The total of ``$1``'s span from ``$2`` to ``$3``; ``$4`` and ``$5`` are its first and last whole hour.
+    """Make the total of ``$1``'s span from ``$2`` to ``$3``; ``$4`` and ``$5`` are its first and last whole hour.
 
     Args:
         hours: Sums whole hours.
@@ -133,11 +133,11 @@ _EDGE: Final[LiteralString] = "created_at between edge.oldest and edge.newest"
 
 
 class ListedRows(Struct, frozen=True, kw_only=True):
-    """Which rows of a table a list has: each as a condition, and those of another kind of tally that its count leaves out."""
+    """The rows of a table in a list: each condition, and those of another kind of tally that its count omits."""
 
     where: LiteralString = "true"
     kind: Kind | None = None
-    """Of tally, where it is not the table's name."""
+    """The tally's kind, if it is not the table's name."""
     without: Kind | None = None
     left_out: LiteralString = "false"
     """The rows excluded from the list but counted in the totals."""
@@ -147,7 +147,7 @@ _ALL: Final = ListedRows()
 
 
 def source_of_statuses(kind: Kind, columns: LiteralString, wanted: ListedRows = _ALL) -> Source:
-    """The same list, always asked for by a list of statuses."""
+    """Make the list for queries by several statuses."""
     tallied: LiteralString = wanted.kind or kind
     kinds: LiteralString = f"'{tallied}'" if wanted.without is None else f"'{tallied}', '{wanted.without}'"
     sign: LiteralString = "1" if wanted.without is None else f"case kind when '{wanted.without}' then -1 else 1 end"
@@ -168,13 +168,13 @@ def source_of_statuses(kind: Kind, columns: LiteralString, wanted: ListedRows = 
 def _count_wanted(kind: Kind, where: LiteralString, wanted: ListedRows, statuses: LiteralString) -> LiteralString:
     if wanted.without is None:
         return count_statuses(kind, f"{where} and {wanted.where}", statuses=statuses)
-    # Both are counted in an index alone; what the one lacks of the other only its rows say.
+    # Both are counted in an index alone; their difference needs the rows.
     of_all = count_statuses(kind, where, statuses=statuses)
     return f"select ({of_all}) - ({count_statuses(kind, f'{where} and {wanted.left_out}', statuses=statuses)})"
 
 
 Statuses = str | Sequence[str]
-"""One, or those of a source whose texts take several."""
+"""One status, or several for a source whose statements take them."""
 
 
 async def read_page(
@@ -188,14 +188,14 @@ async def read_page(
 async def read_page_in(
     connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span
 ) -> Page[asyncpg.Record]:
-    """Read one page of a holder's, or of an endpoint's deliveries, in a status; ``None`` is any."""
+    """Read a page of a holder's rows, or of an endpoint's deliveries, in a status; ``None`` is any."""
     oldest, newest = bounds(span.initial_at, span.final_at)
     if oldest > newest:
         return Page(items=[], total_count=0)
     of_status = () if status is None else (status,)
     if status is not None and source.of_status is not None:
         source = source.of_status
-    # A cursor knows the total and where to go on: no hours are needed.
+    # A cursor has the total and the position: no hours are needed.
     if span.after is not None:
         return await _read_page_after(connection, source, owner_id, of_status, span, span.after)
     if span.position == 0 and source.total:
@@ -210,7 +210,7 @@ async def read_page_in(
         # Only an hour that the span cuts is counted row by row.
         if last - first < _HOUR - _MICROSECOND:
             count = await connection.fetchval(source.count, owner_id, first, last, *of_status)
-        # Hours that end before the page begins are skipped by their totals, and those after its end are not read.
+        # Hours before the page are skipped by their totals, and those after its end are not read.
         if total_count <= page_start:
             newest_of_page, skipped_count = last, total_count
         if total_count < page_start + span.page_size:
@@ -246,7 +246,7 @@ async def _read_page_after(
     if source.is_sparse:
         hours = await connection.fetch(source.hours, owner_id, _hour_of(max(oldest, _EARLIEST)), _hour_of(before[0]))
         oldest = max(oldest, _hour_with_enough(hours, _hour_of(before[0]), span.page_size + 1))
-    # One more than the page holds says whether there is a next one.
+    # One more row than the page shows whether there is a next one.
     rows = await connection.fetch(source.page_after, owner_id, oldest, *before, span.page_size + 1, *of_status)
     return make_page(span, rows[: span.page_size], after.total_count, has_more=len(rows) > span.page_size)
 
@@ -257,17 +257,17 @@ def bounds(initial_at: datetime | None, final_at: datetime | None) -> tuple[date
 
 
 def begin_after(after: Cursor, newest: datetime) -> tuple[datetime, int]:
-    """The instant and id before which a page by cursor begins."""
-    # A cursor may be made up: it leads nowhere that the span does not.
+    """Return the instant and id before which a page by cursor begins."""
+    # A cursor may be invented: it stays within the span.
     return min((after.created_at, after.id), (newest, _ID_MAX))
 
 
 def _hour_with_enough(hours: Sequence[asyncpg.Record], began_in: datetime, wanted_count: int) -> datetime:
-    """The newest hour down to which there are so many rows, or the oldest there is."""
+    """Return the newest hour down to which there are so many rows, or the oldest there is."""
     count, hour = 0, began_in
     for row in hours:
         hour = row["hour"]
-        # How many rows of the page's first hour precede the cursor is unknown.
+        # The cursor's position within the page's first hour is unknown.
         count += row["count"] if hour < began_in else 0
         if count >= wanted_count:
             break
@@ -275,7 +275,7 @@ def _hour_with_enough(hours: Sequence[asyncpg.Record], began_in: datetime, wante
 
 
 def make_page(span: Span, rows: Sequence[asyncpg.Record], total_count: int, *, has_more: bool) -> Page[asyncpg.Record]:
-    """A page of rows that have ``created_at`` and ``id``, and the cursor at which the next one begins."""
+    """Make a page of rows that have ``created_at`` and ``id``, and the cursor of the next one."""
     if not (rows and has_more):
         return Page(items=list(rows), total_count=total_count)
     last = rows[-1]

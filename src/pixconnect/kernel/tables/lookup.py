@@ -19,14 +19,14 @@ from pixconnect.platform.pool import Connection, Pool
 Record = TypeVar("Record", bound=Struct)
 
 
-# With no succession in the installation PostgreSQL does not begin the part of a statement that looks among a family.
+# Without any succession in the installation, PostgreSQL skips the part that searches a family.
 _HAS_FAMILIES: Final[LiteralString] = "exists (select from holder where family_id is not null)"
 
 
 def one_by(
     table: Table[Record], *columns: LiteralString
 ) -> Callable[[Connection | Pool, int, int | str], Awaitable[Record | None]]:
-    """A holder's row with a name in the first of these columns, or else in the next; or a row of its family."""
+    """Find a holder's row by name in the first of these columns, or in the next; or a row of its family."""
     statements: list[LiteralString] = [
         f"""
             select {table.select} from {table.name} where {column} = $1 and holder_id = $2
@@ -54,7 +54,7 @@ def one_by(
 def many_by_id(
     table: Table[Record],
 ) -> Callable[[Connection | Pool, int, Collection[int]], Awaitable[dict[int, Record]]]:
-    """A holder's rows by id."""
+    """Find a holder's rows by id."""
     find_pairs = by_pairs(table, "id")
 
     async def find_budget(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:
@@ -67,8 +67,8 @@ def many_by_id(
 def by_pairs(
     table: Table[Record], column: LiteralString, *, locks: bool = False
 ) -> Callable[[Connection | Pool, Collection[tuple[int, int]]], Awaitable[dict[tuple[int, int], Record]]]:
-    """Rows by a column of ids and the holder; if it locks them, they are held until the transaction ends."""
-    # Every process locks in this order, so that no two wait for each other.
+    """Find rows by a column of ids and the holder; locked rows stay so until the transaction ends."""
+    # Every process locks in this order, to avoid deadlocks.
     end: LiteralString = f"order by {table.name}.id, {table.name}.holder_id for no key update of {table.name}"
     statement: LiteralString = f"""
         select {table.select} from unnest($1::bigint[], $2::bigint[]) as wanted ({column}, holder_id)
@@ -87,7 +87,7 @@ def by_pairs(
 def by_external_ids(
     table: Table[Record],
 ) -> Callable[[Connection, Sequence[tuple[str, int]]], Awaitable[dict[tuple[int, str], Record]]]:
-    """Rows by external id and the holder that asked, as they are now: its own, or one of its family."""
+    """Find rows by external id and requesting holder, as they are now: its own, or one of its family."""
     statement: LiteralString = f"""
         with wanted as (select * from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id))
         select {table.select}, wanted.holder_id as asked_by from wanted
@@ -110,7 +110,7 @@ def by_external_ids(
 def named(
     table: Table[Record], column: LiteralString, way_column: LiteralString
 ) -> Callable[[Connection | Pool, Sequence[str], str], Awaitable[dict[str, Record]]]:
-    """Rows of one direction, of any holder, by our id or, for outgoing ones, the network's."""
+    """Find rows of one direction, of any holder, by our id or, for outgoing ones, the network's."""
     ours: LiteralString = f"select {table.select} from {table.name} where {column} = any($1) and {way_column} = $2"
     of_network: LiteralString = f"select {table.select} from {table.name} where network_id = any($1)"
 
@@ -128,7 +128,7 @@ def named(
 def page_of(
     table: Table[Record], source: listing_store.Source
 ) -> Callable[[Pool, int, listing_store.Statuses | None, Span], Awaitable[Page[Record]]]:
-    """One page of a holder's rows, of one status, of several, or of all, as the source takes them."""
+    """Read a page of a holder's rows, of one status, of several, or of all, as the source takes them."""
 
     async def read(pool: Pool, holder_id: int, status: listing_store.Statuses | None, span: Span) -> Page[Record]:
         page = await listing_store.read_page(pool, source, holder_id, status, span)
@@ -139,10 +139,10 @@ def page_of(
 
 class KeptBudget(Struct, frozen=True, kw_only=True):
     tokens: float
-    """Below zero where more was spent than there was."""
+    """Below zero after overspending."""
     read_at: datetime
     settled_until: datetime
-    """Of settled payments, those that were made until then are among the tokens already; in service time."""
+    """Settled payments made until then are already counted; in service time."""
 
 
 async def find_budget(pool: Pool, holder_id: int) -> KeptBudget | None:
@@ -196,6 +196,6 @@ async def put_back_budget(
     settled_from: datetime,
     settled_until: datetime,
 ) -> KeptBudget | None:
-    """Put tokens back for the payments of a span of service time; ``None`` where another process has counted these."""
+    """Add tokens for the payments of a span of service time; ``None`` if another process has counted these."""
     row = await pool.fetchrow(_PUT_BACK, holder_id, tokens, now, tokens_max, refill_per_s, settled_until, settled_from)
     return None if row is None else KeptBudget(**row)

@@ -73,8 +73,7 @@ ORDERS: Final = Fact(
 )
 
 
-# The slot is judged row by row: PostgreSQL 16 would seek each of them in the index, which then gives no order, and sort all
-# that is due.
+# The slot is filtered row by row: PostgreSQL 16 would seek each slot in the index, lose the order, and sort all due rows.
 _FIND_DUE: Final[LiteralString] = f"""
     select {ORDER.select} from open_order
     where due_at between $2 and $3 and slot + 0 = any($1) and institution_id is null order by due_at limit $4
@@ -84,7 +83,7 @@ _FIND_DUE: Final[LiteralString] = f"""
 async def find_due(
     pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[OpenOrder]:
-    """Orders over the installation's own rail that a worker must look at, the longest due first."""
+    """Find due orders of the installation's own rail, longest due first."""
     # Not from the beginning of time: orders that ended or moved before ``since`` have left dead entries in the index.
     return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
 
@@ -106,11 +105,11 @@ async def find_due_of_account(
     unsent_until: datetime | None = None,
     handed_alone: bool = False,
 ) -> list[OpenOrder]:
-    """Orders over an account that its worker must look at, the longest due first.
+    """Find due orders of an account, longest due first.
 
     Args:
-        unsent_until: Only those that were never handed over and had to be by then.
-        handed_alone: Only those that were handed over.
+        unsent_until: Only orders that were never handed over, and had to be by then.
+        handed_alone: Only orders that were handed over.
     """
     asked = (institution_id, until, unsent_until, count_max, handed_alone)
     return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE_THERE, *asked)]
@@ -125,7 +124,7 @@ _COUNT_UNSENT_THERE: Final[LiteralString] = """
 
 
 async def count_unsent_of_account(pool: Pool, institution_id: int, count_max: int) -> int:
-    """How many transfers wait to be handed over at an account; counting stops at ``count_max``."""
+    """Count an account's transfers that wait for handover, up to ``count_max``."""
     return await pool.fetchval(_COUNT_UNSENT_THERE, institution_id, count_max)
 
 
@@ -139,25 +138,25 @@ _LIST_UNSENT_REFUNDS: Final[LiteralString] = f"""
 async def list_unsent_refunds(
     connection: Connection, institution_id: int, ordered_before: datetime, count_max: int
 ) -> list[OpenOrder]:
-    """Refunds over an account that have waited for their start since an instant, the oldest first."""
+    """List an account's refunds that have waited for handover since an instant, oldest first."""
     asked = (institution_id, ordered_before, count_max)
     return [ORDER.read(row) for row in await connection.fetch(_LIST_UNSENT_REFUNDS, *asked)]
 
 
-# Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
+# Sorted by an expression without an index: PostgreSQL would read a whole index that is in the order of names.
 _LOCK: Final[LiteralString] = (
     f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
 )
 
 
 async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOrder]:
-    """Those that are still open, by name, held until the transaction ends; taken after the balances of their holders."""
+    """Lock open orders by name until the transaction ends; taken after the balances of their holders."""
     found = map(ORDER.read, await connection.fetch(_LOCK, names))
     return {order.name: order for order in found}
 
 
-# Among those that are due first: a rail may be silent about millions, and we ask about them more and more seldom.
-# And not the very oldest one, about which it may be silent too.
+# Among the due ones first: a rail may be silent about millions, which we query more and more seldom. Not the very oldest one,
+# about which it may be silent too.
 _FIND_OLDEST: Final[LiteralString] = """
     select percentile_disc(0.1) within group (order by ordered_at)
     from (
@@ -167,12 +166,12 @@ _FIND_OLDEST: Final[LiteralString] = """
 
 
 async def find_oldest(pool: Pool) -> datetime | None:
-    """When the oldest tenth was made of the orders that workers look at next."""
+    """Find when the oldest tenth of the next due orders was made."""
     return await pool.fetchval(_FIND_OLDEST)
 
 
-# From this mark on only the rail's answer ends an order: we never give back money for an order that may have been sent. With
-# the fence in it, it needs no transaction around it: the slots are held, and counted, before the first order is touched.
+# From this mark on only the rail's answer ends an order: we never release money of an order that may have been sent. With the
+# fence in it, the statement needs no transaction: the slots are locked, and counted, before the first order.
 _MARK: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD}),
     marked as (
@@ -188,13 +187,13 @@ _MARK: Final[LiteralString] = f"""
 async def mark_handed(
     connection: Connection | Pool, epochs: Mapping[int, int], names: Sequence[str], now: datetime, due_at: datetime
 ) -> set[str] | None:
-    """Note that a worker is about to hand these to the rail; it asks the rail at ``due_at`` if no answer comes.
+    """Mark orders that a worker is about to hand to the rail; it queries the rail at ``due_at`` if no answer comes.
 
     Args:
         epochs: Under which their slots are leased.
 
     Returns:
-        The names that were marked now, and no other may be handed over; ``None`` if one of the slots belongs to another worker.
+        The names marked now; no other may be handed over. ``None`` if one of the slots belongs to another worker.
     """
     row = await connection.fetchrow(_MARK, list(epochs), list(epochs.values()), sorted(names), now, due_at)
     return None if row is None or not row["is_held"] else set(row["names"])
@@ -208,12 +207,12 @@ _UNMARK: Final[LiteralString] = """
 
 
 async def unmark(connection: Connection, names: Sequence[str], marked_at: datetime, due_at: datetime) -> None:
-    """Take back the mark of orders that certainly never left."""
+    """Remove the mark of orders that certainly never left."""
     await connection.execute(_UNMARK, sorted(names), marked_at, due_at)
 
 
 async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None = None) -> None:
-    """Postpone orders that may not be handed over: until an instant, or until we may give them up."""
+    """Postpone orders that may not be handed over: until an instant, or until they may be given up."""
     await pool.execute(
         "update open_order set due_at = least(give_up_at, $2) where name = any($1) and handed_at is null",
         sorted(names),
@@ -222,14 +221,14 @@ async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None
 
 
 async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
-    """Say when to look again at marked orders, however often the rail was asked about them."""
+    """Set the next query of marked orders, whatever their number of queries."""
     await pool.execute(
         "update open_order set due_at = $2 where name = any($1) and handed_at is not null", sorted(names), due_at
     )
 
 
-# A worker that asks may send again: never without a mark, or the order could be given up after that. What waits at an
-# institution for its first call is looked at each second: that is counted once, or its end would be asked for minutes after it.
+# A querying worker may send again, but never without a mark, or the order could be given up after that. An order that waits at
+# an institution for its first call is checked each second, which counts once, or its end would be queried minutes late.
 _POSTPONE: Final[LiteralString] = """
     update open_order set due_at = new.due_at, asked_count = asked_count + case
         when institution_id is not null and asked_count > 0
@@ -242,7 +241,7 @@ _POSTPONE: Final[LiteralString] = """
 
 
 async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
-    """Postpone orders, in a fenced transaction; answers those still marked and open: only about these may the rail be asked."""
+    """Postpone orders, in a fenced transaction; return those still marked and open: only these may be queried."""
     names = sorted(due_at)
     rows = await connection.fetch(_POSTPONE, names, [due_at[name] for name in names])
     return {row["name"] for row in rows}
@@ -266,19 +265,19 @@ _COUNT_UNRESOLVED: Final[LiteralString] = """
 
 
 async def count_unresolved(pool: Pool, handed_before: datetime, count_max: int) -> int:
-    """How many marked orders the rail has not ended; counting stops at ``count_max``."""
+    """Count marked orders that the rail has not ended, up to ``count_max``."""
     return await pool.fetchval(_COUNT_UNRESOLVED, handed_before, count_max)
 
 
 async def find_unresolved(
     pool: Pool, handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
 ) -> list[OpenOrder]:
-    """Marked orders that the rail has not ended, the longest silent first."""
+    """Find marked orders that the rail has not ended, longest silent first."""
     rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
     return [ORDER.read(row) for row in rows]
 
 
-# A transfer that goes out and one that comes in under one name are one payment, of one amount.
+# An outgoing and an incoming transfer under one name are one payment, of one amount.
 _FIND_TAKEN: Final[LiteralString] = """
     select name from unnest($1::text[], $2::bigint[]) as wanted (name, cents)
     where exists (select from transfer where end_to_end_id = name and (direction = 'OUT' or amount_cents <> cents))
@@ -289,7 +288,7 @@ _FIND_TAKEN: Final[LiteralString] = """
 
 
 async def find_taken_ids(connection: Connection, wanted: Sequence[tuple[str, int]]) -> set[str]:
-    """Those of these ids that cannot name an order of this amount in cents, because another fact has the name."""
+    """Find those of these ids that cannot name an order of this amount in cents, because another fact has the name."""
     return {row["name"] for row in await connection.fetch(_FIND_TAKEN, *split_pairs(wanted))}
 
 
@@ -338,7 +337,7 @@ _FIND_WAITING: Final[LiteralString] = f"select {WAITING.select} from waiting_ord
 
 
 async def find_waiting(connection: Connection | Pool, order_names: Sequence[str]) -> dict[str, WaitingOrder]:
-    """Those of these orders that have begun to wait, whether they still do or not."""
+    """Find those of these orders that have begun to wait, whether or not they still do."""
     return {row["order_name"]: WAITING.read(row) for row in await connection.fetch(_FIND_WAITING, order_names)}
 
 
@@ -351,5 +350,5 @@ _LIST_WAITING: Final[LiteralString] = """
 
 
 async def list_waiting_since(pool: Pool, count_max: int) -> list[tuple[str, datetime]]:
-    """The account and the begin of each that still waits, the longest waiting first."""
+    """List the account and the start of each waiting order, longest waiting first."""
     return [(row["institution"], row["since"]) for row in await pool.fetch(_LIST_WAITING, count_max)]

@@ -1,7 +1,7 @@
 """The origin of each fact (client, token, address, request), and all requests of a client.
 
 A batch writes one row for all requests of one client, token and address; ids and requests are arrays. A fact is found by its
-own holder, kind and instant, so that no index need contain each id.
+holder, kind and instant, so that no index needs every id.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _ONE_TRACED: Final = Alike(
     """,
     fit=_fit_one_traced,
 )
-# An array of arrays would be one array to PostgreSQL: all ids are sent together, and each row takes its part of them.
+# PostgreSQL would flatten an array of arrays: all ids are sent together, and each row takes its part.
 _UNTRACED: Final = Alike(
     sql="""
         insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
@@ -107,7 +107,7 @@ _UNTRACED: Final = Alike(
     """,
     fit=_fit_untraced,
 )
-# Where no traces are sent nothing is written of them.
+# Without exported traces, nothing of them is stored.
 APPEND: Final = Part(
     name="origin_row",
     alike=[_ONE, _ONE_TRACED, _UNTRACED],
@@ -138,7 +138,7 @@ _AUDIT: Final[LiteralString] = "select audit_client_act($1, $2, $3, $4, $5::text
 async def audit_client(
     connection: Connection, caller: Caller, verb: str, subject: str, before: str | None, after: str | None
 ) -> None:
-    """Add a row to the audit in the name of a client; ``before`` and ``after`` are JSON."""
+    """Append an audit row in the name of a client; ``before`` and ``after`` are JSON."""
     await connection.execute(_AUDIT, caller.client_id, caller.request_id, verb, subject, before, after)
 
 
@@ -150,7 +150,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     holder_id: int
     at: datetime
     client_id: str | None
-    """``None`` where an operator acted."""
+    """``None`` if an operator acted."""
     jti: str | None
     """The access token's; ``None`` in the console."""
     peer: str | None
@@ -178,7 +178,7 @@ _FIND: Final[LiteralString] = """
 
 
 async def find(pool: Pool, facts: Sequence[AskedFact]) -> dict[tuple[str, int, int], Origin]:
-    """The origins of these facts, by kind, id and holder; facts without one, or older than the retention, are omitted."""
+    """Find the origins of these facts, by kind, id and holder; facts without one, or older than the retention, are left out."""
     rows = await pool.fetch(
         _FIND,
         [fact.kind for fact in facts],
@@ -197,12 +197,12 @@ _OF_FACT: Final[LiteralString] = """
 
 
 async def list_of(pool: Pool, kind: OriginKind, fact_id: int, holder_id: int, count_max: int) -> list[Origin]:
-    """The origins of one resource's changes, for kinds that a holder has few of; the newest first."""
+    """List the origins of one resource's changes, newest first, for kinds that a holder has few of."""
     rows = await pool.fetch(_OF_FACT, holder_id, kind, fact_id, count_max)
     return [convert(dict(row), Origin) for row in rows]
 
 
-# Each kind is found by the index; we look for a token and an address among all that the client did in this time.
+# Each kind is found by the index; token and address are filtered among the client's requests of this time.
 _OF_CLIENT: Final[LiteralString] = """
     select origin_batch.kind, fact.id, holder_id, at, client_id, jti, peer, operator, fact.request_id
     from unnest($1::text[]) as wanted (kind)
@@ -230,8 +230,8 @@ async def list_of_client(  # noqa: PLR0913  each narrows the search
     return [convert(dict(row), Origin) for row in rows]
 
 
-# Ids count up with the instants at which rows were written, so we halve the ids until the first row since the instant is found:
-# some thirty look-ups by the key, however many rows there are. Without an instant the newest rows are looked at.
+# Ids rise with the instants of the rows, so a bisection by id finds the first row since the instant in some thirty look-ups,
+# for any number of rows. Without an instant the newest rows are read.
 _OF_REQUEST: Final[LiteralString] = """
     with recursive halves as (
         select coalesce(min(id), 1) as low, coalesce(max(id), 0) + 1 as high from origin_batch
@@ -261,7 +261,7 @@ _OF_REQUEST: Final[LiteralString] = """
 async def list_of_request(
     pool: Pool, request_id: str, since: datetime | None, holder_id: int | None, *, looked_at_max: int, count_max: int
 ) -> list[Origin]:
-    """The facts that a request created, newest first.
+    """List the facts that a request created, newest first.
 
     Args:
         since: When the request was made, in real time, if its id contains that; otherwise only the newest rows are read.

@@ -1,10 +1,10 @@
-"""Partitions of events and deliveries, made ahead and dropped once all rows are old; and erasure of personal texts.
+"""Partitions of events and deliveries, created ahead and dropped once all rows are old; and erasure of personal texts.
 
-PostgreSQL does it, by functions that run as the owner and use its own clock; they stand in the schema. None of them blocks
-other transactions for more than a tenth of a second: if a lock is not free, the next pass tries again.
+Functions of the schema do it, as the owner and by PostgreSQL's own clock. None of them blocks other transactions for more than
+a tenth of a second: if a lock is not free, the next pass tries again.
 
-They apply at least the minimum times of the register of personal data, by the database's own clock, even if the caller passes
-shorter ones; and the chained facts of a row stay provable by a digest. So the service's password does not allow erasing more.
+They enforce at least the minimum times of the register of personal data, even if the caller passes shorter ones; and the
+chained facts of a row remain provable by a digest. So the service's password does not permit erasing more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARENTS: Final = ("event", "delivery", "event_feed")
 
 
 async def make(connection: Connection, parent: str) -> list[str]:
-    """Adopt partitions made by others, make missing ones ahead, and return the new names."""
+    """Adopt partitions made by others, create missing ones ahead, and return the new names."""
     return [row["name"] for row in await connection.fetch("select make_partitions($1) as name", parent)]
 
 
@@ -32,7 +32,7 @@ async def note(connection: Connection) -> timedelta | None:
 
 
 async def close(connection: Connection, parent: str, retention: timedelta) -> list[str]:
-    """Go on in the next partition where the present one has been filled for long enough."""
+    """Switch to the next partition once the present one has been filled for long enough."""
     return [row["name"] for row in await connection.fetch("select close_partitions($1, $2) as name", parent, retention)]
 
 
@@ -84,9 +84,9 @@ async def give_up_old(connection: Connection, retention: timedelta, now: datetim
 
 class FuturePartitions(Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
-    """Partitions that were made and not begun yet, of events and of deliveries."""
+    """Partitions that were created and not begun yet, of events and of deliveries."""
     passed_for: timedelta
-    """How long ago a worker last looked after them."""
+    """Time since a worker's last pass."""
 
 
 _READ_AHEAD: Final[LiteralString] = """
@@ -111,12 +111,12 @@ async def set_retention(connection: Connection, retention: timedelta) -> None:
     await connection.execute("update partition_pass set retention = $1", retention)
 
 
-# The rows of ``text_sweep``: another kind wants a row there and a branch in ``sweep_texts``.
+# The rows of ``text_sweep``: a new kind needs a row there and a branch in ``sweep_texts``.
 SWEPT: Final = ("transfer", "refund", "charge", "infraction")
 
 
 class RetentionPeriods(Struct, frozen=True, kw_only=True):
-    """How old texts become here; never less than the functions know."""
+    """When texts expire; never less than the functions' own minimum."""
 
     unpaid: timedelta
     """For an unpaid charge, from its end."""
@@ -139,17 +139,17 @@ class SweepStep(Struct, frozen=True, kw_only=True):
     erased_count: int
 
 
-# It takes the walk's row with ``skip locked``: of two workers the second finds nothing to do, and does not wait.
+# Locks the pass's row with ``skip locked``: of two workers the second finds nothing to do, and does not wait.
 _SWEEP: Final[LiteralString] = "select * from sweep_texts($1, $2, $3, $4, $5)"
 
 
 async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods, count_max: int) -> SweepStep:
-    """Check the next rows of a walk over all of a kind; a new walk starts each day."""
+    """Check the next rows of a pass over all of a kind; a new pass starts each day."""
     row = await connection.fetchrow(_SWEEP, kind, count_max, ages.unpaid, ages.message, ages.party)
     return SweepStep(**row) if row else SweepStep(looked_count=0, erased_count=0)
 
 
-# It locks the state of the chain before any row: entries are chained before their texts change or after, never meanwhile.
+# The state of the chain is locked before any row: entries are chained before their texts change or after, never meanwhile.
 _ERASE_TRANSFERS: Final[LiteralString] = "select * from erase_transfers($1, $2, $3, $4)"
 
 
@@ -171,7 +171,7 @@ async def erase_refunds(
     return [Erased(**row) for row in await connection.fetch(_ERASE_REFUNDS, *_split(rows), ages.message)]
 
 
-# Charges are in no chain, so nothing is left of them to prove, and none is noted in ``erased_text``.
+# Charges are in no chain, so nothing has to stay provable, and none is noted in ``erased_text``.
 _ERASE_CHARGES: Final[LiteralString] = "select * from erase_charges($1, $2, $3, $4, $5)"
 
 
@@ -182,7 +182,7 @@ async def erase_charges(
     return [Erased(**row) for row in found]
 
 
-# A contest's words go when the counterparty of its Pix may go: neither means anything without the other.
+# A contest's texts are erased when the counterparty of its Pix may be: neither means anything without the other.
 _ERASE_INFRACTIONS: Final[LiteralString] = "select * from erase_infractions($1, $2, $3)"
 
 

@@ -1,4 +1,4 @@
-"""The table of proposals: what one operator wants and another confirms."""
+"""The table of proposals."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _LOCKED: Final = 0x1D58_9A0B
 
 
 async def lock_account(connection: Connection, institution_id: int) -> None:
-    """Keep others from proposing or confirming anything on the account until the transaction ends."""
-    # By the account, and not by its row: in the console people propose whose role may change no account.
+    """Lock an account's proposals until the transaction ends."""
+    # Not its row: in the console, operators propose under a role that may change no account.
     await connection.execute("select pg_advisory_xact_lock($1, $2)", _LOCKED, institution_id)
 
 
@@ -45,12 +45,12 @@ _FORGET: Final[LiteralString] = f"delete from proposal where {_WAITS}"
 async def forget(
     connection: Connection, act: str, *, institution_id: int | None = None, holder_id: int | None = None
 ) -> None:
-    """Forget what waits of a kind; the caller has locked the account or the holder."""
+    """Delete a kind's pending proposal; the caller has locked the account or the holder."""
     await connection.execute(_FORGET, act, institution_id, holder_id)
 
 
 async def replace(connection: Connection, proposal: Proposal) -> None:
-    """Keep a proposal in the place of one of the same kind that waits; the caller has locked the account or the holder."""
+    """Store a proposal, replacing a pending one of the same kind; the caller has locked the account or the holder."""
     await connection.execute(_FORGET, *_name(proposal))
     await PROPOSAL.insert(connection, proposal)
 
@@ -58,7 +58,7 @@ async def replace(connection: Connection, proposal: Proposal) -> None:
 async def list_waiting(
     connection: Connection | Pool, *, institution_id: int | None = None, holder_id: int | None = None
 ) -> list[Proposal]:
-    """Proposals of an account, of a holder, or all of them, that are not done, the oldest first."""
+    """List pending proposals of an account, of a holder, or all, oldest first."""
     where: LiteralString = """
         where done_at is null and ($1::smallint is null or institution_id = $1) and ($2::bigint is null or holder_id = $2)
         order by id
@@ -67,7 +67,7 @@ async def list_waiting(
 
 
 async def find_login_conflict(connection: Connection | Pool, proposal: Proposal) -> str | None:
-    """Why this login of the database may not confirm a proposal; the schema refuses for the same reason."""
+    """Find why this database login may not confirm a proposal; the schema refuses for the same reason."""
     return await connection.fetchval(f"select find_login_conflict(id) from proposal where {_WAITS}", *_name(proposal))
 
 
@@ -82,5 +82,5 @@ def _name(proposal: Proposal) -> tuple[str, int | None, int | None]:
 
 
 async def act_on_due_limits(connection: Connection) -> int:
-    """Give holders the higher limits that have waited for long enough, and say how many there were."""
+    """Apply pending limits whose waiting time is over, and return their number."""
     return await connection.fetchval("select act_on_due_limits()")

@@ -94,7 +94,7 @@ find_named: Final = lookup.named(REFUND, "return_id", "flow")
 # Taken after the balances of their holders.
 lock_by_id: Final = lookup.by_pairs(REFUND, "id", locks=True)
 
-# Another holder's rows are passed over by an expression that no index has: names alone find the rows.
+# Other holders' rows are filtered by an expression without an index: names alone find the rows.
 _LOCK: Final[LiteralString] = f"""
     select {REFUND.select} from refund where return_id = any($1) and flow = $2 and holder_id + 0 = any($3)
     order by id, holder_id for no key update

@@ -1,4 +1,4 @@
-"""The caller's error when a constraint refuses a row because the facts changed after they were judged."""
+"""Maps constraint violations to the caller's errors, if facts changed after they were checked."""
 
 from typing import Final
 
@@ -15,6 +15,6 @@ _ANSWERS: Final[dict[str, tuple[type[errors.PixConnectError], str]]] = {
 
 
 def find_refusal(error: BaseException) -> errors.PixConnectError | None:
-    """The error for the constraint that ``error`` names; ``None`` for our own defects."""
+    """Find the error for the constraint that ``error`` names; ``None`` for our own defects."""
     answer = _ANSWERS.get(getattr(error, "constraint_name", None) or "")
     return answer[0](answer[1]) if answer else None

@@ -27,7 +27,7 @@ from pixconnect.platform.pool import Connection, Pool
 
 Record = TypeVar("Record", bound=Struct)
 Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
-"""A function that makes an attribute, and the columns that it takes; without one the attribute is a column of another name."""
+"""A function that makes an attribute, and its columns; without a function the attribute is a column of another name."""
 
 _OUR_TYPES: Final = {"ledger_account", "entry_cause", "cause_state"}
 
@@ -36,8 +36,8 @@ class Columns(Generic[Record]):
     """Some columns of a table, in the order in which statements name them.
 
     Args:
-        key: Those by which a row is found: ``assignments`` leaves them as they are.
-        write: How a column's value is made from a record, where it is not the attribute of the same name.
+        key: Columns that identify a row: ``assignments`` omits them.
+        write: Makes a column's value from a record, if it is not the attribute of the same name.
     """
 
     names: LiteralString
@@ -88,7 +88,7 @@ class Columns(Generic[Record]):
 
 
 class AlikeColumns(Generic[Record]):
-    """Columns of records that are alike in some: ``once`` is sent once. An array costs up to 0.3 us for each record."""
+    """Columns whose records share some values: those ``once`` are sent once. An array costs up to 0.3 us per record."""
 
     names: LiteralString
     rows: LiteralString
@@ -127,16 +127,16 @@ class Table(Columns[Record]):
     Args:
         columns: ``id bigint, status text``.
         key: As in ``Columns``.
-        read: How an attribute is made from one or more columns, where it is not the column of the same name.
+        read: Makes an attribute from one or more columns, if it is not the column of the same name.
         write: As in ``Columns``.
-        joined: Columns of other tables that attributes are made from: a row has them beside ``select``.
+        joined: Columns of other tables that attributes need: a row has them beside ``select``.
     """
 
     name: LiteralString
     select: LiteralString
     """``transfer.id, transfer.status``"""
     read: Callable[[asyncpg.Record], Record]
-    """Turns a row into a record by the names of its columns; a row may have others beside them."""
+    """Turns a row into a record by the names of its columns, and ignores others."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Table(Columns[Record]):
         return None if row is None else self.read(row)
 
     async def find(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> Record | None:
-        """The record of one row; ``which`` is the statement from ``where`` on."""
+        """Find the record of one row; ``which`` is the statement from ``where`` on."""
         return self.read_found(await connection.fetchrow(f"{self._from} {which}", *arguments))
 
     async def find_all(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> list[Record]:
@@ -174,7 +174,7 @@ class Table(Columns[Record]):
         await connection.execute(self._insert, *self.values(record))
 
     async def change(self, connection: Connection, how: LiteralString, *arguments: object) -> Record | None:
-        """The record of one row after an update; ``how`` is the statement from ``set`` on."""
+        """Update one row and return its record; ``how`` is the statement from ``set`` on."""
         return self.read_found(await connection.fetchrow(f"update {self.name} {how} {self._returning}", *arguments))
 
 
@@ -190,7 +190,7 @@ def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
 def _constructor(
     record: type[Record], columns: set[str], read: Mapping[str, Source]
 ) -> Callable[[asyncpg.Record], Record]:
-    """A function that builds a record from a row, as it would be written by hand: lists build a thousand of them."""
+    """Make a function that builds a record from a row, as if written by hand: lists build a thousand of them."""
     known: dict[str, Any] = {"record": record}
     arguments: list[str] = []
     used: set[str] = set()
@@ -213,12 +213,12 @@ Second = TypeVar("Second")
 
 
 def split_pairs(pairs: Collection[tuple[First, Second]]) -> tuple[list[First], list[Second]]:
-    """Two arrays, for a statement that puts them together again by ``unnest``."""
+    """Make two arrays, for a statement that joins them again by ``unnest``."""
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 async def fetch_row(connection: Connection | Pool, statement: LiteralString, *arguments: object) -> asyncpg.Record:
-    """Run a statement that always answers one row."""
+    """Run a statement that always returns one row."""
     row = await connection.fetchrow(statement, *arguments)
     if row is None:
         raise errors.InvariantBroken("a statement that always answers a row has answered none")
@@ -248,13 +248,13 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     arguments: Callable[[Sequence[Row]], Arguments]
     """Turns rows into its arguments, one array each."""
     alike: Sequence[Alike] = ()
-    """The same at less cost for rows that are alike in some columns, the cheapest first."""
+    """Cheaper variants for rows that share values in some columns, cheapest first."""
     returns: Returns = "nothing"
     reads: Part[Any] | None = None
-    """The part whose rows this one reads; a statement that has this one has that one too."""
+    """The part whose rows this one reads; a statement with this part needs that one."""
 
     def fit(self, rows: Sequence[Row]) -> tuple[LiteralString, Arguments]:
-        """The text that is the cheapest for these rows, and its arguments."""
+        """Return the cheapest text for these rows, and its arguments."""
         arrays = self.arguments(rows)
         for alike in self.alike:
             arguments = alike.fit(arrays)
@@ -264,7 +264,7 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
 
     @property
     def answer(self) -> LiteralString | None:
-        """Selects the answer of the part, under the part's name."""
+        """Selects the result of the part, under the part's name."""
         match self.returns:
             case "nothing":
                 return None
@@ -282,12 +282,12 @@ def of_columns(
     sql: LiteralString,
     returns: Returns = "nothing",
 ) -> Part[Row]:
-    """A part that writes columns of rows.
+    """Make a part that writes columns of rows.
 
     Args:
-        once: In which the rows of a batch are often alike: those of the first set in which they are, are sent once. Each set is
-            a statement more that connections prepare, so there are few. None has a column by which an update finds its rows.
-        sql: With ``{rows}`` for a query that gives the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
+        once: Sets of columns in which the rows of a batch often agree; the first that applies is sent once. Each set is one
+            more prepared statement, so there are few. None has a column by which an update finds its rows.
+        sql: With ``{rows}`` for a query that returns the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
     """
     alike = [AlikeColumns(columns, names) for names in once]
     return Part(
@@ -305,7 +305,7 @@ def of_columns(
 def update_of(
     table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[Sequence[LiteralString]] = ()
 ) -> Part[Row]:
-    """A part that changes rows by their id and holder, and finds each of them."""
+    """Make a part that updates rows by id and holder, and requires that each exists."""
     sql: LiteralString = f"""
         update {table.name} set {{assignments}} from ({{rows}}) as new ({{names}})
         where {table.name}.id = new.id and {table.name}.holder_id = new.holder_id

@@ -1,14 +1,13 @@
 """Totals of lists, which stay fast at any length.
 
 Counting ten million rows takes most of a second. Instead each write group adds its changes, by status and hour of creation;
-housekeeping adds the rows of one hour together; a total is a sum over whole hours, and only the two hours at the edges of a
-span are counted. A page far down the list is found the same way: whole hours are skipped by their totals.
+housekeeping adds up the rows of one hour; a total is a sum over whole hours, and only the two hours at the ends of a span are
+counted. A page far down the list is found in the same way: whole hours are skipped by their totals.
 
-The sums sent by a holder are kept in the same way: days and nights begin with an hour.
+A holder's sent sums are kept in the same way: days and nights begin with an hour.
 
-Events and deliveries are counted in ``webhook_tally``, by triggers: a delivery changes its status in many ways, and a way that
-omitted it would make totals wrong for months. A delivery counts as ``made`` for as long as it is kept, and as ``delivered`` or
-``failed`` beside it.
+Triggers count events and deliveries in ``webhook_tally``: a delivery changes its status in many ways, and a way that omitted it
+would make totals wrong for months. A delivery counts as ``made`` while it is kept, and also as ``delivered`` or ``failed``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Kind = Literal["charge", "charge_due", "transfer", "refund", "location", "spent"
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """One more, or one fewer, of a status; or cents that were sent after all, or not."""
+    """One more, or one fewer, of a status; or a change of the cents sent."""
 
     holder_id: int
     kind: Kind
@@ -60,11 +59,11 @@ def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString
 
 
 def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralString = "1") -> LiteralString:
-    """Reads whole hours with counts, folded or not, the newest first.
+    """Reads whole hours with counts, folded or not, newest first.
 
     Args:
         noted: The condition on it and on ``<table>_change``: from ``where`` on.
-        sign: Whether a kind and status adds to the count or takes from it.
+        sign: Whether a kind and status adds to the count or subtracts from it.
     """
     return f"""
         select hour, sum(count * {sign})::bigint as count from (
@@ -90,8 +89,8 @@ WebhookKind = Literal["event", "delivery"]
 def webhook_hours_statement(
     kind: WebhookKind, status: Literal["made", "pending", "delivered", "failed"]
 ) -> LiteralString:
-    """The same for a holder's events or an endpoint's deliveries: ``$1`` its id, ``$2`` oldest and ``$3`` newest hour."""
-    # Pending ones are those made and not ended.
+    """Likewise for a holder's events or an endpoint's deliveries: ``$1`` its id, ``$2`` oldest and ``$3`` newest hour."""
+    # Pending means made and not ended.
     statuses: LiteralString = "'made', 'delivered', 'failed'" if status == "pending" else f"'{status}'"
     sign: LiteralString = "case status when 'made' then 1 else -1 end" if status == "pending" else "1"
     noted: LiteralString = (
@@ -109,7 +108,7 @@ def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
     for change in changes:
         instants[change.holder_id, change.kind, change.status, change.created_at] += change.change
     hours: Counter[tuple[int, Kind, str, datetime]] = Counter()
-    # First by instant, for most of a batch have the same one: truncating it to its hour takes most of the time.
+    # By instant first, since most of a batch have the same one: truncating it to its hour takes most of the time.
     for (holder_id, kind, status, created_at), count in instants.items():
         hours[holder_id, kind, status, created_at.replace(minute=0, second=0, microsecond=0)] += count
     return list(zip(*((*key, count) for key, count in hours.items()), strict=True))
@@ -141,7 +140,7 @@ Follow = Callable[[Any, Any], list[tuple[Fact[Change], Change]]]
 
 
 def count(kind: Kind) -> Follow:
-    """The part that follows a fact counted in lists by its status."""
+    """Makes the part that counts a listed fact by its status."""
 
     def follow(before: Counted | None, after: Counted) -> list[tuple[Fact[Change], Change]]:
         if before is not None and before.status == after.status:
@@ -157,11 +156,11 @@ def count(kind: Kind) -> Follow:
 
 
 def spend(holder_id: int, created_at: datetime, cents: int) -> tuple[Fact[Change], Change]:
-    """A transfer counts against the limits, or no longer does."""
+    """Count a transfer against the limits, or stop counting it."""
     return TALLIES, Change(holder_id=holder_id, kind="spent", status="OUT", created_at=created_at, change=cents)
 
 
-# Notes that are not folded yet count too, or a limit would be judged without the last minutes.
+# Unfolded notes count too, or a limit check would miss the last minutes.
 _READ_SPENT: Final[LiteralString] = """
     select coalesce(sum(cents) filter (where hour >= $2::timestamptz and hour < $3::timestamptz), 0)::bigint as day_cents,
         coalesce(sum(cents) filter (where hour >= $4::timestamptz and hour < $5::timestamptz), 0)::bigint as night_cents
@@ -187,18 +186,18 @@ _READ_EVENTS: Final = sum_statement("webhook_tally", "where kind = 'event' and o
 
 
 async def read_total(pool: Pool, holder_id: int, kind: Kind, statuses: Sequence[str]) -> int:
-    """How many there have ever been of these statuses; hour by hour that would be thousands of rows."""
+    """Return the all-time count of these statuses; hour by hour that would be thousands of rows."""
     return await pool.fetchval(_READ_TOTAL, holder_id, kind, list(statuses))
 
 
 async def read_events_total(pool: Pool, holder_id: int) -> int:
-    """How many of a holder's events are kept."""
+    """Return how many of a holder's events are kept."""
     return await pool.fetchval(_READ_EVENTS, holder_id)
 
 
 async def try_lock_tally(connection: Connection) -> bool:
     """Whether no other process folds until this transaction ends."""
-    # Tried, and not waited for: the holder of the lock does all the work.
+    # Without waiting: the process that has the lock does all the work.
     return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _FOLD_LOCK)
 
 

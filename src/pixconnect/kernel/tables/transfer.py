@@ -25,7 +25,7 @@ class RefusedCredit(Struct, frozen=True, kw_only=True):
     name: str
     """Its end-to-end id."""
     kind: Kind
-    """That of the report which we refused first."""
+    """The kind of the report that we refused first."""
     refusal_code: str
 
 
@@ -99,7 +99,7 @@ TRANSFER: Final = Table(
     write={"counterparty": lambda transfer: encode_party(transfer.counterparty)},
 )
 
-# A new transfer has these columns' defaults; to send them all the same makes its insert 8 % slower.
+# A new transfer has these columns' defaults; sending them makes its insert 8 % slower.
 _NEW: Final = TRANSFER.without(
     *("returned_cents", "returning_cents", "handed_at", "network_id", "acceptance_refused", "institution_id")
 )
@@ -123,7 +123,7 @@ INSERT: Final = of_columns(
     sql="insert into transfer ({names}) {rows}",
 )
 
-# A transfer that goes back as it comes in begins with its refund under way; we may have refused one; and some are an account's.
+# A transfer that is returned on arrival begins with its refund under way; others were refused; some are on an account.
 _NEW_RARE: Final = TRANSFER.without("returned_cents", "handed_at", "network_id")
 INSERT_RARE: Final = of_columns(
     _NEW_RARE, once=(), name="rare_transfer_row", sql="insert into transfer ({names}) {rows}"
@@ -184,13 +184,13 @@ _COUNT_SETTLED_OUT: Final[LiteralString] = """
 async def count_settled_out(
     pool: Pool, holder_id: int, after: datetime, looked_at_max: int
 ) -> tuple[int, datetime | None]:
-    """How many transfers that a holder sent after an instant have settled, and when the last one that it read was made."""
+    """Count the settled transfers that a holder sent after an instant; also return when the last counted one was made."""
     row = await fetch_row(pool, _COUNT_SETTLED_OUT, holder_id, after, looked_at_max)
     return row["count"], row["until"]
 
 
-# In the terms of the index `transfer_accepted`, which has only these. A suspect payment counts as silent only after the
-# institution's announced time.
+# Uses only columns of the index `transfer_accepted`. A suspect payment counts as silent only after the institution's announced
+# time.
 _IS_SILENT: Final[LiteralString] = """
     direction = 'IN' and status = 'PROCESSING' and created_at <= $1 and not exists (
         select from block where block.holder_id = transfer.holder_id and block.state = 'open' and kind = 'precautionary'
@@ -213,13 +213,13 @@ _FIND_ACCEPTED: Final[LiteralString] = f"""
 async def find_accepted(
     pool: Pool, accepted_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
 ) -> list[Transfer]:
-    """Payments that the rail accepted and has not ended since, nor holds as suspect, the oldest first."""
+    """Find payments that the rail accepted and has not ended since, nor holds as suspect, oldest first."""
     rows = await pool.fetch(_FIND_ACCEPTED, accepted_before, holder_id, end_to_end_id, count_max)
     return [TRANSFER.read(row) for row in rows]
 
 
 async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) -> int:
-    """How many payments the rail accepted and has not ended since, nor holds as suspect; counting ends at ``count_max``."""
+    """Count payments that the rail accepted and has not ended since, nor holds as suspect, up to ``count_max``."""
     return await pool.fetchval(_COUNT_ACCEPTED, accepted_before, count_max)
 
 
@@ -231,7 +231,7 @@ find_by_end_to_end_id: Final = lookup.one_by(TRANSFER, "end_to_end_id", "network
 
 async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
     """The transfer that paid a charge."""
-    # In the words of the index `charge_is_paid_once`.
+    # Matches the index `charge_is_paid_once`.
     return await TRANSFER.find(
         pool, "where charge_id = $1 and holder_id = $2 and settled_at is not null", charge_id, holder_id
     )
@@ -265,13 +265,13 @@ _FIND_RECEIVED: Final[LiteralString] = f"""
 async def find_received(
     connection: Connection, end_to_end_ids: Sequence[str]
 ) -> tuple[dict[str, Transfer], dict[str, RefusedCredit]]:
-    """Earlier answers to reported payments; the balances of their payees are locked.
+    """Find earlier answers to reported payments; the balances of their payees are locked.
 
     Returns:
         Incoming transfers of any holder by end-to-end id; and likewise those refused without one.
     """
     rows = await connection.fetch(_FIND_RECEIVED, end_to_end_ids)
-    # We compare the direction here: in the statement it would tempt a plan to read all that ever came in.
+    # The direction is compared here: in the statement it would tempt a plan to read all incoming transfers.
     received = (TRANSFER.read(row) for row in rows if row["direction"] == "IN")
     refused = {row["name"]: REFUSED_CREDIT.read(row) for row in rows if row["refusal_code"] is not None}
     return {transfer.end_to_end_id: transfer for transfer in received}, refused

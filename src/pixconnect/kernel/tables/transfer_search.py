@@ -1,6 +1,6 @@
 """Transfers of any status, also by fields without an index, newest first.
 
-The index of the list begins with holder and status, so they are read status by status: see ``kernel/tables/listing.py``.
+The list's index begins with holder and status, so it is read status by status: see ``kernel/tables/listing.py``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LIST: Final = listing_store.source_of_statuses("transfer", TRANSFER.select)
 
 
 async def read_page(pool: Pool, holder_id: int, search: TransferSearch, span: Span) -> Page[Transfer]:
-    """One page of those of a status or all, at any length."""
+    """Read a page in one status or all, at any length."""
     page = await listing_store.read_page(pool, _LIST, holder_id, search.statuses, span)
     return page.with_items([TRANSFER.read(row) for row in page.items])
 
 
-# "direction || ''", so that no plan uses the index of orders accepted by the rail, which spans all holders.
+# "direction || ''" keeps plans off the index of orders accepted by the rail, which spans all holders.
 _FILTERS: Final[LiteralString] = """
     ($3::text is null or direction || '' = $3) and ($4::text is null or own_key = $4 or counterparty ->> 'key' = $4)
     and ($5::text is null or txid = $5) and ($6::bigint is null or amount_cents = $6)
@@ -49,13 +49,13 @@ _READ_FILTERED_AFTER: Final = merge_statuses(
 
 
 async def read_filtered_page(pool: Pool, holder_id: int, search: TransferSearch, span: Span) -> Page[Transfer]:
-    """One page of those that have what no index knows.
+    """Read a page filtered by fields without an index.
 
     Raises:
-        BadRequest: The period has too many transfers to look at each.
+        BadRequest: The period has too many transfers to scan.
     """
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        # From whole hours' totals: to count the transfers themselves would cost what the limit is there to save.
+        # From whole hours' totals: counting the transfers would cost what the limit saves.
         whole = structs.replace(span, page=1, page_size=1, after=None)
         looked_at = await listing_store.read_page_in(connection, _LIST, holder_id, search.statuses, whole)
         check_searched(looked_at.total_count)

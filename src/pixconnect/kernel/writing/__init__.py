@@ -1,1 +1,1 @@
-"""Batches: how requests that wait together are written by one transaction."""
+"""Batches: requests that wait together are written by one transaction."""

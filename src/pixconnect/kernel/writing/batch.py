@@ -1,4 +1,4 @@
-"""A batch: the requests that are written together, the transaction in which they are, and the operations that write them.
+"""A batch: requests that are written together, their transaction, and the operations that write them.
 
 ::
 
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def _wake_none(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
-    """For who has no connection to wake others by: they also look by themselves."""
+    """For processes without a connection to wake workers; these poll too."""
     del orders_count, only_deliveries
 
 
@@ -50,18 +50,18 @@ class Batch(list[Item]):
         self._commit_hooks: list[Callable[[], None]] = []
 
     def admit(self, fits: Callable[[Item], bool]) -> None:
-        """Add requests that have arrived meanwhile and need only the locks that we hold."""
+        """Add requests that have arrived meanwhile and need only our locks."""
         self.extend(self._find_latecomers(fits))
 
     def on_commit(self, hook: Callable[[], None]) -> None:
-        """Register a call for after the commit; it is never made if the batch does not commit."""
+        """Register a callback for after the commit; it is never called if the batch does not commit."""
         self._commit_hooks.append(hook)
 
     def run_commit_hooks(self) -> None:
         for hook in self._commit_hooks:
             try:
                 hook()
-            # The batch is committed, so nothing may fail it any more; workers also look from time to time by themselves.
+            # The batch is committed, so nothing may fail it any more; workers poll too.
             except Exception:  # noqa: BLE001
                 _log.exception("a notification after a commit failed")
 
@@ -115,5 +115,5 @@ class WriteOperation(Generic[Request, Answer]):
         self.external_id_of = external_id_of
 
     async def write_within(self, connection: Connection, clock: Clock, requests: Sequence[Request]) -> Outcomes[Answer]:
-        """Write in a transaction of the caller's own, which may hold other locks and write more."""
+        """Write one request in the caller's own transaction, which may hold other locks and write more."""
         return await self.write(Batch(list(requests), connection, clock))

@@ -1,4 +1,4 @@
-"""One try to write a batch, and its requests with those that wait for the answers."""
+"""One try to write a batch, and its waiting requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pixconnect.platform.pool import Connection
 
 
 class PendingRequest(Generic[Request, Answer]):
-    """One request and the caller that waits for its answer."""
+    """One request and its waiting caller."""
 
     __slots__ = ("answer", "asked_at_s", "lost_at_s", "operation", "request")
 
@@ -34,7 +34,7 @@ class PendingRequest(Generic[Request, Answer]):
         self.request = request
         self.answer = answer
         self.asked_at_s = asked_at_s
-        # When a COMMIT with this request in it was lost: from then on it may have taken effect.
+        # Set when a COMMIT of this request was lost: since then it may have taken effect.
         self.lost_at_s: float | None = None
 
     @property
@@ -54,7 +54,7 @@ class PendingRequest(Generic[Request, Answer]):
             self.answer.set_exception(outcome)
 
     def resolve_unknown(self) -> None:
-        """Answer ``OutcomeUnknown``, which says how to repeat the request."""
+        """Answer ``OutcomeUnknown``, which explains how to repeat the request."""
         if not self.is_over:
             self.answer.set_exception(_unknown(self.operation.external_id_of(self.request)))
 
@@ -93,34 +93,37 @@ def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 4.0
 """How long a batch is retried after a lost COMMIT to learn its outcome; then callers get the error."""
 UNREACHABLE_TIMEOUT_S: Final = 3.0
-"""How long a batch waits for a database that is away."""
+"""How long a batch waits for an unreachable database."""
 SILENT_TIMEOUT_S: Final = 4.5
-"""How long a batch waits for the answer to a statement before its COMMIT: nothing else notices soon that a connection has gone
-without a word, and all that is asked for waits behind it. Longer than one wait for a lock, which the server ends."""
+"""How long a batch waits for the answer to a statement before its COMMIT.
+
+A silently dead connection is detected by nothing else soon, and all later requests wait behind it. Longer than one wait for a
+lock, which the server ends.
+"""
 LOCKED_TIMEOUT_S: Final = 4.5
-"""For how long after it was asked for a request waits for a row that another transaction has locked, in all its tries."""
+"""How long a request waits, over all tries, for a row that another transaction has locked."""
 LAST_LOCK_S: Final = 0.5
-"""How long its last try may wait for the lock: longer than the batches of others that write the same row take."""
+"""How long its last try may wait for the lock: longer than other batches that write the same row take."""
 LAST_TRY_S: Final = 0.25
-"""How long its last try may take to reach it: enough where it is back."""
+"""How long its last try may take to connect: enough if the database is back."""
 
 _Waiters: TypeAlias = Sequence[PendingRequest[Any, Any]]
 
 
 def may_find_out(waiters: _Waiters, now_s: float) -> bool:
-    """Whether a COMMIT with these was lost recently enough to go on trying."""
+    """Whether a COMMIT of these was lost recently enough to go on trying."""
     lost_at_s = _find_loss(waiters)
     return lost_at_s is not None and now_s - lost_at_s <= UNKNOWN_OUTCOME_TIMEOUT_S
 
 
 def has_ended(waiters: _Waiters, now_s: float, away_for_s: float) -> bool:
-    """Whether these have waited long enough for a database that is away for so long."""
+    """Whether these have waited long enough for an unreachable database."""
     return _measure_wait(waiters, now_s, away_for_s) > UNREACHABLE_TIMEOUT_S and not may_find_out(waiters, now_s)
 
 
 def reach_timeout_s(waiters: _Waiters, now_s: float, away_for_s: float, *, is_first: bool) -> float:
-    """How long the next try may take to get a connection."""
-    # Who has waited in a queue that is merely long does not wait less for that.
+    """Return how long the next try may take to get a connection."""
+    # A wait in a long queue does not shorten it.
     if is_first and not away_for_s:
         return UNREACHABLE_TIMEOUT_S
     lost_at_s = _find_loss(waiters)
@@ -132,13 +135,13 @@ def reach_timeout_s(waiters: _Waiters, now_s: float, away_for_s: float, *, is_fi
 
 
 def lock_timeout_ms(waiters: _Waiters, now_s: float) -> int | None:
-    """How long the next try may wait for a lock; ``None`` for as long as any statement may."""
+    """Return how long the next try may wait for a lock; ``None`` for the limit of any statement."""
     left_s = max(LOCKED_TIMEOUT_S - _measure_wait(waiters, now_s, 0), LAST_LOCK_S)
     return int(left_s * 1000) if left_s * 1000 < pool.LOCK_TIMEOUT_MS else None
 
 
 def _measure_wait(waiters: _Waiters, now_s: float, away_for_s: float) -> float:
-    # From when they were asked: a statement to a server that stands still, or a batch before this one, has taken of it too.
+    # Since the request: a stalled server, or an earlier batch, has used some of the time.
     return max(now_s - min(waiter.asked_at_s for waiter in waiters), away_for_s)
 
 
@@ -147,7 +150,7 @@ def _find_loss(waiters: _Waiters) -> float | None:
 
 
 class BatchAttempt:
-    """How long a try may wait for locks, and for a connection, and whether it has reached COMMIT."""
+    """One try's limits for locks and connections, and whether it has reached COMMIT."""
 
     __slots__ = ("committing_at_s", "lock_timeout_ms", "reach_timeout_s")
 
@@ -155,18 +158,18 @@ class BatchAttempt:
         self.lock_timeout_ms = lock_timeout_ms
         self.reach_timeout_s = reach_timeout_s
         self.committing_at_s: float | None = None
-        """Set before COMMIT is sent: from there on a lost connection leaves the outcome unknown."""
+        """Set before COMMIT is sent: from then on a lost connection leaves the outcome unknown."""
 
     def may_have_committed(self, error: Exception) -> bool:
-        """Whether the batch may stand although the try ended with this: only the server can say that it does not."""
-        # A server that answers with an error of the statement has rolled back. One that goes away says nothing of the COMMIT.
+        """Whether the batch may have committed although the try ended with this error: only the server can exclude it."""
+        # A server that reports an error of the statement has rolled back. A lost connection proves nothing about the COMMIT.
         is_refusal = isinstance(error, asyncpg.PostgresError) and not isinstance(error, DATABASE_AWAY)
         return self.committing_at_s is not None and not is_refusal
 
 
 @contextmanager
 def ended_if_silent(connection: Connection, timeout_s: float = SILENT_TIMEOUT_S) -> Generator[None]:
-    """End a pool's connection whose server leaves a statement in the block without an answer for so long."""
+    """Close a pool's connection if its server leaves a statement of the block unanswered for so long."""
     began_s = time.monotonic()
 
     def look() -> None:
@@ -176,7 +179,7 @@ def ended_if_silent(connection: Connection, timeout_s: float = SILENT_TIMEOUT_S)
         if left_s > 0:
             timer = loop.call_later(left_s, look)
         else:
-            # To cancel is not enough: the driver then waits for the server's word on that.
+            # Cancelling is not enough: the driver then waits for the server's answer to that.
             connection.terminate()
 
     loop = asyncio.get_running_loop()
@@ -188,16 +191,16 @@ def ended_if_silent(connection: Connection, timeout_s: float = SILENT_TIMEOUT_S)
 
 
 def is_intact(connection: Connection, error: Exception) -> bool:
-    """Whether the server itself reported the failure, such as a full disk, and the connection can still be used."""
+    """Whether the server itself reported the failure, such as a full disk, and the connection is still usable."""
     if not isinstance(error, asyncpg.PostgresError) or isinstance(error, asyncpg.PostgresConnectionError):
-        return False  # a pool's connection that was ended cannot even be asked whether it is closed
+        return False  # a closed connection of a pool raises on any access
     return not connection.is_closed()
 
 
 async def confirm_lost(connection: Connection) -> None:
     """Make this transaction's COMMIT wait for an earlier one's writes, although this one finds them written and writes nothing.
 
-    A COMMIT that was lost may stand on its own server alone, where an operator has ended its wait for the standby.
+    If an operator cancelled its wait for the standby, a lost COMMIT may exist on its own server alone.
     """
     await connection.execute(WRITE_RECORD)
 

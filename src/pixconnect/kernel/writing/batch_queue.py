@@ -56,10 +56,10 @@ from pixconnect.platform.notifier import WakeWorkers
 from pixconnect.platform.pool import Pool
 
 BRIEF_LOCK_TIMEOUT_MS: Final = 100
-"""How long the parts of a stalled batch wait for a lock, before those that wait get queues of their own."""
+"""How long the parts of a stalled batch wait for a lock, before stalled holders get queues of their own."""
 PARTS_AT_ONCE_MAX: Final = 4
 RETRIES_MAX: Final = 5
-"""How often a batch that met another process's rows or locks starts over."""
+"""How often a batch that conflicts with another process's rows or locks starts over."""
 
 _RETRIED = (
     asyncpg.UniqueViolationError,
@@ -76,7 +76,7 @@ class BatchQueue(Generic[Request, Answer]):
     """Writes the requests of one operation in batches.
 
     Args:
-        queue_length_max: Requests waiting at most, of all holders together.
+        queue_length_max: Maximum of waiting requests, of all holders together.
         overload: Slows the writing of orders down; ``None`` for operations that make none.
         stalled_tries: Limits the tries for stalled holders of all queues over the same pool.
     """
@@ -123,10 +123,10 @@ class BatchQueue(Generic[Request, Answer]):
         return len(self._queue)
 
     async def submit(self, request: Request) -> Answer:
-        """Write one request in the next batch; answers when it is durable.
+        """Write one request in the next batch; returns when it is durable.
 
         Raises:
-            ServiceUnavailable: The queue is full for this holder, or the database is away; nothing was done.
+            ServiceUnavailable: The queue is full for this holder, or the database is unreachable; nothing was done.
             OutcomeUnknown: The database went away during the commit and did not come back in time.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -136,12 +136,12 @@ class BatchQueue(Generic[Request, Answer]):
         return written
 
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
-        """As ``submit``, for who waits in another way; a full queue, or a database that is away, is raised at once."""
+        """As ``submit``, with a reply object; a full queue, or an unreachable database, is raised at once."""
         batch_attempt.refuse_if(is_away=self._pool.is_away)
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
             raise batch_attempt.queue_full()
-        # A dead one, for example for lack of memory, would keep all callers waiting.
+        # A dead task, for example after a MemoryError, would keep all callers waiting.
         if self._task is None or self._task.done():
             # In a separate context: the task works for all, and must not count as the first caller's.
             self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
@@ -175,17 +175,17 @@ class BatchQueue(Generic[Request, Answer]):
                 await self._wake.wait()
 
     async def _write_busy(self) -> bool:
-        """Write what waits of the busy holder, and say whether there was anything."""
+        """Write the busy holder's requests, and return whether there were any."""
         if self._overload is not None:
             await self._overload.wait(is_busy=True)
         waiters = self._take_next(is_busy=True)
         if waiters:
-            # If it meets a lock we try it once more before we refuse it, as in a batch with others.
+            # A part that meets a lock gets one more try before it is refused, as in a batch with others.
             await self._answer_surely(waiters, self._wait_beside)
         return bool(waiters)
 
     def _take_next(self, *, is_busy: bool) -> list[PendingRequest[Request, Answer]]:
-        """The next batch, of the busy holder or of the others in turn; stalled holders' requests go to their own queues."""
+        """Take the next batch, of the busy holder or the others in turn; stalled holders' requests go to their own queues."""
         waiters: list[PendingRequest[Request, Answer]] = []
         size_max = self._size_now()
         while len(self._queue) and len(waiters) < size_max:
@@ -209,7 +209,7 @@ class BatchQueue(Generic[Request, Answer]):
         return self._size_max if self._overload is None else self._overload.bound_batch(self._size_max)
 
     def _lane(self, *, is_busy: bool) -> Callable[[Hashable], bool] | None:
-        """The holders whose requests go into the next batch: the busy one or all others; ``None`` while no holder is busy."""
+        """Return the holders of the next batch: the busy one or all others; ``None`` while no holder is busy."""
         busy_id = self._busy.holder_id
         return None if busy_id is None else lambda holder_id: (holder_id == busy_id) is is_busy
 
@@ -257,15 +257,14 @@ class BatchQueue(Generic[Request, Answer]):
         while True:
             now_s, away_for_s = self._clock.monotonic_s(), self._pool.away_for_s
             reach_timeout_s = batch_attempt.reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
-            # A lost transaction may hold its locks for as long as it waits for a standby, and its callers are answered before
-            # that.
+            # A lost transaction may hold its locks while it waits for a standby, and its callers are answered before that.
             is_quick = is_brief or self._may_find_out(waiters)
             lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else batch_attempt.lock_timeout_ms(waiters, now_s)
             attempt = BatchAttempt(lock_timeout_ms=lock_timeout_ms, reach_timeout_s=reach_timeout_s)
             try:
                 return await self._write_once(waiters, attempt)
             except _RETRIED:
-                # Another process wrote the same key, or its locks crossed ours: the next try sees its rows.
+                # Another process wrote the same key, or deadlocked with us: the next try sees its rows.
                 retries_count += 1
                 if retries_count > RETRIES_MAX:
                     raise
@@ -280,16 +279,16 @@ class BatchQueue(Generic[Request, Answer]):
     async def _outlast(
         self, error: Exception, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt, started_s: float
     ) -> None:
-        """Wait a moment before the next try; raises where there is to be none."""
+        """Wait before the next try; raise if there must be none."""
         now_s = self._clock.monotonic_s()
         if attempt.may_have_committed(error):
             _log.warning("the outcome of a commit is unknown", error=type(error).__name__)
-            # The first loss counts: a second one does not give more time.
+            # The first loss counts: a second one gives no more time.
             for waiter in waiters:
                 waiter.lost_at_s = waiter.lost_at_s or attempt.committing_at_s
         elif not isinstance(error, DATABASE_AWAY):
             raise error
-        # People make room, and requests do not wait for people.
+        # A full disk needs a person, and requests do not wait for people.
         away_for_s = float("inf") if isinstance(error, asyncpg.DiskFullError) else self._pool.away_for_s
         if batch_attempt.has_ended(waiters, now_s, away_for_s):
             raise errors.ServiceUnavailable(explain_undone(error)) from error
@@ -318,7 +317,7 @@ class BatchQueue(Generic[Request, Answer]):
                 except DATABASE_AWAY as error:
                     if batch_attempt.is_intact(connection, error):
                         await transaction.rollback()
-                    raise  # otherwise there is no connection left to roll back on
+                    raise  # no connection is left to roll back on
                 except BaseException:
                     await transaction.rollback()
                     raise

@@ -1,7 +1,7 @@
-"""What one batch changes, written by one statement.
+"""The changes of one batch, written by one statement.
 
-Rows, money, events, deliveries and totals go to PostgreSQL together: one round trip, and none is ever there without the
-others. The statement is put together from the parts that have rows.
+Rows, money, events, deliveries and totals go to PostgreSQL together: one round trip, and all or nothing. The statement is
+assembled from the parts that have rows.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def log_events(events: Iterable[Event]) -> None:
 
 
 def describe_event(body: str) -> str:
-    """The name of an event, and of the thing that it concerns: the amount and its owner's name for it."""
+    """Return the name of an event, and of its subject: the amount and its owner's name for it."""
     event: dict[str, Any] = msgspec.json.decode(body)
     payload = event.get("payload", {})
     words = [str(event.get("name", ""))]

@@ -1,7 +1,7 @@
 """Service time: the database's clock, plus the offset by which the sandbox has moved it.
 
-It dates everything that is written. A process whose own clock differs too much from the database's writes nothing: its
-own deadlines and retries would be wrong by as much.
+It dates everything that is written. A process whose own clock differs too much from the database's writes nothing: its own
+deadlines and retries would be wrong by as much.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _log = structlog.get_logger(__name__)
 
 
 def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
-    """Service time for a write, from a clock read after ``asked_at`` of our own one; raises as ``check_skew``."""
+    """Return service time for a write, from a clock read after ``asked_at`` of our own one; raises as ``check_skew``."""
     now = _take(clock, asked_at, read)
     check_skew(clock)
     return now
 
 
 def check_skew(clock: Clock) -> None:
-    """Raise ``ServiceUnavailable`` if this process's clock was wrong when it was last compared with the database's."""
+    """Raise ``ServiceUnavailable`` if this process's clock was wrong at its last comparison with the database's."""
     if not _is_right(clock):
         raise errors.ServiceUnavailable(
             f"the clock of this machine is {clock.skew.total_seconds():+.1f} s from the database's; nothing was done"
@@ -35,13 +35,13 @@ def check_skew(clock: Clock) -> None:
 
 
 async def service_now(clock: Clock, connection: Connection | Pool) -> datetime:
-    """Service time for reading. It also corrects what this process takes for service time until the next look."""
+    """Return service time for reading, and correct this process's estimate."""
     asked_at = clock.real_now()
     return _take(clock, asked_at, await clock_store.read(connection))
 
 
 async def service_now_to_write(clock: Clock, connection: Connection | Pool) -> datetime:
-    """Service time for a write outside of a batch; raises as ``check_skew``."""
+    """Return service time for a write outside of a batch; raises as ``check_skew``."""
     now = await service_now(clock, connection)
     check_skew(clock)
     return now
@@ -67,7 +67,7 @@ def _take(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
         revision=read.revision,
     )
     now = clock.take(reading)
-    # Logged once each time it changes, and not with each batch.
+    # Logged once per change, not with each batch.
     is_right = _is_right(clock)
     if was_right and not is_right:
         _log.error("the clock is wrong: nothing is written", skew_s=clock.skew.total_seconds())

@@ -1,6 +1,6 @@
 """A batch while its requests are decided one after the other: locked balances, changes, and ids.
 
-Each request sees what those before it did: balances are changed in memory, and everything is written once at the end.
+Each request sees the effects of earlier ones: balances are changed in memory, and everything is written once at the end.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class UnitOfWork(Changes):
         """Lock charges by id and holder. Call it before any id of the batch is used."""
         if not wanted:
             return {}
-        # Balances do not guard charges: another process may have made one, with its event, after this batch took its
-        # ids. With new ids this batch's events come after that one.
+        # Balances do not guard charges: another process may have changed one, with its event, after this batch took its ids.
+        # With new ids this batch's events come after that one.
         charges, first_id = await charge_store.lock(self.connection, wanted)
         self.count_from(first_id)
         self.charges.update(charges.items())
@@ -140,11 +140,11 @@ class UnitOfWork(Changes):
             await claim.begin()
 
     def claim(self, kind: type[AnyClaim]) -> AnyClaim:
-        """This batch's claim of a kind."""
+        """Return this batch's claim of a kind."""
         return next(claim for claim in self._claims if isinstance(claim, kind))
 
     def announce(self, write: Callable[[*About, int], Event], *about: *About) -> Event:
-        """Write the event that a function of the domain makes of something and of the event's id."""
+        """Write the event that a function makes from a resource and the event's id."""
         event = write(*about, self._take_event_id())
         self.put(EVENTS, event)
         return event
@@ -164,7 +164,7 @@ class UnitOfWork(Changes):
             self.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, told_of))
 
     def order(self, order: OpenOrder) -> None:
-        """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""
+        """Leave a transfer or refund to the workers, which hand it to the rail after the commit."""
         self.put(ORDERS, order)
         # Workers are woken for orders that may leave now.
         self._orders_count += order.may_leave
@@ -181,20 +181,20 @@ class UnitOfWork(Changes):
             self._batch.on_commit(self._batch.wake_sequencer)
 
     async def take_ids_for(self, claimed_count: int) -> None:
-        """Take more ids if one entry may be followed by this many of claims."""
+        """Take more ids if one entry may be followed by this many entries of claims."""
         size = identifier_store.BLOCK_SIZE
         # A quarter of the batch's own block is left for claims.
         for _ in range(-((size // 4 - claimed_count) // size)):
             self._spare_ids.append(await identifier_store.take_block(self.connection))
 
     def count_from(self, first_id: int) -> None:
-        # Events and entries have tables of their own, so both may count through the same block.
+        # Events and entries have separate tables, so both may use the same block.
         self._next_event_id = first_id
         self._next_entry_id = first_id
         self._last_id = self._last_entry_id = first_id + identifier_store.BLOCK_SIZE - 1
 
     def take_id(self) -> int:
-        """An id for a row that is no entry and has no sequence; no entry has it."""
+        """Return an id for a row that is no entry and has no sequence; no entry has it."""
         return self._take_entry_id()
 
     def _take_entry_id(self) -> int:

@@ -22,9 +22,9 @@ from pixconnect.platform.notifier import WakeWorkers
 from pixconnect.platform.pool import Pool
 
 GROUP_SIZE_MAX: Final = 256
-"""Requests that one transaction writes at most."""
+"""Maximum of requests that one transaction writes."""
 QUEUE_LENGTH_MAX: Final = 4096
-"""Requests that wait for their batch: 16 batches of the largest size. More would wait longer than their callers do."""
+"""Maximum of waiting requests: 16 batches of the largest size. More would wait longer than their callers do."""
 
 
 class QueueFigures(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class WriteQueues:
         self._queue_length_max = queue_length_max
         self._wake_workers = wake_workers
         self._wake_sequencer = wake_sequencer
-        # One for all operations: each try waits for the locks of a stalled holder, and keeps a connection while it does.
+        # One for all operations: each try waits for the locks of a stalled holder, and keeps a connection meanwhile.
         self._stalled_tries = asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX)
         self._by_operation: dict[object, BatchQueue[Any, Any]] = {}
 
@@ -71,12 +71,12 @@ class WriteQueues:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Batch[Any]]:
-        """A batch without requests, committed when this ends: for work that falls due without a caller, such as expiry."""
+        """Commit a batch without requests at the end: for due work without a caller, such as expiry."""
         async with self._pool.acquire() as connection:
             batch = Batch[Any]((), connection, self._clock, self._wake_workers, self._wake_sequencer)
             async with connection.transaction():
                 yield batch
-            # After the COMMIT: who is woken before it finds nothing.
+            # After the COMMIT: a worker woken earlier finds nothing.
             batch.run_commit_hooks()
 
     def read_figures(self) -> list[QueueFigures]:
@@ -97,7 +97,7 @@ class WriteQueues:
             raise errors.ServiceUnavailable(explain_undone(error)) from error
 
     def _queue_of(self, operation: WriteOperation[Request, Answer]) -> BatchQueue[Request, Answer]:
-        # Nothing is awaited between the look and the making, so two first requests get one queue.
+        # Nothing is awaited between the check and the creation, so two first requests get one queue.
         queue: BatchQueue[Request, Answer] | None = self._by_operation.get(operation)
         if queue is None:
             queue = self._by_operation[operation] = BatchQueue(

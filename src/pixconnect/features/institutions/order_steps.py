@@ -1,4 +1,4 @@
-"""Steps of an order at an institution: the first of two is recorded and compared before the second; listing; ends."""
+"""Steps of an order at an institution: its first of two steps, its report in a list, and its end."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from pixconnect.platform.base import errors
 
 
 def is_code_of(text: str, pix: OutgoingPix) -> bool:
-    """Of a static code its key and its amount; what a dynamic one asks for stands at its location."""
+    """Whether a static code has this key and amount; a dynamic one's contents are at its location."""
     try:
         code = parse_br_code(text)
         if code.key is None:
             return code.location is not None
         key = parse_pix_key(code.key).key
     except (errors.InvalidQrCode, errors.InvalidPixKey):
-        # What cannot be read cannot be compared, so it is not paid.
+        # An unreadable code cannot be compared, so it is not paid.
         return False
-    # A static code may leave its amount to the payer: then no amount speaks against it.
+    # A static code may leave its amount to the payer.
     return code.fixed_amount_cents in (None, pix.amount_cents) and key == pix.payee.key
 
 
@@ -52,9 +52,9 @@ class ListedOrder(Struct, frozen=True, kw_only=True):
     paid: Party | None = None
     """The payee's members, as far as reported."""
     code: str | None = None
-    """The institution's own, of a transfer that is asked about by it."""
+    """The institution's own code of a transfer, for queries."""
     waits_for: WaitsFor | None = None
-    """Set if a transfer waits for a person there."""
+    """Set if a transfer waits for a person at the institution."""
 
 
 def as_listed_order(listed: ListedRefund | SentPix) -> ListedOrder:
@@ -85,7 +85,7 @@ _REASON_MAX: Final = 1000
 
 
 def doubt_step(calling: RailStep, reason: str) -> RailStep:
-    """A call that was refused, which the institution has not confirmed yet by having nothing of it."""
+    """Record a refused call that the institution has not confirmed yet by its absence."""
     return structs.replace(calling, state="asked", may_be_done=True, refusal_reason=reason[:_REASON_MAX])
 
 
@@ -95,16 +95,16 @@ def end_step(step: RailStep, outcome: Outcome, code: str | None = None, reason: 
 
 
 def settle_by(step: RailStep, heard: ListedOrder, now: datetime) -> Settled:
-    """The settlement with its payee: from the institution's report, or from its first step."""
+    """Make the settlement with its payee: from the institution's report, or from its first step."""
     owner = dict(name=step.owner_name, tax_id=step.owner_tax_id)
     named = {member: text for member, text in owner.items() if text}
     paid = heard.paid or (structs.replace(UNKNOWN_PARTY, **named) if named else None)
-    # Some report no instant: then it is the instant of our reading.
+    # Without a reported instant, it is that of our reading.
     return Settled(settled_at=heard.settled_at or now, network_id=heard.network_id, payee=paid)
 
 
 def reject_by(step: RailStep) -> Rejected:
-    """What a refused one says to callers."""
+    """Make the rejection that callers see."""
     return Rejected(code=step.refusal_code or reject_code.NETWORK_FAILED, reason=step.refusal_reason or NO_REASON)
 
 
@@ -114,9 +114,9 @@ _OTHER_OWNER: Final = "The key does not belong to the named owner, by the instit
 async def take_first_step(
     sender: Sender, memory: RailMemory, step: RailStep, pix: OutgoingPix
 ) -> RailStep | SubmitAnswer:
-    """Name an order that has no name there yet; return its new row, or its end.
+    """Run an order's first step, if it has none yet; return its new row, or its end.
 
-    Nothing moves by it. So any failure or interruption is no call, and the step may be repeated.
+    It moves nothing. So any failure or interruption counts as no call, and the step may be repeated.
     """
     if not isinstance(sender, FirstStep):
         return NotTaken()
@@ -129,8 +129,7 @@ async def take_first_step(
     minted = structs.replace(
         step, state="minted", code_there=told.code, owner_tax_id=told.owner_tax_id, owner_name=told.owner_name
     )
-    # In the row before it is used: of two processes that asked, the second writes nothing, and goes on by the first one's
-    # name when it tries again.
+    # Recorded before it is used: of two processes, the second writes nothing, and uses the first one's name on its next try.
     return await _take(memory, step, minted) or NotTaken()
 
 

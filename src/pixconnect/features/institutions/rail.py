@@ -1,11 +1,10 @@
-"""The rail that is an account at an institution: it sends Pix, and returns Pix received there.
+"""The rail that is an account at an institution: it sends Pix, and returns Pix received on it.
 
-Sweeps (``features/institutions/service``) read incoming Pix and record them as reports, so this rail has none itself; the
-institution expects no acknowledgement. The end of an order is queried, by our name for it there, for refunds beside their
-original.
+Sweeps (``features/institutions/service``) read incoming Pix and record them as reports, so this rail reports nothing itself,
+and institutions expect no acknowledgement. The end of an order is queried by our name for it, a refund with its original.
 
-Before each call its row is set to *calling*, durably. After any outcome the row is advanced before the answer is returned. So
-if the process is killed, a recorded result is queried again, and an unrecorded one for the first time.
+Before each call its row is durably set to *calling*. After any outcome the row is advanced before the answer is returned. So if
+the process is killed, a recorded result is queried again, and an unrecorded one for the first time.
 """
 
 from __future__ import annotations
@@ -70,23 +69,23 @@ from pixconnect.kernel.rules.rail import (
 from pixconnect.platform.base.clock import Clock
 
 REPEATED_FOR: Final = timedelta(hours=12)
-"""For refunds, from the first call on; an unknown one is only queried afterwards."""
+"""For refunds, since the first call; later an unknown one is only queried."""
 SILENT_AFTER: Final = timedelta(seconds=30)
-"""So long an order that was called, and has not ended, keeps others from being sent; then it is asked about beside them."""
+"""A called order without an end for this long no longer blocks others; it is queried beside them."""
 BELIEVED_AFTER: Final = timedelta(minutes=1)
-"""So long after a call that was refused in words of no list the institution must know of nothing under our name."""
+"""Minimum time after a call with an unlisted refusal before its absence at the institution is trusted."""
 LEAVES_WITHIN_S: Final = 30.0
-"""So long after it was noted a call may leave: who was stopped before it may find that people have ended its order since."""
+"""A recorded call may leave within this time: after a longer stop, people may have ended its order."""
 _TOO_LATE: Final = NotSent(reason="this process was stopped before the call left")
 _A_MOMENT: Final = timedelta(minutes=1)
-"""Received Pix of this span are read to test whether an institution without a balance call can be reached."""
+"""The span of received Pix that is read to test an institution without a balance call."""
 
 _log = structlog.get_logger(__name__)
 
 
 _Answer = ListedOrder | CertainRefusal | NotSent | UnknownOutcome
 _Call = Callable[[RailStep, float], Awaitable[_Answer]]
-"""Of a row that says *calling*, with when it must have left, by the monotonic clock."""
+"""A call of a row that is *calling*; it must leave by an instant of the monotonic clock."""
 
 
 class RecordingRail(NoRail):
@@ -111,14 +110,14 @@ class InstitutionRail(RecordingRail):
         self._memory = memory
         self._clock = clock
         self._repeated_until = dict[str, float]()
-        """What this process has called and may call again, though another one may not; until when, by the monotonic clock."""
+        """Calls of this process that it alone may repeat, each until an instant of the monotonic clock."""
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         try:
             steps = await self._memory.open([order.end_to_end_id for order in orders])
         except MemoryUnavailable:
             return [NotTaken() for _ in orders]
-        # One after the other: each must know of those before it.
+        # Sequentially: each must see those before it.
         return [await self._submit_in_turn(order, steps.get(order.end_to_end_id)) for order in orders]
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
@@ -161,7 +160,7 @@ class InstitutionRail(RecordingRail):
         return refused or await self._submit(step, partial(self._call_send, order), is_named_now=is_named_now)
 
     async def _may_begin(self) -> bool:
-        """Institutions advise to wait for the outcome of one order before the next is sent."""
+        """Whether an order may start: institutions advise to wait for the outcome of one before sending the next."""
         since = self._clock.real_now() - SILENT_AFTER
         try:
             return await self._memory.count_in_flight(since) < self._institution.traits.sends_at_once
@@ -175,7 +174,7 @@ class InstitutionRail(RecordingRail):
             return AlreadyKnown()
         try:
             if not is_named_now and await self._may_be_forgotten(step):
-                # A restored database may have forgotten that it was asked for, and a second call would do it twice.
+                # A restored database may have lost the request, and a second call would do it twice.
                 found = await self._read(step)
                 if found is not None:
                     return await self._hear(step, found)
@@ -203,7 +202,7 @@ class InstitutionRail(RecordingRail):
         return step.kind == "order" and self._institution.traits.names_first
 
     def _repeated_for(self, step: RailStep) -> timedelta:
-        """How long a call may be made again: a source must say that a second one under the same name does nothing more."""
+        """Return how long a call may be repeated: a source must say that a second one under the same name does nothing more."""
         traits = self._institution.traits
         if step.kind == "order":
             return traits.resend_for
@@ -212,17 +211,20 @@ class InstitutionRail(RecordingRail):
     async def _may_be_forgotten(self, step: RailStep) -> bool:
         if not self._repeated_for(step):
             return True
-        # For how long a name is known there no source says; a request may come again long after the call that was forgotten.
+        # No source says how long a name is known; a request may come again long after the lost call.
         return self._is_listed(step) and step.state == "minted" and await self._memory.find_loss() is not None
 
     async def _is_worth_a_question(self, step: RailStep) -> bool:
-        """What waits for its first call is looked at each second; to read a list each time would leave no budget."""
+        """Whether to query an order that waits for its first call.
+
+        It is checked each second, and reading a list each time would use up the budget.
+        """
         if self._names_first(step):
-            return False  # it is asked before it is called
+            return False  # it is queried before it is called
         return not self._is_listed(step) or await self._may_be_forgotten(step)
 
     def _is_listed(self, step: RailStep) -> bool:
-        """Whether a list has to be read where its code is not known, as no question takes our name."""
+        """Whether a list must be read because the code is unknown, and no query takes our name."""
         return step.kind == "order" and not self._institution.traits.resends_after_restart
 
     def _note_call(self, calling: RailStep) -> None:
@@ -238,11 +240,11 @@ class InstitutionRail(RecordingRail):
         until_s = self._repeated_until.get(step.order_name, 0.0)
         if self._is_listed(step) and self._clock.monotonic_s() >= until_s:
             return False
-        # A reported or refused one is only queried: a person there may have ended it since.
+        # A reported or refused one is only queried: a person at the institution may have ended it since.
         if step.code_there is not None or step.refusal_reason is not None:
             return False
         repeated_for = self._repeated_for(step)
-        # Another worker's clock may have been ahead: what may not be made again is not young either.
+        # Another worker's clock may have been ahead: what must not be repeated is not young either.
         is_young = step.called_at is not None and self._clock.real_now() < step.called_at + repeated_for
         return bool(repeated_for) and is_young and step.state == "asked" and not step.only_asked
 
@@ -258,10 +260,10 @@ class InstitutionRail(RecordingRail):
             if order.br_code is None or not is_code_of(order.br_code, pix):
                 # Never by its key alone: the charge that it pays would be unknown.
                 return NotSent(reason="the code is not the one that was accepted")
-            # It may be read there first.
+            # The institution may have to read it first.
             pix = structs.replace(pix, not_after_s=leaves_by_s)
         if step.may_be_done and self._is_listed(step):
-            # Its name is known there for so long; we may be stopped before it leaves, or wait for a token.
+            # Its name is valid for a limited time, and we may be stopped before it leaves, or wait for a token.
             pix = structs.replace(pix, not_after_s=self._repeated_until[step.order_name])
         answer = await self._sender.send(pix)
         return as_listed_order(answer) if isinstance(answer, SentPix) else answer
@@ -283,23 +285,23 @@ class InstitutionRail(RecordingRail):
             case CertainRefusal() if not calling.may_be_done:
                 return await self._believe(calling, answer)
             case NotSent() if not calling.may_be_done:
-                # It was no call at all.
+                # Nothing was called.
                 back = structs.replace(calling, state="minted", called_at=None)
                 return NotTaken() if await self._memory.take(calling, back) else Unknown()
             case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
                 await self._memory.take(calling, doubt_step(calling, answer.reason))
                 return Unknown()
-            # An earlier call of it may be done, in any case of this one.
+            # An earlier call of it may have been executed, whatever this one's outcome.
             case CertainRefusal() | NotSent() | UnknownOutcome():
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
                 return Unknown()
 
     async def _believe(self, calling: RailStep, refusal: CertainRefusal) -> SubmitAnswer:
-        """A restored database has forgotten calls that were done: a second one may be refused because of the first."""
+        """Whether to trust a refusal: after a restore, an earlier lost call may have caused it."""
         step = calling
-        # A list was read before this call, if anything can be forgotten; a spent budget must leave no refusal open.
+        # The list was read before this call, if anything can be lost; a spent budget must leave no refusal open.
         if not self._is_listed(calling):
-            # Where it cannot be asked now, or we end here, it is believed a minute later; a second refusal would say nothing.
+            # If the query fails now, or the process ends, it is trusted a minute later; a second refusal would prove nothing.
             step = doubt_step(calling, refusal.reason)
             if not await self._memory.take(calling, step):
                 return Unknown()
@@ -312,7 +314,7 @@ class InstitutionRail(RecordingRail):
     async def _ask(self, step: RailStep | None) -> QueryAnswer:
         try:
             return Unknown() if step is None else await self._ask_about(step)
-        # It may have it: nothing is sent again before it has answered.
+        # The institution may have it: nothing is resent before its answer.
         except (MemoryUnavailable, InstitutionUnavailable):
             return Taken()
 
@@ -342,21 +344,21 @@ class InstitutionRail(RecordingRail):
             # The network named it before the call; after any outcome, this reports nothing but its name.
             return Unknown(network_id=step.code_there)
         if is_called or not is_late:
-            # Each call is durably dated, so no start of the database ends the time for repeating it.
+            # Each call is durably dated, so a restart of the database does not end the time for repeating it.
             return Unknown(is_repeatable=self._may_repeat(step))
         # Closed first: from then on no call is made.
         never = structs.replace(step, state="closed", outcome="never")
         return NeverTaken() if await self._memory.take(step, never) else Taken()
 
     def _is_believed(self, step: RailStep) -> bool:
-        # For one open at a loss another call may be lost, which was not refused.
+        # If it was open at a loss, another call may be lost, which was not refused.
         is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
         return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
     async def _hear(self, step: RailStep, heard: ListedOrder) -> Taken | Settled | Rejected:
-        """The institution's list is the truth, even if one of our rows cannot be advanced now."""
+        """Record the institution's list, which is the truth, even if one of our rows cannot be advanced now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
-            # Neither an end of the order nor a reason to resend it: a person has to look.
+            # Neither an end of the order nor a reason to resend it: an operator has to look.
             _log.critical("an institution has one of our orders with other contents", order=step.order_name)
             await self._note_done(step, heard.code)
             return Taken()
@@ -375,7 +377,7 @@ class InstitutionRail(RecordingRail):
         return structs.replace(reject_by(refused), network_id=heard.network_id)
 
     async def _note_done(self, step: RailStep, code: str | None) -> None:
-        """The institution has it, so it was called, also where a restored database has forgotten that."""
+        """Record that the institution has it: it was called, even if a restored database has lost that."""
         if step.state == "minted":
             calling = structs.replace(step, state="calling", called_at=self._clock.real_now(), may_be_done=True)
             if not await self._memory.take(step, calling):

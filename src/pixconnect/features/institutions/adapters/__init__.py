@@ -1,1 +1,1 @@
-"""The central bank's API at an institution, and what all adapters share."""
+"""Adapters for institutions with the central bank's API, and their shared parts."""

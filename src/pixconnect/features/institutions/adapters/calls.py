@@ -1,17 +1,15 @@
-"""Calls to one account's institution, and the meaning of their outcomes.
+"""Calls to one account's institution, and the classification of their outcomes.
 
 ::
 
     budget ─► token ─► exchange ─► status ─► body
 
-The status is read first: no body makes a success of a 503, and a page in place of JSON decides nothing with any status.
+The status is read first: no body makes a success of a 503, and an HTML page decides nothing with any status.
 
-| What happened | of a call that reads | of a call that changes something |
-|---|---|---|
-| no budget, no token, no connection; 429 | ``InstitutionUnavailable`` | ``NotSent`` |
-| silence, an endless answer, 5xx, 3xx, no JSON | asked again, then ``InstitutionUnavailable`` | ``UnknownOutcome`` |
-| the token has ended | once more with a new one | once more, where a second call does nothing more |
-| anything else | its content | its content |
+| Outcome | of a reading call | of a changing call | |---|---|---| | no budget, no token, no connection; 429 |
+``InstitutionUnavailable`` | ``NotSent`` | | timeout, oversized answer, 5xx, 3xx, no JSON | retried, then
+``InstitutionUnavailable`` | ``UnknownOutcome`` | | expired token | retried once with a new one | retried once if the call is
+idempotent | | anything else | its content | its content |
 
 A repeated call is never ``NotSent``.
 """
@@ -62,7 +60,7 @@ CHANGE_PATIENCE_S: Final = 1.0
 _FILE_S: Final = 60.0
 _REFUSED: Final = (401, 403)
 _TRIED_FOR_S: Final = 5.0
-"""What took longer is not asked again at once."""
+"""A call that took longer is not retried at once."""
 _TRIED_AFTER_S: Final = 0.1
 _WAITED_MAX_S: Final = 2.0
 """If an institution asks for a longer pause, the caller gives up."""
@@ -81,11 +79,11 @@ class ChangingCall(Struct, frozen=True, kw_only=True):
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
     repeated_on: tuple[int, ...] = ()
-    """Statuses of an ended token after which it may be sent again: a second such call does nothing more."""
+    """Statuses of an expired token after which the call is repeated, since it is idempotent."""
     is_on_new_connection: bool = False
-    """Not over one that may just be closing, since that would leave its outcome unknown."""
+    """Whether to use a new connection: a kept one may just be closing, which would leave the outcome unknown."""
     patience_s: float = CHANGE_PATIENCE_S
-    """So long it may wait for its turn."""
+    """Maximum wait for its turn."""
     not_after_s: float | None = None
     """By the monotonic clock: a call not sent by then is not sent, however long its token or its turn took."""
 
@@ -106,7 +104,7 @@ class CallParts(Struct, frozen=True, kw_only=True):
     traits: AccountTraits
     tokens: Tokens
     sending_tokens: Tokens
-    """The same, where a token is not asked for by scopes."""
+    """The tokens for sending, if these are not requested by scope."""
     paces: CallPaces
     clock: Clock
     entropy: Entropy
@@ -130,7 +128,7 @@ class Calls:
         self._tokens.forget(self._authorization)
 
     async def read_granted(self) -> frozenset[str] | None:
-        """Our scopes, where the institution says them."""
+        """Return our scopes, if the institution reports them."""
         try:
             return await self._tokens.read_granted()
         except NoToken as refused:
@@ -144,7 +142,7 @@ class Calls:
             return False
 
     async def may_have(self, scopes: Sequence[str]) -> frozenset[str] | None:
-        """The scopes that the credential could have, tried with an unused token; ``None`` if they cannot be tried."""
+        """Return the scopes that the credential could have, tried with an unused token; ``None`` if that is impossible."""
         try:
             return await self._tokens.try_scopes(scopes)
         except NoToken as refused:
@@ -161,16 +159,16 @@ class Calls:
         return await self._ask(route, path, {}, FILE_MAX, _take_file)
 
     async def wait(self, route: Route, patience_s: float) -> None:
-        """Wait for the turn of a call that is to follow, at most so long."""
+        """Wait for the turn of a later call, at most this long."""
         await self._paces.wait(route, patience_s)
 
     async def change(self, change: ChangingCall) -> Content | NotSent | UnknownOutcome:
-        """Send it once; never raises for the institution's behaviour."""
+        """Send a changing call once; never raises for the institution's behaviour."""
         sent = await self._send(change)
         if isinstance(sent, _Sent) and sent.answer.status_code in change.repeated_on:
             self._tokens.forget(sent.authorization)
             again = await self._send(change)
-            # The first one may have been done after all, and its answer been wrong.
+            # The first call may have been executed, although its answer was an error.
             sent = UnknownOutcome(reason=again.reason) if isinstance(again, NotSent) else again
         if not isinstance(sent, _Sent):
             return sent
@@ -185,18 +183,18 @@ class Calls:
             return UnknownOutcome(reason=str(error))
 
     def describe(self, content: Content, *secrets: str) -> str:
-        """What the institution said, for the operator: a short text without anything that is secret."""
+        """Return the institution's answer for the operator: a short text without secrets."""
         said = f"the institution answered {content.status} {content.name}".rstrip()
         text = f"{said}: {content.text}" if content.text else said
         known = (self._credential.client_secret, self._authorization.removeprefix("Bearer "), *secrets)
         for secret in known:
-            # A shorter one would star out half of every text, and hide nothing.
+            # Shorter ones would blank out half of every text, and protect nothing.
             if len(secret) >= _SECRET_LENGTH_MIN:
                 text = text.replace(secret, "***")
         return text
 
     def refuse(self, content: Content, *secrets: str) -> InstitutionUnavailable:
-        """For an answer that a call which reads can do nothing with."""
+        """Raise for an answer that a reading call cannot use."""
         reason = self.describe(content, *secrets)
         return InstitutionUnavailable(reason, _as_wait(content.wait_s), is_refusal=content.status in _REFUSED)
 
@@ -217,7 +215,7 @@ class Calls:
             return NotSent(reason=str(error))
         except AnswerLost as error:
             return UnknownOutcome(reason=str(error))
-        # It has not looked at the call, so nothing was done.
+        # The institution has not processed the call.
         if answer.status_code == 429:
             return NotSent(reason="the institution answered 429", retry_after=self._pause(change.route, answer))
         self._paces.note_success(change.route)
@@ -228,7 +226,7 @@ class Calls:
     ) -> TakenT:
         began_s = self._clock.monotonic_s()
         has_renewed, tried_max = False, self._parts.bounds.tried_max
-        # One round more than there are tries: one of them may only find that the token has ended.
+        # One round more than there are tries: one of them may only find that the token has expired.
         for tried_count in range(1, tried_max + 2):
             failure: InstitutionUnavailable
             try:
@@ -249,7 +247,7 @@ class Calls:
             wait_s = failure.retry_after.total_seconds() if failure.retry_after is not None else _TRIED_AFTER_S
             if wait_s > _WAITED_MAX_S or tried_count >= tried_max or took_s > _TRIED_FOR_S:
                 raise failure
-            # Partly by chance, so that processes which failed together do not come back together.
+            # Jittered, so that processes which failed together do not come back together.
             await asyncio.sleep(max(wait_s, _TRIED_AFTER_S * 2**tried_count) + self._parts.entropy.fraction() / 2)
         raise InstitutionUnavailable("the institution rejects our tokens")
 
@@ -272,7 +270,7 @@ class Calls:
         try:
             return await self._tokens.authorize()
         except NoToken:
-            # Without a token nothing was asked, which is another trouble than an answer that refuses.
+            # Without a token nothing was sent, which differs from a refusing answer.
             self._parts.note("no_token")
             raise
 
@@ -357,7 +355,7 @@ def _name_outcome(status: int) -> str:
 
 
 def _is_conclusive(status: int) -> bool:
-    """Whether it is the institution's word on this call: what else there is says only that there is none."""
+    """Whether it is the institution's answer to this call, and not a gateway's."""
     return 200 <= status <= 299 or (400 <= status <= 499 and status not in (401, 408, 425, 429))
 
 
@@ -366,10 +364,10 @@ def _as_wait(wait_s: float | None) -> timedelta | None:
 
 
 def read_required(calls: Calls, content: Content, read: Callable[[], TakenT]) -> TakenT:
-    """What an answer to these calls says, which must be a success and readable.
+    """Read the answers of these calls, which must be successful and readable.
 
     Raises:
-        InstitutionUnavailable: It is not; nothing secret of the calls is in the reason.
+        InstitutionUnavailable: One is not; the reason contains no secrets.
     """
     if not content.is_success:
         raise calls.refuse(content)

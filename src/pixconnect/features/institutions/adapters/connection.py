@@ -1,11 +1,11 @@
-"""Connections to one account's institution: kept HTTP/1.1 connections, over TLS with the account's own certificate.
+"""HTTP/1.1 keep-alive connections to one account's institution, over TLS with the account's own certificate.
 
 ::
 
     exchange ─► a kept connection to this very host, or a new one ─► one exchange ─► the whole answer
 
-It follows no redirects, reads nothing from the environment, and never resends a request by itself. There are two kinds of
-failure: after ``NoConnection`` not one octet of the request was sent; after ``AnswerLost`` the outcome is unknown.
+It follows no redirects, reads no environment variables, and never resends a request by itself. After ``NoConnection`` no octet
+of the request was sent; after ``AnswerLost`` the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pixconnect.platform.adapters.outgoing_http import ClientCertificateError, I
 from pixconnect.platform.http.client import HEAD_MAX, ConnectionFailed, HttpConnection, ReceivedAnswer
 
 CONNECTIONS_MAX: Final = 16
-"""At once, to one account: a request that waits longer than an exchange may take was never sent."""
+"""Maximum per account: a request that waits longer than an exchange may take was never sent."""
 _PEM_MAX: Final = 256 * 1024
 
 
 class CallBounds(Struct, frozen=True, kw_only=True):
     connect_s: float = 5.0
-    """For the look-up of the name, the connection and TLS together."""
+    """For DNS, the connection and TLS together."""
     exchange_s: float = 15.0
     """For a request and its whole answer."""
     tried_max: int = 3
-    """How often what only reads is asked for, where the answers fail quickly."""
+    """Maximum of tries of a reading call whose answers fail quickly."""
 
 
 class NoConnection(Exception):  # noqa: N818  the institution was away, which is not our error
@@ -45,17 +45,17 @@ class NoConnection(Exception):  # noqa: N818  the institution was away, which is
 
 
 class AnswerLost(Exception):  # noqa: N818  as above
-    """The request left us, wholly or in part, and no whole answer came."""
+    """The request was sent, wholly or in part, and no whole answer came."""
 
 
 class InstitutionHost(Struct, frozen=True):
-    """A host to which an account's requests go."""
+    """A host of an account's requests."""
 
     name: str
     port: int
     is_tls: bool
     prefix: str
-    """Before each path; empty but for counterparts."""
+    """Precedes each path; empty except for counterparts."""
 
     @property
     def authority(self) -> str:
@@ -65,7 +65,7 @@ class InstitutionHost(Struct, frozen=True):
 
 
 def parse_institution_host(url: str) -> InstitutionHost:
-    """Take an address apart that ``find_address_fault`` has judged."""
+    """Parse an address that ``find_address_fault`` has accepted."""
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
     return InstitutionHost(
@@ -74,10 +74,10 @@ def parse_institution_host(url: str) -> InstitutionHost:
 
 
 def make_account_tls(certificate: str, private_key: str, authorities: str) -> ssl.SSLContext:
-    """TLS that shows this certificate and trusts these authorities, all of them PEM; without any, the system's.
+    """Make a TLS context with this certificate and these authorities, all PEM; without authorities, the system's.
 
     Raises:
-        ClientCertificateError: They cannot be read, or do not belong together. It says no more, as one of them is secret.
+        ClientCertificateError: They cannot be read, or do not match. The message has no details, as one of them is secret.
     """
     if bool(certificate) != bool(private_key):
         raise ClientCertificateError("a certificate and its key belong together, and one of the two is missing")
@@ -90,7 +90,7 @@ def make_account_tls(certificate: str, private_key: str, authorities: str) -> ss
     if certificate:
         with _as_file(f"{certificate}\n{private_key}") as path:
             try:
-                # With a password, however wrong: without one OpenSSL would ask for it on the terminal.
+                # With any password: without one OpenSSL would ask for it on the terminal.
                 context.load_cert_chain(path, password="")
             except (ssl.SSLError, ValueError):
                 raise ClientCertificateError(
@@ -101,7 +101,10 @@ def make_account_tls(certificate: str, private_key: str, authorities: str) -> ss
 
 @contextmanager
 def _as_file(text: str) -> Generator[str]:
-    """A file, since OpenSSL reads keys from one only. It is in memory where the system has that, and gone at once."""
+    """Write a file, since OpenSSL reads keys from files only.
+
+    It is in memory where the system supports that, and deleted at once.
+    """
     octets = text.encode()[:_PEM_MAX]
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("certificate")
@@ -122,19 +125,19 @@ def _as_file(text: str) -> Generator[str]:
 
 
 class InstitutionConnection:
-    """Kept connections of one account, for one event loop; so many at once."""
+    """Keep-alive connections of one account, for one event loop, up to a maximum."""
 
     def __init__(self, tls: ssl.SSLContext, bounds: CallBounds) -> None:
         self._tls = tls
         self._connect_s = bounds.connect_s
         self._exchange_s = bounds.exchange_s
         self._free = asyncio.Semaphore(CONNECTIONS_MAX)
-        # Half of them to one address, as its bound for all is meant for many.
+        # Half of them to one address, as the library's limit is meant for many.
         self._idle = IdleConnections(2 * CONNECTIONS_MAX)
         self._is_closed = False
 
     def close(self) -> None:
-        """Close idle connections now, and used ones when their exchange has ended."""
+        """Close idle connections now, and used ones after their exchange."""
         self._is_closed = True
         self._idle.close()
 
@@ -150,7 +153,7 @@ class InstitutionConnection:
         """Send a request once and read its whole answer, of at most ``body_max`` octets.
 
         Args:
-            is_new: Over no kept connection, which the other side may be closing.
+            is_new: Use no kept connection, which the server may be closing.
             exchange_s: For a long answer.
         """
         bound_s = exchange_s or self._exchange_s
@@ -180,7 +183,7 @@ class InstitutionConnection:
         try:
             async with asyncio.timeout(self._connect_s):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    # One octet more than a body may have, so that we notice a longer one.
+                    # One octet more than permitted, to detect a longer body.
                     lambda: HttpConnection(body_max + 1, host.name, 2 * body_max + HEAD_MAX),
                     host.name,
                     host.port,
@@ -204,7 +207,7 @@ class InstitutionConnection:
 
 
 def _address(host: InstitutionHost, body_max: int) -> tuple[str, str, str, int]:
-    # A connection bounds its answers as it was made to.
+    # Each connection has a fixed limit of its answers.
     return str(body_max), host.name, host.prefix, host.port
 
 
@@ -219,7 +222,7 @@ def _describe(error: OSError) -> str:
 
 
 class RecordedConnection(InstitutionConnection):
-    """Kept connections as any account's."""
+    """Connections that record their exchanges."""
 
     def __init__(self, tls: ssl.SSLContext, bounds: CallBounds, *, note: Callable[[TakenExchange], None]) -> None:
         super().__init__(tls, bounds)

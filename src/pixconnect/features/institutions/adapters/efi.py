@@ -48,10 +48,10 @@ _SENT_WORDS: Final = dict[str, Literal["under_way", "settled", "refused"]](
 
 
 def write_payee(pix: OutgoingPix) -> dict[str, object] | None:
-    """The member ``favorecido``; ``None`` where it has no form for such an account."""
+    """Write the member ``favorecido``; ``None`` if it has no form for such an account."""
     payee = pix.payee
     if pix.is_by_key:
-        # With the owner beside it, Efi refuses a key of another owner.
+        # With the owner given, Efi refuses a key of another owner.
         owner = {} if payee.tax_id == UNKNOWN_PARTY.tax_id else _write_owner(payee)
         return {"chave": payee.key, **owner}
     kind = _ACCOUNT_TYPES.get(payee.account_type)
@@ -66,7 +66,7 @@ def _write_owner(payee: Party) -> dict[str, str]:
 
 
 def decode_sent(members: Mapping[str, object]) -> SentPix:
-    """A Pix that was sent, as its PUT answers and as it is read; ``Malformed`` where anything of it cannot be relied on."""
+    """Read a sent Pix, from the answer to its PUT or from a query; ``Malformed`` if any of it is unreliable."""
     status = _SENT_WORDS.get(wire.take_text(members, "status", 40))
     if status is None:
         raise wire.Malformed("status is a word that we do not know")
@@ -80,7 +80,7 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
         end_to_end_id=wire.take_end_to_end_id(members, name),
         amount_cents=wire.take_reais(members, "valor"),
         status=status,
-        # It may precede the request by a second: theirs are not put in order.
+        # It may precede the request by a second: their instants are not ordered.
         settled_at=wire.find_instant(instants, "liquidacao") if status == "settled" else None,
         payee=wire.find_whole_key(payee, "chave"),
         paid=wire.find_listed_payee(
@@ -91,7 +91,7 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
 
 
 def read_returns(row: object) -> Sequence[SentReturn | MalformedItem]:
-    """The returns of a sent Pix; unreadable ones, for people."""
+    """Read the returns of a sent Pix, and the unreadable ones for people."""
     members = as_members(row) or {}
     listed = members.get("devolucoes")
     if listed is None:
@@ -118,7 +118,7 @@ def _decode_return(end_to_end_id: str, members: Mapping[str, object]) -> SentRet
 
 
 class ReadCode(Struct, frozen=True, kw_only=True):
-    """What a dynamic code asks for."""
+    """The contents of a dynamic code."""
 
     key: str | None
     amount_cents: int
@@ -131,7 +131,7 @@ def is_static(code: str) -> bool:
 
 
 def decode_code(members: Mapping[str, object]) -> ReadCode:
-    """The reported contents of a code; ``Malformed`` if any of them is unreliable."""
+    """Read the reported contents of a code; ``Malformed`` if any of them is unreliable."""
     amounts = wire.take_members(members, "valor")
     # The documentation has one, and the library the other.
     amount = "final" if "final" in amounts else "original"
@@ -139,7 +139,7 @@ def decode_code(members: Mapping[str, object]) -> ReadCode:
         key=wire.find_whole_key(members, "chave"),
         amount_cents=wire.take_reais(amounts, amount),
         txid=wire.take_text(members, "txid", 35),
-        # A word that we do not know gives no leave to pay.
+        # An unknown word does not permit a payment.
         is_payable=wire.take_text(members, "status", 40) == "ATIVA",
     )
 
@@ -157,7 +157,7 @@ _RETURNED: Final = PagedList(route="sent", path=_LISTED, query={"devolucaoPresen
 _SENT: Final = f"{_LISTED}/id-envio"
 _RESENT_FOR: Final = timedelta(hours=12)
 _OUTCOME_S: Final = 3.0
-"""About so long an order takes until we know how it ended."""
+"""Usual time until an order's outcome is known."""
 _BALANCE: Final = "/v2/gn/saldo"
 _REPORTS: Final = "/v2/gn/relatorios"
 _NAME: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
@@ -179,7 +179,7 @@ _RECORDS: Final = (
     "tarifaTransferenciaEnviada",
     "estornoTarifaTransferenciaEnviada",
 )
-"""All records of the file, each switched by its name."""
+"""All records of the file, each selected by its name."""
 
 
 class EfiInstitution(StandardInstitution):
@@ -190,7 +190,7 @@ class EfiInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
-            # In its test environment paying codes is switched off.
+            # Its test environment does not pay codes.
             sends=("KEY", "MANUAL") if self._account.environment == "homologation" else ("KEY", "MANUAL", "QRCODE"),
             compares_owner=True,
             # A used name is refused (409), with any contents.
@@ -222,7 +222,6 @@ class EfiInstitution(StandardInstitution):
             return await self._pay_code(pix, pix.br_code, payer)
         payee = write_payee(pix)
         if payee is None:
-            # Certain, since nothing is sent at all.
             return CertainRefusal(code="tipoConta", reason="Efi pays to no account of this type", reject_code="AC14")
         body = {"valor": format_reais(pix.amount_cents), "pagador": payer, "favorecido": payee}
         return await self._put(pix, f"{_SEND}/{pix.name}", body, self._known.send_refusals)
@@ -234,7 +233,7 @@ class EfiInstitution(StandardInstitution):
         return changed or await self._put(pix, path, {"pagador": payer, "pixCopiaECola": code}, self._code_refusals)
 
     async def _read_changed(self, pix: OutgoingPix, code: str) -> CertainRefusal | NotSent | None:
-        """What stands against paying a dynamic code, which Efi is asked to read; nothing moves by that."""
+        """Find why a dynamic code must not be paid, by reading it at Efi; that moves nothing."""
         change = ChangingCall(
             route="send",
             method="POST",
@@ -261,7 +260,7 @@ class EfiInstitution(StandardInstitution):
             method="PUT",
             path=path,
             body=body,
-            # Under the same name a second one is refused and not done, so a token that had ended is no reason to leave it.
+            # A second one under the same name is refused and not done, so it may be repeated after an expired token.
             repeated_on=self._ended,
             is_on_new_connection=True,
             not_after_s=pix.not_after_s,

@@ -1,7 +1,7 @@
 """Contests (MED) as Efi lists them, and the sending of a holder's answer.
 
-The words of ``razao`` and ``tipoSituacao`` are undocumented: they are only shown, and unknown ones are *other*. The name of the
-list's own member is inferred from its other lists.
+The values of ``razao`` and ``tipoSituacao`` are undocumented: they are only shown, and unknown ones are *other*. The name of
+the list's own member is inferred from its other lists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base.clock import Clock
 
 CONTESTS: Final = "/v2/gn/infracoes"
-# No source says how long one list may be.
+# The maximum length of a list is undocumented.
 _LIST: Final = PagedList(route="account", path=CONTESTS, member="infracoes", page_size=100, window=timedelta(days=30))
 _WORDS_MAX: Final = 2000
 _NAME_MAX: Final = 64
@@ -48,7 +48,7 @@ _SITUATIONS: Final = dict[str, Situation](
 _REFUSED: Final = dict[int, str](
     ((404, "the institution has no such contest"), (422, "the institution no longer accepts an answer"))
 )
-"""The closed list of conclusive answers. By statuses alone: the errors' names are undocumented."""
+"""The closed list of conclusive answers, by status: the errors' names are undocumented."""
 
 
 class EfiContests:
@@ -71,7 +71,7 @@ class EfiContests:
                 route="account",
                 method="POST",
                 path=f"{CONTESTS}/{defence.name}/defesa",
-                # That the payer is in the wrong is the only analysis that both sources have.
+                # Both sources have only one analysis: that the payer is in the wrong.
                 body={"analise": "rejeitado", "justificativa": defence.text},
                 repeated_on=(401,),
             )
@@ -80,7 +80,7 @@ class EfiContests:
             return DefenceUnknown()
         if answer.is_success:
             return DefenceTaken()
-        # A machine before the institution's own may answer by any status: only its own form says something.
+        # A gateway may answer by any status: only the institution's own form counts.
         if not answer.members:
             return DefenceUnknown()
         if answer.status == 409:
@@ -89,7 +89,7 @@ class EfiContests:
         return DefenceUnknown() if reason is None else DefenceRefused(reason=reason)
 
     async def _judge_answered(self, defence: Defence) -> DefenceAnswer:
-        """It has an answer: ours, if an earlier call was lost, or one from a person there."""
+        """Judge a contest that has an answer: ours, if an earlier call was lost, or one from a person at the institution."""
         now = self._clock.real_now()
         try:
             async for page in self.list_contests(now - CONTESTS_SPAN, now):
@@ -103,9 +103,9 @@ class EfiContests:
 
 
 def decode_contest(members: Mapping[str, object]) -> ListedContest:
-    """A contest; ``Malformed`` where anything of it cannot be relied on."""
+    """Read a contest; ``Malformed`` if any of it is unreliable."""
     status = _STATUSES.get(wire.take_text(members, "status", 40))
-    # It might mean that money is gone.
+    # An unknown word might mean that money is gone.
     if status is None:
         raise wire.Malformed("status is a word that we do not know")
     amount_cents = wire.take_number_of_reais(members, "valor")
@@ -125,7 +125,7 @@ def decode_contest(members: Mapping[str, object]) -> ListedContest:
         # With the maximum length of an answer, so that ours is found again.
         defence=wire.find_free_text(members, "defesa", 10_000),
         opened_at=opened_at,
-        # Without its own deadline it is the arrangement's time for an institution's analysis.
+        # Without its own deadline, the arrangement's time for an institution's analysis applies.
         respond_by=wire.find_instant(analysis, "prazoFinalizacao")
         or opened_at + ARRANGEMENT.find("contest_analysis", opened_at).duration,
         told_at=wire.find_instant(members, "atualizadoEm") or wire.find_instant(analysis, "finalizacao") or opened_at,
@@ -134,7 +134,7 @@ def decode_contest(members: Mapping[str, object]) -> ListedContest:
 
 def _take_name(members: Mapping[str, object]) -> str:
     value = members.get("idInfracao")
-    # Whether it is a number or a text no source says.
+    # Number or text: undocumented.
     text = str(value) if type(value) is int and value >= 0 else value
     if not isinstance(text, str) or not 1 <= len(text) <= _NAME_MAX or not text.isascii() or not text.isprintable():
         raise wire.Malformed("idInfracao is no name")

@@ -60,13 +60,13 @@ _ENDED: Final = dict[str, _Status](
     NAO_DEBITADO="refused",
     AGENDAMENTO_CANCELADO="refused",
 )
-"""With any other word the Pix may still be paid, such as one that waits for a person's approval."""
+"""With any other word the Pix may still be paid: it may wait for a person's approval."""
 
 _TO_BE_APPROVED: Final = "AGUARDANDO_APROVACAO"
 
 
 def write_key(name: str) -> str:
-    """Our name as ``x-id-idempotente``, which must be a UUID.
+    """Write our name as ``x-id-idempotente``, which must be a UUID.
 
     Example:
         >>> write_key("34c6ee378432224104a8e8b0d45d767b")
@@ -76,12 +76,12 @@ def write_key(name: str) -> str:
 
 
 def mark(name: str) -> str:
-    """The end of the description of our Pix: the statement shows it, and none of our other names."""
+    """Return the suffix of our Pix's description: the statement shows it, and none of our other names."""
     return name[:_MARK_LENGTH]
 
 
 def write_send(pix: OutgoingPix) -> dict[str, object] | None:
-    """The body; ``None`` where it has no form for such an account."""
+    """Write the body; ``None`` if it has no form for such an account."""
     payee = pix.payee
     if pix.is_by_key:
         receiver: dict[str, object] = dict(tipo="CHAVE", chave=payee.key)
@@ -93,7 +93,7 @@ def write_send(pix: OutgoingPix) -> dict[str, object] | None:
         receiver |= dict(contaCorrente=payee.account_number, tipoConta=kind)
         receiver |= dict(instituicaoFinanceira={"ispb": payee.ispb})
     said = (pix.payer_message or "")[: _MESSAGE_MAX - _MARK_LENGTH - 1]
-    # A number, of these very digits: it never is a float here.
+    # A number with exactly these digits: it is never a float here.
     amount = msgspec.Raw(format_reais(pix.amount_cents).encode())
     return dict(valor=amount, descricao=f"{said} {mark(pix.name)}".lstrip(), destinatario=receiver)
 
@@ -103,7 +103,7 @@ def take_code(members: Mapping[str, object]) -> str:
 
 
 def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> SentPix:
-    """A Pix that was sent, as it is answered by its code; ``Malformed`` where anything of it cannot be relied on."""
+    """Read a sent Pix from the query by its code; ``Malformed`` if any of it is unreliable."""
     told = wire.take_members(members, "transacaoPix")
     if take_code(told) != code:
         raise wire.Malformed("codigoSolicitacao is that of another Pix")
@@ -113,7 +113,7 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
     return SentPix(
         name=name,
         code=code,
-        # Without it its line of the statement would belong to another: a paid one must have it.
+        # Without it, its line of the statement would belong to another Pix: a paid one must have it.
         end_to_end_id=wire.take_end_to_end_id(told, "endToEnd") if has_name else None,
         amount_cents=wire.take_number_of_reais(told, "valor"),
         status=status,
@@ -133,7 +133,7 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
 
 
 def find_marked(row: object, name: str) -> str | None:
-    """The code of a line of the statement that is of our Pix of this name."""
+    """Find the code of the statement's line of our Pix of this name."""
     members = as_members(row) or {}
     details = as_members(members.get("detalhes")) or {}
     if members.get("tipoOperacao") != "D":
@@ -151,14 +151,14 @@ def _find_reason(word: str, told: Mapping[str, object]) -> str:
 _BALANCE: Final = "/banking/v2/saldo"
 _SEND: Final = "/banking/v2/pix"
 _RESENT_FOR: Final = timedelta(seconds=60)
-"""Libraries say that the same key is answered as before, and no source for how long."""
+"""Libraries say that the same key gets the same answer, and no source says for how long."""
 _OUTCOME_S: Final = 4.0
-"""About so long an order takes until we know how it ended: it is asked about 15 times a minute."""
+"""Usual time until an order's outcome is known; it is queried 15 times a minute."""
 _LOOKED_FOR: Final = timedelta(days=40)
 _CLOCKS_APART: Final = timedelta(hours=1)
 _STATEMENT: Final = "/banking/v2/extrato/completo"
 _BLOCKED: Final = ("bloqueadoCheque", "bloqueadoJudicialmente", "bloqueadoAdministrativo")
-# At most 90 days a call; fewer, so that most have no more lines than pages may count.
+# Maximum 90 days a call; fewer, so that most spans fit into the pages.
 _DAYS_MAX: Final = 30
 _PAGE_SIZE: Final = 2000
 _PAGED_MAX: Final = 10_000
@@ -178,7 +178,7 @@ _KINDS: Final = dict[str, ItemKind](
     PAGAMENTO="boleto",
     BOLETO_COBRANCA="boleto",
 )
-"""What a line is; any other word is ``other``, which decides nothing but a name."""
+"""The kinds of lines by word; any other word is ``other``."""
 
 
 class InterInstitution(StandardInstitution):
@@ -204,7 +204,6 @@ class InterInstitution(StandardInstitution):
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         body = write_send(pix)
         if body is None:
-            # Certain, since nothing is sent at all.
             return CertainRefusal(code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14")
         change = ChangingCall(
             route="send",
@@ -212,7 +211,7 @@ class InterInstitution(StandardInstitution):
             path=_SEND,
             body=body,
             headers={"x-id-idempotente": write_key(pix.name)},
-            # Under the same key nothing is paid again, so a token that had ended is no reason to leave it.
+            # Under the same key nothing is paid again, so it may be repeated after an expired token.
             repeated_on=self._ended,
             is_on_new_connection=True,
             not_after_s=pix.not_after_s,
@@ -220,7 +219,7 @@ class InterInstitution(StandardInstitution):
         code = await obtain(self._sending, change, take_code, self._judge_sent)
         if not isinstance(code, str):
             return code
-        # Taken, and no more, with any word: a person may have to approve it. The query reports its state.
+        # Taken, with any word: a person may have to approve it. The query reports its state.
         return SentPix(
             name=pix.name,
             code=code,
@@ -240,11 +239,11 @@ class InterInstitution(StandardInstitution):
         if known is None:
             return None
         content = await self._sending.read("sent", f"{_SEND}/{known}")
-        # After a reported code, "not found" is not absence.
+        # After a reported code, "not found" does not mean absent.
         return self._read_required(content, lambda: decode_pix_of_code(name, known, content.members), self._sending)
 
     async def _find_code(self, name: str, since: datetime | None) -> str | None:
-        """The code of the Pix sent under our name since then; ``None`` if no line of the statement has it yet."""
+        """Find the code of the Pix sent under our name since then; ``None`` if no line of the statement has it yet."""
         now = self._clock.real_now()
         oldest = now - _LOOKED_FOR
         begin = to_day(max(since or oldest, oldest) - _CLOCKS_APART)
@@ -296,10 +295,10 @@ class InterInstitution(StandardInstitution):
                     yield rows
                 number += 1
             if total_count > _PAGED_MAX and first < last:
-                # Each day alone may have fewer.
+                # Single days may have fewer lines.
                 spans[:0] = _split_days(first, last, 1)
             elif total_count > _PAGED_MAX:
-                # Pages end there: all of it again, as a line that comes twice is one line.
+                # Pages end there. Scrolling reads all of it again; duplicate lines are merged.
                 async with self._one_scroll:
                     async for rows in self._scroll(calls, days):
                         yield rows
@@ -310,7 +309,7 @@ class InterInstitution(StandardInstitution):
     async def _read_page(
         self, calls: Calls, query: Mapping[str, str], *, has_days: bool
     ) -> tuple[Sequence[object], int, int]:
-        """Lines, how many pages and how many lines there are; where a span of days is refused, more than pages may count."""
+        """Read lines, the number of pages and of lines; for a refused span of days, more pages than permitted."""
         content = await calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
         if has_days and content.status == _REFUSED:
             return (), 1, _PAGED_MAX + 1
@@ -336,7 +335,7 @@ class InterInstitution(StandardInstitution):
             yield rows
             if not has_more:
                 return
-            # An id need not change; where nothing new comes with it, there would be no end.
+            # The scroll id need not change; without new lines there would be no end.
             marks = {repr(row) for row in rows}
             if not scroll_id or marks <= known:
                 raise InstitutionUnavailable("the scrolled statement announces more lines, and shows none")
@@ -345,7 +344,7 @@ class InterInstitution(StandardInstitution):
 
 
 def _split_days(first: date, last: date, count: int) -> list[tuple[date, date]]:
-    """Spans of at most so many days, the oldest first.
+    """Split days into spans of a maximum length, oldest first.
 
     Example:
         >>> [(begin.day, end.day) for begin, end in _split_days(date(2026, 7, 1), date(2026, 7, 5), 2)]
@@ -369,10 +368,10 @@ def _read_item(members: Mapping[str, object]) -> InstitutionItem:
     details = as_members(members.get("detalhes")) or {}
     name = wire.find_network_name(details, "endToEndId")
     kind: ItemKind = _KINDS.get(wire.take_text(members, "tipoTransacao", 60), "other")
-    # A returned Pix comes as PIX or as ESTORNO, undocumented which. Its name decides.
+    # A returned Pix comes as PIX or as ESTORNO (undocumented), so its name decides.
     if name is not None and (kind == "reversal" or (kind == "pix" and name.startswith("D"))):
         kind = "refund"
-    # The day on which the balance moved; the other may be the day that the bank dates it back to.
+    # The day on which the balance moved; the other may be the bank's value date.
     day, instant = wire.take_local_day(members, "dataInclusao", "dataTransacao")
     texts = (wire.find_free_text(members, "titulo", _TEXT_MAX), wire.find_free_text(members, "descricao", _TEXT_MAX))
     return InstitutionItem(

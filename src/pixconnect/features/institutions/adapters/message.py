@@ -21,13 +21,13 @@ from pixconnect.platform.logging import current_trace
 BODY_MAX: Final = 64 * 1024
 LIST_MAX: Final = 4 * 1024 * 1024
 ELEMENTS_MAX: Final = 400_000
-"""Of an answer larger than ``BODY_MAX``: a page of a thousand Pix has a tenth of that."""
+"""Maximum of an answer larger than ``BODY_MAX``: a page of a thousand Pix has a tenth of that."""
 FILE_MAX: Final = 32 * 1024 * 1024
 """A day's file: two hundred octets for each of 150,000 lines."""
 
 _MEDIA_TYPES: Final = ("application/json", "text/json")
 _WAIT_MAX_S: Final = 86_400.0
-# Two halves of one character, a half alone, or any other escape, so that what a backslash escapes is nothing else's begin.
+# A surrogate pair, a single surrogate, or any other escape, so that an escaped backslash starts nothing else.
 _ESCAPED: Final = re.compile(
     rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\."
 )
@@ -35,17 +35,17 @@ _NO_CHARACTER: Final = rb"\ufffd"
 
 
 class MalformedAnswer(Exception):  # noqa: N818  the institution's answer is, which is not our error
-    """An answer that decides nothing: it is no JSON, is too deep, or lacks what it must have."""
+    """An inconclusive answer: it is no JSON, is too deep, or lacks a required member."""
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """An answer, read."""
+    """A parsed answer."""
 
     status: int
     value: object
-    """Its JSON; ``None`` where there is no body."""
+    """Its JSON; ``None`` without a body."""
     wait_s: float | None
-    """As ``Retry-After`` says."""
+    """From ``Retry-After``."""
 
     @property
     def is_success(self) -> bool:
@@ -57,7 +57,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What its error is called: the last part of ``type``, ``nome``, or OAuth's ``error``."""
+        """The name of its error: the last part of ``type``, ``nome``, or OAuth's ``error``."""
         for member in ("type", "nome", "error"):
             value = self.members.get(member)
             if isinstance(value, str):
@@ -66,7 +66,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What its error says, for people; of unknown host, so a short part of it."""
+        """Its error's text for people; from an unknown host, so only a short part."""
         for member in ("detail", "mensagem", "error_description", "title", "error"):
             value = self.members.get(member)
             if isinstance(value, str) and value:
@@ -75,7 +75,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
     @property
     def violated(self) -> Sequence[str]:
-        """Members of the request that its violations name; an empty one where a violation names none."""
+        """The request's members that its violations name; an empty text for a violation that names none."""
         found = self.members.get("violacoes")
         rows = cast("list[object]", found) if isinstance(found, list) else []
         return [
@@ -99,7 +99,7 @@ def write_request(
     headers: Mapping[str, str],
     body: bytes | None,
 ) -> bytes:
-    """A request's octets. Nothing in it can begin its own line: values are escaped, or refused.
+    """Write a request's octets. Values are escaped or refused, so that none can start a line of its own.
 
     Raises:
         ValueError: A header's value is invalid; it is not shown, as it may be secret.
@@ -118,7 +118,7 @@ def write_request(
 
 
 def read_answer(answer: ReceivedAnswer, now: datetime) -> Content:
-    """Read an answer's JSON; ``MalformedAnswer`` where it is something else."""
+    """Parse an answer's JSON; raises ``MalformedAnswer``."""
     wait_s = read_wait(answer, now)
     if not answer.body.strip():
         return Content(status=answer.status_code, value=None, wait_s=wait_s)
@@ -140,7 +140,7 @@ def _decode(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError:
-        # Cutting a text between surrogates leaves one half. A stranger's message must not make a list unreadable.
+        # Cutting a text between surrogates leaves one half, which must not make a list unreadable.
         return msgspec.json.decode(_ESCAPED.sub(_replace_half, body))
 
 
@@ -149,7 +149,7 @@ def _replace_half(found: re.Match[bytes]) -> bytes:
 
 
 def read_wait(answer: ReceivedAnswer, now: datetime) -> float | None:
-    """How long it asks us to wait, in seconds, as far as that can be read."""
+    """Read the requested wait in seconds, if readable."""
     text = answer.headers.get("retry-after")
     if text is None:
         return None

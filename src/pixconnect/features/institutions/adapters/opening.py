@@ -1,4 +1,4 @@
-"""Opens an account at its institution: which adapter it is, by kind and profile, and how that one reaches it."""
+"""Opens an account at its institution: chooses the adapter by kind and profile, and configures it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from pixconnect.platform.base.entropy import Entropy
 
 
 def read_account_certificates(credential: Credential, account: InstitutionAccount) -> Sequence[AccountCertificate]:
-    """The client's own and the institution's authorities, where there are any; of several in one file the first that ends."""
+    """Read the certificates of the client and of the institution's authorities; of several in one file the first that ends."""
     pems: list[tuple[CertificatePart, str]] = [
         ("receiving", credential.certificate),
         ("authority", account.authorities),
@@ -66,7 +66,7 @@ _KINDS: Final = dict[str, type[StandardInstitution | WooviInstitution]](
 
 
 class InvalidInstitutionAccount(errors.BadRequest):
-    """An account cannot be opened as it is described; the text names the member of its file, and holds nothing secret."""
+    """An account cannot be opened as described; the text names the member of its file, and contains no secrets."""
 
 
 def open_institution(
@@ -78,13 +78,13 @@ def open_institution(
     connect: Callable[[ssl.SSLContext, CallBounds], InstitutionConnection] = InstitutionConnection,
     note: Callable[[str], None] = lambda _: None,
 ) -> Institution:
-    """The account's port, in one event loop; nothing is sent yet.
+    """Open the account's port, in one event loop; nothing is sent yet.
 
     Args:
         account: The account.
-        credential: For reaching it.
-        clock: Of its tokens and paces.
-        entropy: Of the names that requests need.
+        credential: Its credential.
+        clock: For its tokens and paces.
+        entropy: For the names that requests need.
         bounds: Of each call.
         connect: Another kind of connection, such as a recording one.
         note: Receives each call's outcome, in one word.
@@ -126,7 +126,7 @@ def open_institution(
 
 
 def find_profile(account: InstitutionAccount) -> InstitutionProfile:
-    """By its kind; of the kind ``standard`` by its own word."""
+    """Find its profile by kind; the kind ``standard`` names it separately."""
     name = account.profile_name
     if name not in NAMES:
         raise InvalidInstitutionAccount(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
@@ -141,12 +141,12 @@ def _open_sending_tokens(
     clock: Clock,
     entropy: Entropy,
 ) -> BareKey | AccountTokens | None:
-    """Of a token that is asked for apart; ``None`` where one does for all."""
+    """Open the separate tokens for sending; ``None`` if one token covers everything."""
     known = profile.account
     if not known.asked_to_send:
         return None
-    # With a separate pace: repeated refusals here do not hinder receiving. If an institution publishes a number of tokens, it
-    # has a part of those.
+    # With a separate pace, so that repeated refusals here do not hinder receiving. If an institution limits the number of
+    # tokens, this pace has a share of it.
     others = [pace for pace in known.paces if "token" not in pace.routes]
     own = (_SENDING_TOKENS,) if len(others) < len(known.paces) else ()
     traits = structs.replace(known, scopes=known.asked_to_send, due_scopes=(), paces=(*own, *others))

@@ -1,6 +1,6 @@
-"""How fast an account may be asked: a budget for each route, and pauses where the institution or its silence wants them.
+"""Rate limits of an account's calls: a budget per route, and pauses after errors or on the institution's request.
 
-A call that has to wait a little waits here; one that would wait longer than its caller can is not sent at all.
+A call that would wait longer than its caller can is not sent at all.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBucket
 from pixconnect.platform.base.entropy import Entropy
 
 PAUSE_MAX_S: Final = 600.0
-"""No institution's wish stops us for longer: then it is asked once more."""
+"""Maximum pause, even if the institution requests more."""
 _PAUSE_FIRST_S: Final = 1.0
 _PAUSE_GROWN_MAX_S: Final = 60.0
 _MINUTE_S: Final = 60
 
 
 class BudgetSpent(Exception):  # noqa: N818  nothing failed
-    """The budget is spent, or the institution asked us to wait; nothing was sent."""
+    """The budget is spent, or the institution requested a pause; nothing was sent."""
 
     def __init__(self, reason: str, wait_s: float) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class _Budget:
             name="calls",
             tokens_max=pace.burst,
             refill_per_s=pace.per_minute / _MINUTE_S,
-            # Those who wait have spent already; how many wait is bounded by how long each may.
+            # Waiting calls have spent already; the maximum wait bounds their number.
             overdraft_max=1_000_000,
         )
         self.refill_per_s = policy.refill_per_s
@@ -70,7 +70,7 @@ class CallPaces:
             raise
 
     async def wait(self, route: Route, patience_s: float) -> None:
-        """Wait until a call could be made as far as can be seen, at most so long, and count nothing."""
+        """Wait, at most this long, until a call could be made; counts nothing."""
         now_s = self._clock.monotonic_s()
         wait_s = max(_find_wait(budget, now_s) for budget in self._find(route))
         if 0 < wait_s <= patience_s:
@@ -94,12 +94,12 @@ class CallPaces:
         return wait_s
 
     def pause(self, route: Route, asked_s: float | None) -> float:
-        """Send nothing on this route for a while: for as long as asked, or longer each time; how long that is."""
+        """Pause this route as long as requested, or longer each time; return how long."""
         now_s = self._clock.monotonic_s()
         budgets = self._find(route)
         failures_count = max(budget.failures_count for budget in budgets)
         grown_s = min(_PAUSE_FIRST_S * 2**failures_count, _PAUSE_GROWN_MAX_S)
-        # Jittered, so that accounts that failed together do not come back together; never earlier than asked.
+        # Jittered, so that accounts that failed together do not come back together; never earlier than requested.
         jitter = 0.5 + self._entropy.fraction() / 2
         pause_s = grown_s * jitter if asked_s is None else min(asked_s + jitter, PAUSE_MAX_S)
         for budget in budgets:

@@ -15,7 +15,7 @@ from pixconnect.features.institutions.profiles.account_traits import Route
 from pixconnect.platform.base.clock import format_instant
 
 WINDOW: Final = timedelta(days=1)
-"""The standard sets no bound of one list, and institutions may."""
+"""The standard does not limit the span of a list, but institutions may."""
 _PAGES_MAX: Final = 10_000
 
 
@@ -23,7 +23,7 @@ class PagedList(Struct, frozen=True, kw_only=True):
     route: Route
     path: str
     member: str = "pix"
-    """Which has the rows."""
+    """The member with the rows."""
     query: Mapping[str, str] = {}
     page_size: int = 1000
     window: timedelta = WINDOW
@@ -32,28 +32,27 @@ class PagedList(Struct, frozen=True, kw_only=True):
 async def list_rows(
     calls: Calls, listed: PagedList, since: datetime, until: datetime
 ) -> AsyncGenerator[Sequence[object]]:
-    """Pages of rows as they were sent; raises ``InstitutionUnavailable`` where a page as a whole cannot be read."""
+    """Yield pages of raw rows; raises ``InstitutionUnavailable`` if a whole page is unreadable."""
 
     def read(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
         paging = take_members(take_members(members, "parametros"), "paginacao")
         return take_rows(members, listed.member), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
 
     for begin, end in split(since, until, listed.window):
-        # Instants without milliseconds are taken everywhere; the second that they cut is read too.
+        # Instants without milliseconds are accepted everywhere; the truncated second is read too.
         span = {"inicio": format_second(begin), "fim": format_second(end + timedelta(seconds=1))}
         number, count = 0, 1
         while number < count:
             page = {"paginacao.paginaAtual": str(number), "paginacao.itensPorPagina": str(listed.page_size)}
             query = {**span, **listed.query, **page}
             content = await calls.read(listed.route, listed.path, query, body_max=LIST_MAX)
-            # There may be more pages by now.
             rows, count = read_required(calls, content, lambda content=content: read(content.members))
             yield rows
             number += 1
 
 
 def split(since: datetime, until: datetime, window: timedelta = WINDOW) -> list[tuple[datetime, datetime]]:
-    """An interval in parts that share their ends, the oldest first.
+    """Split an interval into parts that share their ends, oldest first.
 
     Example:
         >>> from datetime import datetime

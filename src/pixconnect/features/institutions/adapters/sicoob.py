@@ -1,10 +1,10 @@
 """Sicoob's additions to the standard: sending, and its current account's balance and statement.
 
-Balance and statement may come within ``resultado``.
+Balance and statement may be nested in ``resultado``.
 
-It sends in two steps: the first returns the key's owner and the network's name of the payment, and moves nothing; the second
+It sends in two steps. The first returns the key's owner and the network's name of the payment, and moves nothing; the second
 pays. The effect of a second confirmation of one name is undocumented, so each is confirmed once, and then queried by it. Its
-statement has no unique name for each line, so that a line is named by its contents and its place among equal lines of its day.
+statement has no unique names of lines, so a line is named by its contents and its place among equal lines of its day.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _Status = Literal["under_way", "settled", "refused"]
 _ENDED: Final = dict[str, _Status](FINALIZADO="settled", REJEITADO="refused")
 """With any other word, the payment may still be made."""
 NOT_DONE: Final = "NAO_REALIZADO"
-"""Named and not confirmed, or ended without effect, undocumented which: so it ends nothing."""
+"""Named and not confirmed, or ended without effect (undocumented), so it ends nothing."""
 
 
 def write_confirmation(pix: OutgoingPix) -> dict[str, object]:
-    """The body of the second step. A day would schedule it, so there is none; ``199`` would be 199 reais.
+    """Write the body of the second step. It has no day, which would schedule it; ``199`` would be 199 reais.
 
     Example:
         >>> from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
@@ -67,7 +67,7 @@ def write_confirmation(pix: OutgoingPix) -> dict[str, object]:
 
 
 def decode_minted(members: Mapping[str, object], key: str) -> NamedPix:
-    """What the first step answers; ``Malformed`` where anything of it cannot be relied on, or it speaks of another key."""
+    """Read the answer to the first step; ``Malformed`` if any of it is unreliable, or is about another key."""
     told = wire.find_text(members, "chave", _KEY_MAX)
     if told is not None and _plain(told) != _plain(key):
         raise wire.Malformed("chave is another key than the one that we asked for")
@@ -81,7 +81,7 @@ def decode_minted(members: Mapping[str, object], key: str) -> NamedPix:
 
 
 def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> SentPix | None:
-    """A payment, from the answer to its second step or to a query; ``None`` if it was reported as not made."""
+    """Read a payment from the answer to its second step or to a query; ``None`` if it was reported as not made."""
     if wire.take_text(members, "endToEndId", 32) != code:
         raise wire.Malformed("endToEndId is that of another payment")
     # Its word has an accent, which not all write, and not all in the same characters.
@@ -113,7 +113,7 @@ def _find_instant(members: Mapping[str, object]) -> datetime | None:
     try:
         return wire.find_instant(members, "horario")
     except wire.Malformed:
-        return None  # a paid one is paid, regardless of its age
+        return None  # a paid one is paid, at any age
 
 
 def _plain(key: str) -> str:
@@ -121,7 +121,7 @@ def _plain(key: str) -> str:
 
 
 def _fold(word: str) -> str:
-    """Capitals without accents.
+    """Fold to capitals without accents.
 
     Example:
         >>> _fold("NÃO_REALIZADO"), _fold(unicodedata.normalize("NFD", "não realizado"))
@@ -133,13 +133,13 @@ def _fold(word: str) -> str:
 
 _SENT: Final = "/pix-pagamentos/v2/pagamentos"
 _NO_SUCH_KEY: Final = (400, 404, 422)
-"""Possible answers of the first step for an unknown key, undocumented which. It moves nothing, so each is conclusive."""
+"""The first step's possible answers for an unknown key (undocumented). It moves nothing, so each is conclusive."""
 _PATIENCE_S: Final = 5.0
-"""One request a second is what Sicoob takes, and each transfer takes two."""
+"""Sicoob accepts one request a second, and each transfer takes two."""
 _OUTCOME_S: Final = 4.0
-"""About so long an order takes until we know how it ended."""
+"""Usual time until an order's outcome is known."""
 _SENDS_PER_S_MAX: Final = 0.3
-"""Two requests each, of the two thirds of the budget that are not for asking."""
+"""Two requests each, from the two thirds of the budget that are not for queries."""
 _BALANCE: Final = "/conta-corrente/v4/saldo"
 _STATEMENT: Final = "/conta-corrente/v4/extrato/{month}/{year}"
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](CREDITO="IN", DEBITO="OUT")
@@ -158,7 +158,7 @@ _WORDS: Final = list[tuple[str, ItemKind]](
         ("TRANSF", "wire"),
     ]
 )
-"""What a line is, by a word of its texts: inferred, as no source has a list; any other is ``other``."""
+"""A line's kind by a word of its texts. Inferred, as no source has a list; any other is ``other``."""
 
 
 class SicoobInstitution(StandardInstitution):
@@ -169,9 +169,9 @@ class SicoobInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
-            # Statements need a number; without one reading would fail for ever, and be waited for after a loss.
+            # Statements need a number; without one reading would fail for ever, and block the recovery after a loss.
             has_statement=bool(self._account.account),
-            # An account is paid in one step there, whose answer alone has its name: once lost, no query would be possible.
+            # Its payments to accounts have one step, and only the answer has the name: if that is lost, no query is possible.
             sends=("KEY",),
             compares_owner=True,
             names_first=True,
@@ -187,7 +187,7 @@ class SicoobInstitution(StandardInstitution):
                 method="POST",
                 path=_SENT,
                 body={"chave": key},
-                # It moves nothing, so it may be asked again with a new token.
+                # It moves nothing, so it may be repeated with a new token.
                 repeated_on=self._ended,
                 patience_s=_PATIENCE_S,
             )
@@ -202,7 +202,7 @@ class SicoobInstitution(StandardInstitution):
             minted = decode_minted(answer.members, key)
         except wire.Malformed as error:
             return NotSent(reason=error.reason)
-        # Better before the second step is recorded as called than after: one cut off there can only be queried.
+        # Fail before the second step is recorded as called: once recorded, it can only be queried.
         await self._sending.wait("send", _PATIENCE_S)
         return minted
 
@@ -214,7 +214,7 @@ class SicoobInstitution(StandardInstitution):
             method="POST",
             path=f"{_SENT}/confirmacao",
             body=write_confirmation(pix),
-            # Never again after any answer: even 403 for an ended token is queried.
+            # Never repeated after any answer: even 403 for an expired token is queried.
             repeated_on=(),
             is_on_new_connection=True,
             patience_s=_PATIENCE_S,
@@ -229,19 +229,18 @@ class SicoobInstitution(StandardInstitution):
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         if code is None:
-            return None  # nothing there knows our names
+            return None  # Sicoob keeps none of our names
         content = await self._sending.read("sent", f"{_SENT}/{code}")
         return self._read_found(content, lambda: decode_sent_pix(name, code, content.members), self._sending)
 
     async def read_balance(self) -> int:
-        # The limit is lent money.
         content = await self._calls.read("account", _BALANCE, self._number())
         return self._read_required(content, lambda: wire.take_number_of_reais(_unwrap(content), "saldo"))
 
     async def list_statement(
         self, since: date, until: date
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
-        # It has no pages, so that a day alone is the least that can be asked for.
+        # Without pages, a day is the smallest query.
         while since <= until:
             path = _STATEMENT.format(month=since.month, year=since.year)
             query = {"diaInicial": str(since.day), "diaFinal": str(since.day), **self._number()}

@@ -1,7 +1,7 @@
 """An account at an institution with the central bank's Pix API, by its profile.
 
-The differences are data: paths, conclusive refusals, words for absence. An institution's additions to the standard are in a
-file of their own, which extends this one.
+The differences are data: paths, conclusive refusals, words for absence. An institution's additions to the standard are in
+subclasses in files of their own.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class StandardInstitution:
         return None
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
-        # Never without our txid: there is no name by which a repeat would be one.
+        # Never without our txid, which makes a repetition idempotent.
         if terms.due is not None and await self._calls.lacks(_DUE_SCOPE):
             return CertainRefusal(code="scope", reason=f"the account's credential has no {_DUE_SCOPE}")
         path = self._charge_path("criar_com_txid", terms.txid, has_due_date=terms.due is not None)
@@ -162,7 +162,7 @@ class StandardInstitution:
             method="PUT",
             path=path,
             body={"valor": format_reais(amount_cents)},
-            # Its id makes a second one the same refund, so a token that had ended is no reason to leave it.
+            # Its id makes a second one the same refund, so it may be repeated after an expired token.
             repeated_on=(401,),
             is_on_new_connection=True,
         )
@@ -199,7 +199,7 @@ class StandardInstitution:
         yield ()
 
     async def list_webhooks(self) -> Sequence[Webhook]:
-        # By key, since not all institutions have a list; and other owners' keys are not ours to read.
+        # By key, since not all institutions have a list, and other owners' keys are not ours to read.
         found = [await self._find_webhook(key) for key in self._account.keys]
         return [webhook for webhook in found if webhook is not None]
 
@@ -226,7 +226,7 @@ class StandardInstitution:
         interval = {"inicio": format_second(now - timedelta(minutes=1)), "fim": format_second(now)}
         tried = [
             await self._try("cob.read", "charge", nobodys),
-            # Nothing is written by it: whether a charge may be would be seen only by opening one.
+            # Writes nothing: only opening a charge would show whether that is permitted.
             _look_up_scope("cob.write", granted),
             await self._try("pix.read", "list", self._path("pix.listar"), interval),
             _look_up_scope("pix.write", granted),
@@ -246,7 +246,7 @@ class StandardInstitution:
         self._calls.close()
         self._sending.close()
 
-    # What institutions have of their own.
+    # Institutions' additions.
 
     def _webhook_headers(self) -> Mapping[str, str]:
         return {}
@@ -254,7 +254,7 @@ class StandardInstitution:
     async def _try_own(self) -> Sequence[PermissionTried]:
         return ()
 
-    # What they share.
+    # Shared by all institutions.
 
     @property
     def _ended(self) -> tuple[int, ...]:
@@ -285,7 +285,7 @@ class StandardInstitution:
     def _judge(
         self, content: Content, refusals: Sequence[CertainAnswer], calls: Calls | None = None
     ) -> CertainRefusal | UnknownOutcome:
-        # A call with another token must redact that one.
+        # Errors must redact this token too.
         reason = (calls or self._calls).describe(content)
         for known in refusals:
             if (content.status, content.name) != (known.status, known.name):
@@ -301,7 +301,7 @@ class StandardInstitution:
         return UnknownOutcome(reason=reason)
 
     def _read_found(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT | None:
-        """``None`` if the institution reports that it does not exist; anything else must be readable."""
+        """Read an answer; ``None`` if the institution reports that it does not exist. Anything else must be readable."""
         is_named = content.status == 400 and content.name in self._known.absent
         if content.members and (content.status == 404 or is_named):
             return None
@@ -343,7 +343,7 @@ class StandardInstitution:
 
     async def _try_key(self, key: str) -> PermissionTried:
         tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
-        # The webhook of one of our keys may be absent, and an existing one proves the key ours.
+        # A key's webhook may be absent; an existing one proves that the key is ours.
         told = tried.explanation or "whether it is a key of this account is known at its first use"
         return PermissionTried(name=tried.name, is_given=tried.is_given, explanation=told)
 

@@ -1,8 +1,7 @@
 """The central bank's API's charges, received Pix and returns, as our records.
 
-Charges with a due date, and the parts of their payments, as the central bank's API writes them.
-
-A kind's place in its table of ``features/due_charges/rules/terms.py``, counted from 1, is the standard's number of it.
+Includes charges with a due date, and the parts of their payments. The standard numbers each kind by its place, from 1, in its
+table of ``features/due_charges/rules/terms.py``.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def write_value(terms: DueTerms, amount_cents: int) -> dict[str, object]:
 
 
 def write_address(address: PayerAddress) -> dict[str, str]:
-    """What a debtor has beside name and number."""
+    """Write a debtor's members besides name and number."""
     told = dict(
         email=address.email, logradouro=address.street, cidade=address.city, uf=address.state, cep=address.postal_code
     )
@@ -90,7 +89,7 @@ def _write_part(kinds: Sequence[str], kind: str, value: int | None) -> dict[str,
 
 
 def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) -> DueTerms | None:
-    """The terms of a charge with a due date, ``None`` of any other; ``Malformed`` where they cannot be relied on."""
+    """Read the terms of a charge with a due date, ``None`` for any other; ``Malformed`` if they are unreliable."""
     if "dataDeVencimento" not in calendar:
         return None
     is_told = "validadeAposVencimento" in calendar
@@ -129,13 +128,13 @@ def _find_part(value: Mapping[str, object], name: str) -> Mapping[str, object] |
     found = as_members(part)
     if part is not None and found is None:
         raise wire.Malformed(f"{name} is no object")
-    # Some write a part that there is not as an empty object.
+    # Some write a missing part as an empty object.
     return found or None
 
 
 def _take_kind(part: Mapping[str, object], name: str, kinds: Sequence[_Kind]) -> _Kind:
     told = part.get("modalidade")
-    # The standard's own examples have it as a text.
+    # A text in the standard's own examples.
     number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) == 1 else told
     if type(number) is not int or not 1 <= number <= len(kinds):
         raise wire.Malformed(f"{name} has a modality that we do not know")
@@ -155,7 +154,7 @@ def _take_day(members: Mapping[str, object], name: str) -> date:
 
 
 def find_parts(members: Mapping[str, object]) -> DayAmount | None:
-    """The parts of a received Pix; ``None`` if they are missing or unreadable.
+    """Find the parts of a received Pix; ``None`` if they are missing or unreadable.
 
     The Pix counts all the same: its parts are only shown.
     """
@@ -188,7 +187,7 @@ _CHARGES: Final = dict[str, ChargeWord](
 )
 _REFUNDS: Final = dict[str, RefundWord](EM_PROCESSAMENTO="under_way", DEVOLVIDO="returned", NAO_REALIZADO="refused")
 _CODES: Final = ("pixCopiaECola", "brcode", "textoImagemQRcode")
-"""Members that have a charge's code: one institution has each of these."""
+"""Members with a charge's code: each institution has one of these."""
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 _REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _LIFETIME_MAX_S: Final = 2**31 - 1
@@ -199,7 +198,7 @@ _REFUNDS_MAX: Final = 1000
 
 
 def write_charge(terms: ChargeTerms) -> dict[str, object]:
-    """The body that opens or revises a charge."""
+    """Write the body that opens or revises a charge."""
     body = dict[str, object](
         calendario=write_calendar(terms.due) if terms.due else dict(expiracao=terms.lifetime_s),
         valor=write_value(terms.due, terms.amount_cents)
@@ -219,10 +218,10 @@ def write_charge(terms: ChargeTerms) -> dict[str, object]:
 
 
 def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
-    """A charge in its present state there; ``Malformed`` if any of it is unreliable."""
+    """Read a charge's present state at the institution; ``Malformed`` if any of it is unreliable."""
     calendar, amount = wire.take_members(members, "calendario"), wire.take_members(members, "valor")
     status = _CHARGES.get(wire.take_text(members, "status", 40))
-    # It might mean that the charge is paid: nothing is guessed of it.
+    # An unknown word might mean that the charge is paid, so it is not guessed.
     if status is None:
         raise wire.Malformed("status is a word that we do not know")
     located = as_members(members.get("loc")) or {}
@@ -250,7 +249,7 @@ def _find_name(row: object) -> str | None:
 
 
 def _find_location(text: str) -> str | None:
-    # What no code can lead to is none.
+    # An invalid location leads to no code.
     try:
         check_location(text, "location")
     except errors.Refusal:
@@ -259,7 +258,7 @@ def _find_location(text: str) -> str | None:
 
 
 def check_code(text: str) -> str:
-    """A code that a payer's app can read: a broken one is not shown."""
+    """Check that a payer's app can read a code: a broken one is not shown."""
     text = trim_pasted(text)
     try:
         parse_br_code(text[: BR_CODE_LENGTH_MAX + 1])
@@ -269,13 +268,13 @@ def check_code(text: str) -> str:
 
 
 def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
-    """A received Pix, and those of its returns that cannot be read."""
+    """Read a received Pix, and those of its returns that are unreadable."""
     members = as_members(item)
     if members is None:
         raise wire.Malformed("the item is no object")
     refunds, unreadable = list[ListedRefund](), list[MalformedItem]()
     end_to_end_id = wire.take_end_to_end_id(members, "endToEndId")
-    # One that cannot be read is kept for a person, and does not hinder its Pix from being credited.
+    # An unreadable return is kept for an operator; its Pix is credited all the same.
     for row in _list_refunds(members):
         try:
             refunds.append(decode_refund(as_members(row) or {}))
@@ -313,7 +312,7 @@ def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:
 
 def decode_refund(members: Mapping[str, object]) -> ListedRefund:
     status = _REFUNDS.get(wire.take_text(members, "status", 40))
-    # Nor of a return: one that is taken for refused would be asked for once more.
+    # No unknown word of a return either: if it counted as refused, it would be requested again.
     if status is None:
         raise wire.Malformed("status is a word that we do not know")
     instants = as_members(members.get("horario")) or {}
@@ -330,7 +329,7 @@ def decode_refund(members: Mapping[str, object]) -> ListedRefund:
 
 
 def read_payer(members: Mapping[str, object]) -> KnownPayer:
-    """The payer, if reported; unreadable members are unknown, and the Pix counts all the same."""
+    """Read the payer, if reported; unreadable members are unknown, and the Pix counts all the same."""
     told = as_members(members.get("pagador")) or as_members((as_members(members.get("gnExtras")) or {}).get("pagador"))
     if told is None:
         return KnownPayer()

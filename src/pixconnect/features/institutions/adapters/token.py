@@ -1,7 +1,7 @@
-"""An account's token: one for all its calls, requested by one call at a time, renewed before it ends.
+"""An account's token: one for all its calls, requested by one call at a time, renewed before it expires.
 
-An institution's answer is validated: the token must fit a header, its lifetime must be possible. A scope narrower than
-requested is noticed, since the institution reports it with 200.
+An institution's answer is validated: the token must fit a header, and its lifetime must be possible. A scope narrower than
+requested is detected, since the institution reports it with 200.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.platform.base.clock import Clock
 
 RENEWED_AFTER: Final = 0.8
-"""Of its life."""
+"""Fraction of its life."""
 PATIENCE_S: Final = 5.0
 _LIFE_MAX_S: Final = 86_400
 _LENGTH_MAX: Final = 8000
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class NoToken(Exception):  # noqa: N818  the institution gave none, which is not our error
-    """There is no token, so the call that needs it was not sent. The text is for the operator, and holds nothing secret."""
+    """There is no token, so the call was not sent. The text is for the operator, and contains no secrets."""
 
     def __init__(
         self, reason: str, wait_s: float | None = None, *, is_refusal: bool = False, is_wrong: bool = False
@@ -50,9 +50,9 @@ class NoToken(Exception):  # noqa: N818  the institution gave none, which is not
         self.reason = reason
         self.wait_s = wait_s
         self.is_refusal = is_refusal
-        """The scopes that were asked for are refused."""
+        """The requested scopes are refused."""
         self.is_wrong = is_wrong
-        """The credential itself is."""
+        """The credential itself is wrong."""
 
 
 class Token(Struct, frozen=True, kw_only=True):
@@ -61,38 +61,38 @@ class Token(Struct, frozen=True, kw_only=True):
     """By the monotonic clock."""
     ends_at_s: float
     granted: frozenset[str] | None
-    """Its scopes, where the institution says them."""
+    """Its scopes, if the institution reports them."""
 
     def __repr__(self) -> str:
         return "Token(...)"
 
 
 class Tokens(Protocol):
-    """What puts an account's credentials into its calls."""
+    """Authorizes an account's calls."""
 
     async def authorize(self) -> str:
-        """The value of ``Authorization``; ``NoToken``."""
+        """Return the value of ``Authorization``; raises ``NoToken``."""
         ...
 
     def forget(self, authorization: str) -> None:
-        """Discard this one, which the institution rejected as ended."""
+        """Discard a token that the institution rejected as expired."""
         ...
 
     async def read_granted(self) -> frozenset[str] | None:
-        """The scopes that we have, where the institution says them; ``NoToken``."""
+        """Return our scopes, if the institution reports them; raises ``NoToken``."""
         ...
 
     async def lacks(self, scope: str) -> bool:
-        """Whether the institution has said that we have it not; ``NoToken``."""
+        """Whether the institution has reported that we lack this scope; raises ``NoToken``."""
         ...
 
     async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
-        """Which of these the credential could have, where the institution says it; ``NoToken``."""
+        """Return which of these scopes the credential could have, if the institution reports it; raises ``NoToken``."""
         ...
 
 
 class BareKey:
-    """The credential itself goes with each call."""
+    """The credential itself, sent with each call."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -101,7 +101,7 @@ class BareKey:
         return self._key
 
     def forget(self, authorization: str) -> None:
-        """There is no other."""
+        """No-op: there is no other."""
 
     async def read_granted(self) -> frozenset[str] | None:
         return None
@@ -144,7 +144,7 @@ class AccountTokens:
         return f"Bearer {(await self._find()).value}"
 
     def forget(self, authorization: str) -> None:
-        # Another call may have got a new one meanwhile, which is good.
+        # Another call may have got a new one meanwhile.
         if self._token is not None and authorization == f"Bearer {self._token.value}":
             self._token = None
 
@@ -183,7 +183,7 @@ class AccountTokens:
             try:
                 self._token = await self._renew()
             except NoToken:
-                # The old one is valid until its end: a failed renewal does not remove it.
+                # The old one is valid until it expires: a failed renewal does not remove it.
                 if before is not None and self._clock.monotonic_s() < before.ends_at_s:
                     return before
                 raise
@@ -196,7 +196,7 @@ class AccountTokens:
             except NoToken as refused:
                 if not refused.is_refusal:
                     raise
-                # A credential that receives today goes on doing so, without its further scopes.
+                # A credential that receives today keeps receiving, without its further scopes.
                 self._asks_more = False
                 _log.warning(
                     "the institution gives no token for charges with a due date", scopes=self._traits.due_scopes
@@ -264,7 +264,7 @@ def _is_one_word(text: str) -> bool:
 def write_grant(
     traits: AccountTraits, credential: Credential, scopes: Sequence[str] | None = None
 ) -> tuple[dict[str, str], dict[str, str], bytes]:
-    """How a token is asked for, in the institution's style: query, headers and body."""
+    """Write the token request in the institution's style: query, headers and body."""
     style: TokenStyle = traits.token_style
     query, form = dict[str, str](), dict(_GRANT)
     headers = {"Content-Type": _JSON if style == "basic_json" else _FORM, "Accept": _JSON}

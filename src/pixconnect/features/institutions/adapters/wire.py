@@ -1,9 +1,9 @@
-"""Values of answers, read strictly: a value in the wrong form is ``Malformed``, and never converted.
+"""Reads values of answers strictly: a value in the wrong form is ``Malformed``, and never converted.
 
 An amount in reais is a text with two decimals, an instant has its offset, a name of the network has its form. JSON's numbers
 are amounts only if the institution's document defines them so.
 
-The payee of a sent Pix, as an institution reports it: some members whole, some masked, some not at all.
+Also reads a sent Pix's payee, whose members an institution reports in full, masked, or not at all.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _BALANCE_MAX_CENTS: Final = 10**17
 _YEARS: Final = range(2010, 2100)
 _CONTENT_MAX: Final = 2000
 MALFORMED_MAX: Final = 24
-"""So many unreadable items of one answer are kept each by itself."""
+"""Maximum of unreadable items of one answer that are kept separately."""
 
 
 class Malformed(Exception):  # noqa: N818  the institution's answer is
-    """A value that breaks its form; ``reason`` names it."""
+    """A value in the wrong form; ``reason`` names it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -69,7 +69,7 @@ def take_text(members: Mapping[str, object], name: str, length_max: int, *, form
 
 
 def find_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
-    """A text that may be absent; an empty one is."""
+    """Find an optional text; an empty one counts as absent."""
     value = members.get(name)
     if value is None or value == "":
         return None
@@ -79,7 +79,7 @@ def find_text(members: Mapping[str, object], name: str, length_max: int) -> str 
 
 
 def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType | None = None) -> str | None:
-    """A Pix key in its stored form, if reported whole; ``None`` if masked or of another type."""
+    """Find a Pix key in its stored form, if reported in full; ``None`` if masked or of another type."""
     key = find_text(members, name, KEY_LENGTH_MAX)
     if key is None or "*" in key:
         return None
@@ -90,18 +90,18 @@ def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType |
 
 
 def find_free_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
-    """A text for display only: cut to the length, and ``None`` for anything but text."""
+    """Find a text for display only: cut to the length, and ``None`` for anything but text."""
     value = members.get(name)
     return (to_storable(value)[:length_max] or None) if isinstance(value, str) else None
 
 
 def to_storable(text: str) -> str:
-    """Without what no database keeps."""
+    """Drop characters that PostgreSQL rejects."""
     return "".join(each for each in text if each != "\x00" and not "\ud800" <= each <= "\udfff")
 
 
 def take_reais(members: Mapping[str, object], name: str, *, is_balance: bool = False) -> int:
-    """An amount that is a text such as ``106.07``, in cents; above zero, but for a balance."""
+    """Read an amount that is a text such as ``106.07``, in cents; above zero, except for a balance."""
     value = members.get(name)
     text = value if isinstance(value, str) else ""
     sign = -1 if is_balance and text.startswith("-") else 1
@@ -112,10 +112,10 @@ def take_reais(members: Mapping[str, object], name: str, *, is_balance: bool = F
 
 
 def take_number_of_reais(members: Mapping[str, object], name: str) -> int:
-    """A balance that is a number such as ``106.07``, or the same as a text, in cents."""
+    """Read a balance that is a number or text such as ``106.07``, in cents."""
     value = members.get(name)
-    # A float of JSON is written as it was read, so that nothing is rounded here. Decimal alone would take other scripts' digits
-    # and underscores too, and fail by itself at a huge exponent.
+    # JSON's floats are kept as written, so nothing is rounded here. Decimal alone would accept other scripts' digits and
+    # underscores, and fail by itself at a huge exponent.
     if type(value) not in (int, float, str) or not _NUMBER.fullmatch(str(value)):
         raise Malformed(f"{name} is no number of reais")
     cents = Decimal(str(value)) * 100
@@ -156,7 +156,7 @@ def find_instant(members: Mapping[str, object], name: str) -> datetime | None:
 
 
 def take_local_day(members: Mapping[str, object], *names: str) -> tuple[date, datetime | None]:
-    """A day of Sao Paulo, and the instant if reported; the first existing name counts."""
+    """Read a day of Sao Paulo, and the instant if reported; the first existing name counts."""
     for name in names:
         value = members.get(name)
         if value is None or value == "":
@@ -175,7 +175,7 @@ def take_end_to_end_id(members: Mapping[str, object], name: str) -> str:
 
 
 def find_network_name(members: Mapping[str, object], name: str) -> str | None:
-    """An end-to-end id or the name of a return; ``None`` in another form."""
+    """Find an end-to-end id or the name of a return; ``None`` in another form."""
     value = members.get(name)
     if not isinstance(value, str):
         return None
@@ -183,7 +183,7 @@ def find_network_name(members: Mapping[str, object], name: str) -> str | None:
 
 
 def find_return_id(members: Mapping[str, object], name: str) -> str | None:
-    """A return's name, which must have its form where there is one."""
+    """Find a return's name; raises for a wrong form."""
     value = find_text(members, name, 64)
     if value is not None and not identifiers.is_return_id(value):
         raise Malformed(f"{name} is no name of a return")
@@ -191,7 +191,7 @@ def find_return_id(members: Mapping[str, object], name: str) -> str | None:
 
 
 def find_any_txid(members: Mapping[str, object], name: str) -> str | None:
-    """Of a charge, or the shorter reference of a static code."""
+    """Find the txid of a charge, or the shorter reference of a static code."""
     value = find_text(members, name, 64)
     if value is not None and not _ANY_TXID.fullmatch(value):
         raise Malformed(f"{name} is no txid")
@@ -199,7 +199,7 @@ def find_any_txid(members: Mapping[str, object], name: str) -> str | None:
 
 
 def read_each(rows: Sequence[object], read: Callable[[Mapping[str, object]], ReadT]) -> list[ReadT | MalformedItem]:
-    """The rows of a list; one that cannot be read is kept beside the others."""
+    """Read the rows of a list; unreadable ones are kept beside the others."""
     items = list[ReadT | MalformedItem]()
     broken_count = 0
     for row in rows:
@@ -207,14 +207,14 @@ def read_each(rows: Sequence[object], read: Callable[[Mapping[str, object]], Rea
             items.append(read(as_members(row) or {}))
         except Malformed as error:
             broken_count += 1
-            # Of a list that is broken as a whole, 100,000 rows must not take a second to be shown.
+            # If a whole list is broken, showing its 100,000 rows must not take a second.
             if broken_count <= MALFORMED_MAX:
                 items.append(as_malformed(row, error.reason))
     return bound_malformed(items, broken_count)
 
 
 def bound_malformed(items: list[ReadT | MalformedItem], broken_count: int = 0) -> list[ReadT | MalformedItem]:
-    """The same, with one item for all of an answer that cannot be read where those are many: each is a report to a person."""
+    """Merge the unreadable items of an answer into one if there are many: each is a report to a person."""
     broken = [item for item in items if isinstance(item, MalformedItem)]
     broken_count = max(broken_count, len(broken))
     if broken_count <= MALFORMED_MAX:
@@ -225,7 +225,7 @@ def bound_malformed(items: list[ReadT | MalformedItem], broken_count: int = 0) -
 
 
 def as_malformed(item: object, reason: str) -> MalformedItem:
-    """An item of a list that could not be read, for people."""
+    """Describe an unreadable item of a list for people."""
     try:
         content = msgspec.json.encode(item).decode()
     except (msgspec.MsgspecError, TypeError, UnicodeError, RecursionError):
@@ -265,7 +265,7 @@ _ISPB_LENGTH: Final = 8
 def find_listed_payee(
     owner: Mapping[str, object], account: Mapping[str, object] | None = None, **names: str
 ) -> Party | None:
-    """A payee as far as reported; ``None`` if not at all. It is only shown, so nothing of it is refused.
+    """Find a payee as far as reported; ``None`` if not at all. It is only shown, so nothing of it is refused.
 
     Args:
         owner: Members about the account's owner.
@@ -279,16 +279,16 @@ def find_listed_payee(
         members = of.get(member, owner if account is None else account)
         texts = (find_free_text(members, name, bounds.get(member, _NUMBER_MAX)) for name in called.split(","))
         text = next(filter(None, texts), None)
-        # Of another length it is another number of a bank, and must not be shown as an ISPB.
+        # A number of another length is no ISPB, and must not be shown as one.
         if text is not None and (member != "ispb" or len(text) == _ISPB_LENGTH):
-            # A tax id goes without its marks, where nothing of it is hidden.
+            # An unmasked tax id loses its punctuation.
             is_marked = member == "tax_id" and "*" not in text
             told[member] = "".join(each for each in text if each.isalnum()) if is_marked else text
     return structs.replace(UNKNOWN_PARTY, **told) if told else None
 
 
 def find_first(members: Mapping[str, object], *names: str) -> Mapping[str, object]:
-    """The first of these members that is an object; an empty one where none is."""
+    """Find the first of these members that is an object; empty if there is none."""
     for name in names:
         found = as_members(members.get(name))
         if found:

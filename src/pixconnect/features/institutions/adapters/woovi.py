@@ -1,7 +1,6 @@
 """An account at Woovi: charges by our name, as it makes the txid itself; Pix both ways in one list; refunds by name.
 
-No text of its errors is conclusive, so that no sent call is ever finally refused; and each call that changes something is sent
-once.
+No text of its errors is conclusive, so no sent call is ever finally refused; and each changing call is sent once.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ from pixconnect.platform.base.clock import format_milliseconds
 _ROOT: Final = "/api/v1"
 _LIMIT: Final = 100
 _SKIP_MAX: Final = 2000
-"""Its own bound is undocumented: an interval with more is read in halves."""
+"""Its own limit is undocumented: an interval with more is read in halves."""
 _SKIPPED_MAX: Final = 5_000
-"""Of one second; more than that would never end."""
+"""Maximum within one second, so that reading ends."""
 _HALVED_MIN: Final = timedelta(seconds=1)
 _COUNT_MAX: Final = 100_000_000
 _EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
@@ -103,7 +102,7 @@ class WooviInstitution:
 
     @property
     def contests(self) -> Contests | None:
-        # Its sheet names disputes and their evidence, and no form of either.
+        # Its document names disputes and their evidence, without a schema.
         return None
 
     @property
@@ -113,7 +112,7 @@ class WooviInstitution:
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         if terms.due is not None:
-            # Its own kind counts days from the opening, knows few modalities, and can be revised in its end alone.
+            # Its own kind counts days from the opening, has few modalities, and only its end can be revised.
             return CertainRefusal(code="due", reason="Woovi opens no charge with a due date by these terms")
         body = dict[str, object](
             correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s
@@ -126,7 +125,7 @@ class WooviInstitution:
             body["additionalInfo"] = [{"key": name, "value": value} for name, value in terms.additional]
         change = ChangingCall(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
         charge = await obtain(self._calls, change, self._read_charge)
-        # Which of the account's keys it is charged under is Woovi's to choose.
+        # Woovi chooses the account's key of a charge.
         if isinstance(charge, OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
             return UnknownOutcome(reason="the institution answered another charge than we asked for")
         return charge
@@ -207,7 +206,7 @@ class WooviInstitution:
         return refund
 
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
-        # By its own id it is not found in practice.
+        # Queries by its own id do not find it in practice.
         content = await self._calls.read("refund", f"{_ROOT}/refund/{refund_id}")
         refund = self._read_found(
             content, lambda: read_cents_refund(wire.take_members(content.members, "pixTransactionRefund"))
@@ -227,7 +226,7 @@ class WooviInstitution:
         return read_required(self._calls, content, lambda: _read_total(content.members, self._account.account))
 
     async def _read_accounts(self) -> Content:
-        """The list of accounts; its path ends with a stroke in the API document, and without one elsewhere."""
+        """Read the list of accounts; its path ends with a slash in the API document, and without one elsewhere."""
         *before, last = self._account_paths
         for path in before:
             with suppress(InstitutionUnavailable):
@@ -258,7 +257,7 @@ class WooviInstitution:
         ]
 
     async def set_webhook(self, key: str, url: str) -> None:
-        # One for the account: each has one event, and this one rings for all that comes in.
+        # One for the account: each webhook has one event, and this one covers all incoming money.
         webhook = {"name": _WEBHOOK_NAME, "event": _EVENT, "url": url, "authorization": "", "isActive": True}
         body = {"webhook": webhook}
         await self._make_sure(ChangingCall(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
@@ -287,7 +286,7 @@ class WooviInstitution:
         self._calls.close()
 
     async def _find_open(self, txid: str) -> OpenedCharge | NotSent | UnknownOutcome:
-        """The charge as it is, before anything of it is changed."""
+        """Find the charge in its present state, before any change."""
         try:
             known = await self.read_charge(txid)
         except InstitutionUnavailable as error:
@@ -304,13 +303,13 @@ class WooviInstitution:
         return read_cents_charge(wire.take_members(members, "charge"), self._clock.now())
 
     async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
-        """Lines, their number as far as reported, and whether there are more."""
+        """Read lines, their number as far as reported, and whether there are more."""
         query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
         paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
         content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
         rows = read_required(self._calls, content, lambda: wire.take_rows(content.members, "transactions"))
         page = as_members(content.members.get("pageInfo")) or {}
-        # The API document has no such member, and its documentation has.
+        # Only the documentation has this member, and not the API document.
         has_count = page.get("totalCount") is not None
         count = (
             read_required(self._calls, content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX))
@@ -328,7 +327,7 @@ class WooviInstitution:
             return []
         name = find_charge_name(row)
         if name is None:
-            # No list has the refunds of a Pix without a charge; ours are queried by their names.
+            # No list has the refunds of a Pix without a charge; ours are queried by name.
             return [] if only_returned else [pix]
         content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
         refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
@@ -344,7 +343,7 @@ class WooviInstitution:
         return read_required(self._calls, content, lambda: wire.take_rows(content.members, "webhooks"))
 
     def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
-        # A query by name alone gets 400 for one reason: not found.
+        # A query by name alone gets 400 only for not found.
         if content.status in (400, 404) and content.members:
             return None
         return read_required(self._calls, content, read)
@@ -368,7 +367,7 @@ class WooviInstitution:
 
 
 def _read_total(members: Mapping[str, object], number: str) -> int:
-    """The balance of the account of this number, or of the only one, or of the one that is the default."""
+    """Read the balance of the account of this number, of the only one, or of the default one."""
     found = [as_members(row) or {} for row in wire.take_rows(members, "accounts")]
     if number:
         found = [row for row in found if number in (row.get("account"), row.get("accountId"))]

@@ -1,4 +1,4 @@
-"""What Woovi answers about charges, Pix and refunds, as our records: amounts in cents, names of the caller's own."""
+"""Woovi's charges, Pix and refunds, as our records: amounts in cents, names of the caller's own."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pixconnect.features.institutions.rules.institution import KnownPayer, Liste
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
 
 _WEBHOOK_ID: Final = re.compile(r"[A-Za-z0-9+_=-]{1,100}")
-"""In its document it is written in base 64."""
+"""Base64 in its document."""
 _NAME_MAX: Final = 200
 _CODE_MAX: Final = 600
 _LIFETIME_MAX_S: Final = 2**31 - 1
 _REFUNDS: Final = dict[str, Literal["under_way", "returned", "refused"]](
     IN_PROCESSING="under_way", REFUNDED="returned", CONFIRMED="returned", NOT_ACCOMPLISHED="refused", REJECTED="refused"
 )
-"""Of a refund itself, and as a charge's refunds have them."""
+"""Of a refund itself, and of a charge's refunds."""
 RETURNED_WORDS: Final = frozenset({"REFUNDED", "PARTIAL_REFUND"})
 _SETTLED_WORDS: Final = RETURNED_WORDS | {"CONFIRMED"}
 _OPEN_WORDS: Final = frozenset({"CREATED", "IN_PROCESSING", "REJECTED"})
 
 
 def read_cents_charge(members: Mapping[str, object], now: datetime) -> OpenedCharge:
-    """A charge; our txid is what its maker called it."""
+    """Read a charge; our txid is its maker's name for it."""
     created_at = wire.take_instant(members, "createdAt")
     lifetime_s = _read_lifetime(members, created_at)
     word = wire.take_text(members, "status", 40)
-    # After its end a charge is only expired, and its opener has that end. Before it, a person removed it.
+    # After its end a charge is only expired; the opener checks that. Before it, a person removed it.
     words = dict[str, Literal["active", "paid", "removed_by_us"]](ACTIVE="active", COMPLETED="paid", EXPIRED="active")
     status = words.get(word)
     if status is None:
@@ -55,7 +55,7 @@ def read_cents_charge(members: Mapping[str, object], now: datetime) -> OpenedCha
 
 def _read_lifetime(members: Mapping[str, object], created_at: datetime) -> int:
     told = members.get("expiresIn")
-    # A text in its document, a number in the document's examples.
+    # A text in the schema, a number in its examples.
     seconds = int(told) if isinstance(told, str) and told.isascii() and told.isdecimal() and len(told) <= 10 else told
     if type(seconds) is not int:
         ends_at = wire.find_instant(members, "expiresDate")
@@ -68,19 +68,19 @@ def _read_lifetime(members: Mapping[str, object], created_at: datetime) -> int:
 
 
 def read_cents_pix(members: Mapping[str, object]) -> ReceivedPix | None:
-    """A Pix that came in and has settled; ``None`` of any other transaction."""
+    """Read a settled incoming Pix; ``None`` for any other transaction."""
     # Its document has the two members exchanged.
     words = {word for name in ("type", "status") if isinstance(word := members.get(name), str)}
     if "PAYMENT" not in words:
         return None
-    # The examples of its document call an incoming payment a payment, and no more.
+    # The document's examples call an incoming payment just a payment.
     is_bare = words == {"PAYMENT"} and None in (members.get("type"), members.get("status"))
     if not is_bare and not words & (_SETTLED_WORDS | _OPEN_WORDS):
         raise wire.Malformed("status is a word that we do not know")
     if not is_bare and not words & _SETTLED_WORDS:
         return None
     charge = as_members(members.get("charge")) or {}
-    # A payment names the charge by the institution's txid; we know it by the name that we gave it.
+    # A payment names the charge by the institution's txid; we know it by our name.
     ours = wire.find_text(charge, "correlationID", _NAME_MAX)
     return ReceivedPix(
         end_to_end_id=wire.take_end_to_end_id(members, "endToEndId"),
@@ -94,7 +94,7 @@ def read_cents_pix(members: Mapping[str, object]) -> ReceivedPix | None:
 
 
 def find_charge_name(row: object) -> str | None:
-    """For a transaction with a return: its charge, by the name that its maker gave it."""
+    """Find the charge of a transaction with a return, by its maker's name for it."""
     members = as_members(row) or {}
     if not RETURNED_WORDS & {members.get("type"), members.get("status")}:
         return None
@@ -103,7 +103,7 @@ def find_charge_name(row: object) -> str | None:
 
 
 def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> KnownPayer:
-    """The payer: the account's holder, and only if that is missing the charge's registered customer."""
+    """Read the payer: the account's holder, or, if missing, the charge's registered customer."""
     holder = as_members(side.get("holder")) or named
     account, psp = as_members(side.get("account")) or {}, as_members(side.get("psp")) or {}
     tax_id = wire.find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18)
@@ -134,7 +134,7 @@ def read_cents_refund(members: Mapping[str, object]) -> ListedRefund:
 
 
 def list_ids(rows: Sequence[object], event: str, url: str) -> list[str]:
-    """The webhooks that notify this address of an event."""
+    """List the webhooks that notify this address of an event."""
     found = [as_members(row) or {} for row in rows]
     named = [row.get("id") for row in found if (row.get("event"), row.get("url")) == (event, url)]
     return [each for each in named if isinstance(each, str) and _WEBHOOK_ID.fullmatch(each)]

@@ -46,12 +46,12 @@ _REJECT_CODES: Final = dict(
 
 
 def write_cents_send(pix: OutgoingPix, *, approves: bool, has_text_psp: bool = False) -> dict[str, object] | None:
-    """The body; ``None`` where it has no form for such an account."""
+    """Write the body; ``None`` if it has no form for such an account."""
     payee = pix.payee
     common: dict[str, object] = dict(value=pix.amount_cents, correlationID=pix.name, autoApprove=approves)
     said = {"comment": pix.payer_message} if pix.payer_message else {}
     if pix.br_code is not None:
-        # The amount beside it limits the payment, even if the code has changed by then.
+        # The additional amount limits the payment, even if the code has changed by then.
         return dict(type="QR_CODE", qrCode=pix.br_code, **common, **said)
     if pix.is_by_key:
         kind = "RANDOM" if payee.key_type == "EVP" else payee.key_type
@@ -59,7 +59,7 @@ def write_cents_send(pix: OutgoingPix, *, approves: bool, has_text_psp: bool = F
     account_type = _ACCOUNT_TYPES.get(payee.account_type)
     if account_type is None:
         return None
-    # A payment to an account has no comment in the document, whose examples have an object where its schema has a text.
+    # A payment to an account has no comment in the document; its examples have an object where its schema has a text.
     psp = payee.ispb if has_text_psp else {"id": payee.ispb}
     account = dict(account=payee.account_number, branch=payee.branch, accountType=account_type)
     return dict(type="MANUAL", psp=psp, holder=_write_owner(payee), account=account, **common)
@@ -71,12 +71,12 @@ def _write_owner(payee: Party) -> dict[str, object]:
 
 
 def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: bool = True) -> SentPix:
-    """A payment in its present state; ``Malformed`` if any of it is unreliable.
+    """Read a payment in its present state; ``Malformed`` if any of it is unreliable.
 
     Args:
         members: Of the answer.
         name: Ours, which it must have.
-        is_question: Otherwise it is the answer of a sending call, which has taken it and reports no more.
+        is_question: Whether it answers a query; the answer to a sending call reports no more than that it was taken.
     """
     told = wire.take_members(members, "payment")
     if wire.take_text(told, "correlationID", _NAME_MAX) != name:
@@ -96,7 +96,7 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
         status=status,
         settled_at=wire.find_instant(moved, "time") if status == "settled" else None,
         payee=_find_payee(told, moved, as_members(members.get("destination")) or {}),
-        # The other side of the movement says more of an account than the payment does.
+        # The other side of the movement has more details of an account than the payment.
         paid=find_listed_payee(find_first(members, "destination"), name="name", tax_id="taxID")
         if is_question
         else None,
@@ -113,7 +113,7 @@ def is_created(members: Mapping[str, object]) -> bool:
 def _find_payee(
     told: Mapping[str, object], moved: Mapping[str, object], destination: Mapping[str, object]
 ) -> str | None:
-    """Its payee in the form of ``name_payee``, if reported whole."""
+    """Find its payee in the form of ``name_payee``, if reported in full."""
     side = as_members(moved.get("creditParty")) or {}
     alias = _find_alias(told)
     if told.get("type") != "MANUAL" and told.get("account") is None:
@@ -122,7 +122,7 @@ def _find_payee(
     psp = told.get("psp") if told.get("psp") is not None else side.get("psp")
     ispb = (as_members(psp) or {}).get("id") if not isinstance(psp, str) else psp
     numbers = (wire.find_free_text(account, "branch", 20), wire.find_free_text(account, "account", 40))
-    # An institution may be named by the shorter code of banks instead, which is no other one.
+    # The shorter code of banks may identify the institution instead.
     if not isinstance(ispb, str) or len(ispb) != _ISPB_LENGTH or None in numbers:
         return None
     return "/".join([ispb, *("".join(each for each in number or "" if each.isalnum()) for number in numbers)])
@@ -134,13 +134,13 @@ def _find_alias(told: Mapping[str, object]) -> str | None:
         wire.find_text(told, "destinationAlias", KEY_LENGTH_MAX),
     )
     if kind == "PHONE" and not (alias or "").startswith("+"):
-        # Without its plus a number with or without Brazil's code is one that could be read in two ways.
+        # Without its plus, a number with or without Brazil's code is ambiguous.
         return None
     return wire.find_whole_key(told, "destinationAlias", _KEY_TYPES.get(kind or ""))
 
 
 def _find_reject_code(members: Mapping[str, object], moved: Mapping[str, object]) -> str | None:
-    """The scheme's reason; the text of the provider begins with it."""
+    """Find the scheme's reason; the text of the provider begins with it."""
     known = (wire.find_free_text(moved, name, _REASON_MAX) for name in ("providerErrorCode", "providerRejectedReason"))
     codes = [text[:_CODE_LENGTH] for text in known if text is not None]
     own = wire.find_free_text(as_members(members.get("error")) or {}, "code", 100)
@@ -156,14 +156,14 @@ def _write_reason(word: str, members: Mapping[str, object], moved: Mapping[str, 
 
 
 def find_messages(members: Mapping[str, object]) -> str:
-    """The texts of an error in the other form that it has: a list of messages."""
+    """Find the texts of an error in its other form: a list of messages."""
     rows = [as_members(row) or {} for row in as_list(members.get("errors")) or ()]
     said = (wire.find_free_text(row, "message", 100) for row in rows)
     return ", ".join(filter(None, said))[:_REASON_MAX]
 
 
 def find_sent_name(row: object) -> str | None:
-    """The name of a payment of the list."""
+    """Find the name of a payment of the list."""
     members = as_members(row) or {}
     name = (as_members(members.get("payment")) or {}).get("correlationID")
     return name if isinstance(name, str) else None
@@ -181,25 +181,25 @@ def has_more(members: Mapping[str, object], rows_count: int, read_count: int, li
 SENDS: Final = "/api/v1/payment"
 RESENT_FOR: Final = timedelta(hours=12)
 OUTCOME_S: Final = 3.0
-"""About so long an order takes until we know how it ended."""
+"""Usual time until an order's outcome is known."""
 _APPROVE: Final = "/api/v1/payment/approve"
 _REFUSED: Final = (400, 403)
 _KNOWN_TEXTS: Final = ("correlationid", "saldo", "balance")
 """In errors for a used name, or too little money: the payment exists, or may exist."""
 _ABSENT: Final = (400, 404)
 _NO_LIST: Final = (403, 404, 405)
-"""For this AppID there is none, which says nothing of payments."""
+"""This AppID has no list, which proves nothing about payments."""
 _LISTED_AFTER: Final = timedelta(seconds=50)
-"""Before a refusal by a text is believed."""
+"""Minimum age before a refusal by text is trusted."""
 _WAITS_AFTER: Final = timedelta(minutes=1)
-"""A payment created and not approved by then waits for a person there."""
+"""A payment created and not approved by then waits for a person at the institution."""
 _LOOKED_FOR: Final = timedelta(days=1)
 _GONE_AFTER: Final = timedelta(hours=1)
-"""From its first call on: what lists are late with is there by then."""
+"""Since its first call: late list entries appear within this time."""
 _CLOCKS_APART: Final = timedelta(hours=1)
 _LIMIT: Final = 100
 _PAGES_MAX: Final = 100
-"""Of the list of payments: its own bound on skipping is undocumented."""
+"""Maximum pages of the list of payments: its own limit on skipping is undocumented."""
 _APPROVALS_MAX: Final = 3
 _APPROVED_AFTER_MAX_S: Final = 2.0
 
@@ -214,7 +214,6 @@ class WooviSender:
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         body = write_cents_send(pix, approves=not self._has_two_steps, has_text_psp=self._has_text_psp)
         if body is None:
-            # Certain, since nothing is sent at all.
             return CertainRefusal(
                 code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14"
             )
@@ -238,7 +237,7 @@ class WooviSender:
         return created
 
     async def _approve(self, created: SentPix) -> SentPix | UnknownOutcome:
-        """The step that moves the money: after any outcome it may be done."""
+        """Approve a payment: this moves the money, and after any outcome it may be done."""
         change = ChangingCall(
             route="send", method="POST", path=_APPROVE, body={"correlationID": created.name}, is_on_new_connection=True
         )
@@ -249,7 +248,7 @@ class WooviSender:
             answer = await self._calls.change(change)
             if not isinstance(answer, NotSent):
                 return created
-            # It certainly never left, so the next one is the first.
+            # It certainly never left, so the next call is the first.
             reason = answer.reason
             told_s = _APPROVED_AFTER_MAX_S if answer.retry_after is None else answer.retry_after.total_seconds()
             wait_s = min(told_s, _APPROVED_AFTER_MAX_S)
@@ -258,7 +257,7 @@ class WooviSender:
     def _judge(self, answer: Content) -> UnknownOutcome:
         text = answer.text or find_messages(answer.members)
         is_known = any(known in text.lower() for known in _KNOWN_TEXTS)
-        # Its error is a text alone, which is no name besides.
+        # Its errors are texts without a name.
         reason = self._calls.describe(structs.replace(answer, value={"title": text}))
         return UnknownOutcome(reason=reason, is_refusal=answer.status in _REFUSED and bool(text) and not is_known)
 
@@ -269,11 +268,14 @@ class WooviSender:
         told = read_required(self._calls, content, lambda: decode_cents_sent(content.members, name))
         if since is None or not is_created(content.members) or self._clock.real_now() < since + _WAITS_AFTER:
             return told
-        # Our call approves at once, unless the account has too little; or another one does, which may be lost.
+        # Our call approves at once, unless the account has too little; then a second call does, which may be lost.
         return structs.replace(told, waits_for="approval" if self._has_two_steps else "funds")
 
     async def _judge_absent(self, name: str, since: datetime | None) -> None:
-        """Any fault there may be 400 with a text: a long-absent payment must be absent from the list too."""
+        """Judge an absent payment.
+
+        Any error may be 400 with a text, so a long-absent payment must be absent from the list too.
+        """
         now = self._clock.real_now()
         if since is None or now < since + _LISTED_AFTER:
             return
@@ -282,11 +284,14 @@ class WooviSender:
             raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
 
     async def _judge_gone(self, name: str, since: datetime | None) -> SentPix:
-        """For one that existed: a person removes an unapproved one. Both queries must confirm it, and not too soon."""
+        """Judge a missing payment that existed: a person removed it unapproved.
+
+        Both queries must confirm it, and not too soon.
+        """
         now = self._clock.real_now()
         if since is None or now < since + _GONE_AFTER:
             raise InstitutionUnavailable("a payment that was there is not found: it may have been removed")
-        # It was made by the first call, or by one that was made again.
+        # It was created by the first call, or by a repetition.
         end = min(now, since + RESENT_FOR + _CLOCKS_APART)
         if await self._is_listed(name, since - _CLOCKS_APART, end):
             raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
@@ -318,7 +323,7 @@ class WooviSender:
 
 
 def _read_own(answer: Content, pix: OutgoingPix) -> SentPix | UnknownOutcome:
-    """The answer about our own payment; the query reports its state."""
+    """Read the answer about our own payment; the query reports its state."""
     try:
         told = decode_cents_sent(answer.members, pix.name, is_question=False)
     except wire.Malformed as error:

@@ -32,7 +32,7 @@ def recovered(
     statement_was_read: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Confirm that the facts lost by the database are in the books again: money leaves accounts again, and health is well.
+    """Confirm that the facts lost by the database are in the books again: accounts send again, and health recovers.
 
     An account must have been read whole since, which a worker does by itself.
 

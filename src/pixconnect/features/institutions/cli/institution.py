@@ -43,7 +43,7 @@ from pixconnect.platform.config import Settings
 
 
 def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
-    """Read a Pix or a charge at the institution now, and record its new facts.
+    """Query the institution about a Pix or a charge now, and record new facts.
 
     For a sent Pix it records its payee's returns, if the institution lists them. It ends with 1 if the institution does not
     find the name, and with 3 if it gives no answer.
@@ -114,7 +114,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     """Propose to close an account whose institution is gone for good; another operator confirms it.
 
     Args:
-        statement: Its final statement file, which is read as any other, and has the closing balance.
+        statement: Its final statement file, which is recorded as any other, and has the closing balance.
     """
     content = operating.load_file(statement, BYTES_MAX)
     show_proposed(operating.run_writing(closing_usecases.propose_closing, name, content), as_json=json)
@@ -124,7 +124,7 @@ def release(name: AccountName, *, key: str, json: Json = False) -> None:
     """Propose to release a removed Pix key that waits for a reading of an account which can no longer be read.
 
     Args:
-        key: The key, with its mask or without.
+        key: The key, with or without punctuation.
     """
     show_proposed(operating.run(release_usecases.propose_release, name, key), as_json=json)
 
@@ -152,12 +152,12 @@ def add(
     opening_balance: Annotated[int | None, WHOLE_NUMBER] = None,
     json: Json = False,
 ) -> None:
-    """Add an account: reads its balance there, and begins its books with it. Live mode only.
+    """Add an account: reads its balance, and begins its books with that. Live mode only.
 
     Args:
         name: Its name in other verbs: small letters, digits and dashes.
         file: The TOML file that describes it.
-        house: The holder that owns money on it which no other holder owns; it needs the owner's CPF or CNPJ, and no money.
+        house: The holder of the account's unassigned money; it needs the owner's CPF or CNPJ, and no money.
         opening_balance: Its balance, in cents, if the institution's API has none.
     """
     said = _read_file(file)
@@ -210,7 +210,7 @@ def check(
     timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 600.0,
     json: Json = False,
 ) -> None:
-    """Try each permission without moving money; print when certificates end, and the registered callbacks.
+    """Try each permission without moving money; print when certificates expire, and the registered callbacks.
 
     It ends with 6 if a permission is missing.
 
@@ -245,7 +245,7 @@ def check(
         for one in (*tried, *webhooks)
     ]
     output.show_list("permissions", shown, as_json=json)
-    # Without a webhook payments are only seen later.
+    # Without a webhook, payments are only found by polling.
     if missing := [one.name for one in tried if one.is_given is False]:
         raise CommandError(f"missing on {name}: {', '.join(missing)}", status=ExitStatus.FOUND)
 
@@ -284,7 +284,7 @@ def resume(name: AccountName) -> None:
 
 @app.command
 def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
-    """Take a changed file: credentials, certificates, addresses, keys, options. Never another owner or institution.
+    """Replace credentials, certificates, addresses, keys and options from a changed file. Never another owner or institution.
 
     Args:
         name: The account.
@@ -341,5 +341,5 @@ def _show_days(read: ReadDays) -> Shown:
 def _read_file(file: Path) -> AccountDescription:
     from pixconnect.assembly.outside import read_text_file  # noqa: PLC0415  help needs none of it
 
-    # A path of the file's own is from the file's folder.
+    # The file's own relative paths start at its folder.
     return read_account_file(read_text_file(str(file)), lambda path: read_text_file(str(file.parent / path)))

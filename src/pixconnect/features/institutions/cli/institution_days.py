@@ -45,9 +45,9 @@ def statement(
     confirm: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
 ) -> None:
-    """Record a statement file of an account, join its lines to our records, and post unclaimed ones.
+    """Record a statement file of an account, match its lines to our records, and post unmatched ones.
 
-    The same lines again are nothing new. An ambiguous file is refused as a whole.
+    Repeated lines are ignored. An ambiguous file is refused as a whole.
 
     The first file of a form (OFX, camt.053, CNAB 240, the institution's own) is only shown: the account that it names, its
     balances, and the postings it would make. Check these, and run the verb again with `--confirm`; until then it ends with 1.

@@ -1,7 +1,7 @@
 """``pixconnect institution check --penny`` and ``rehearse``: tests of an account.
 
-One cent leaves for a key that an operator names, and one comes back by hand; a rehearsal makes every call of receiving once,
-with play money.
+One cent goes to a key that an operator names, and its receiver returns one cent by hand; a rehearsal makes every call of
+receiving once, with test money.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOK_EVERY_S: Final = 1.0
 def send_penny(
     name: str, key: str, *, key_type: KeyType | None, is_agreed: bool, timeout_s: float, as_json: bool
 ) -> None:
-    """Send it, follow it, and wait until something comes back; ends with 5 where it fails or nothing does in that time."""
+    """Send it, follow it, and wait until something comes back; ends with 5 on a failure or timeout."""
     kind = key_type or guess_key_type(key)
 
     async def do(settings: Settings) -> PennySent:
@@ -106,11 +106,11 @@ def _shown(sent: PennySent) -> Shown:
 def rehearse(name: AccountName, *, record: Path | None = None, json: Json = False) -> None:
     """Make every call of receiving once, in the institution's tests or at a counterpart; prints the differences.
 
-    It opens a charge and removes it, and returns one cent, under one id twice, where `institution allow --refunds` allows it
-    and something came in. It ends with 5 if anything differs from the profile.
+    It opens a charge and removes it, and returns one cent, under one id twice, if `institution allow --refunds` permits it and
+    something came in. It ends with 5 if anything differs from the profile.
 
     Args:
-        record: A new file: the exchange, without secrets, documents and names. Read it before you pass it on.
+        record: A new file for the exchange, without secrets, documents and names. Read it before you pass it on.
     """
     if record is not None and record.exists():
         raise CommandError(f"{record}: is there already; name another file")

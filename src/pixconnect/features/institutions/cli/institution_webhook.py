@@ -29,10 +29,10 @@ def register(
     new_secret: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
 ) -> None:
-    """Register our address there for each key: PIXCONNECT_CALLBACK_BASE_URL, the account's name and a secret.
+    """Register our address at the institution for each key: PIXCONNECT_CALLBACK_BASE_URL, the account's name and a secret.
 
     Args:
-        replace: Also where another address is registered, which is saved for restore.
+        replace: Also replace another registered address, which is saved for restore.
         new_secret: Make another secret; calls to the earlier address are refused.
     """
     there = run_with_opener(webhook_usecases.set_webhooks, name, replaces=replace, has_new_secret=new_secret)

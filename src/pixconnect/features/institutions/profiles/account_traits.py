@@ -1,7 +1,7 @@
-"""How programs reach an account at an institution: its hosts, tokens and paces, and its conclusive answers.
+"""Connection settings of an institution: hosts, tokens, paces, and conclusive answers.
 
-It is the part ``[account]`` of a profile. Anything undocumented is absent, so that the default holds: of error answers only a
-closed list is conclusive, and all others are queried.
+This is the part ``[account]`` of a profile. Anything undocumented is absent, so that the default applies: of error answers only
+a closed list is conclusive, and all others are queried.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ from typing import Final, Literal
 from msgspec import Struct
 
 TokenStyle = Literal["basic_json", "basic_form", "body_form", "grant_in_query", "certificate", "none"]
-"""Where the credentials and the grant go: ``certificate`` names the client in the body, without a secret, and ``none`` sends
-the secret itself with each call, as the bare value of ``Authorization``."""
+"""Where the credentials and the grant go.
+
+``certificate`` names the client in the body, without a secret. ``none`` sends the secret itself with each call, as the bare
+value of ``Authorization``.
+"""
 Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account", "statement", "send", "sent"]
 """The groups in which calls are counted."""
 Estate = Literal["production", "homologation"]
 """The institution's production machines, which move money, or those of its test environment."""
 
 BalanceMeaning = Literal["ledger", "available", "unclear", "with_limit", "with_investments"]
-"""The meaning of the institution's number: all money on the account, the part that is not blocked, one of these two
-(undocumented which), or more than the account's money: with an overdraft limit or investments."""
+"""The meaning of the institution's number.
+
+All money on the account, the part that is not blocked, one of these two (undocumented), or more than the account's money: with
+an overdraft limit or investments.
+"""
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
@@ -47,10 +53,10 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
     properties: Sequence[str] = ()
     """If any, it is conclusive only if all violations are of these members; a trailing asterisk matches any suffix."""
     reject_code: str | None = None
-    """Of a transfer: the equivalent reason of the scheme."""
+    """For a transfer: the equivalent reason of the scheme."""
 
     def is_about(self, violated: str) -> bool:
-        """Whether one of its members is the one that a violation names."""
+        """Whether a violation's member is one of its members."""
         below = (name[:-1] for name in self.properties if name.endswith("*"))
         return violated in self.properties or violated.startswith(tuple(below))
 
@@ -62,7 +68,7 @@ USUAL_PACES: Final = (
     Pace(routes=("sent",), burst=50, per_minute=1200),
     Pace(routes=("account", "statement"), burst=5, per_minute=60),
 )
-"""Used where none are documented."""
+"""Used if none are documented."""
 
 
 class AccountTraits(_Part, frozen=True, kw_only=True):
@@ -76,20 +82,19 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     scopes: Sequence[str] = ()
     """All that receiving needs."""
     due_scopes: Sequence[str] = ()
-    """Additional scopes for charges with a due date: requested too, and no longer once the institution refuses a token with
-    them."""
+    """Additional scopes for charges with a due date: requested too, until the institution refuses a token with them."""
     sending_scopes: Sequence[str] = ()
     """Scopes that a receiving credential should not have."""
     asked_to_send: Sequence[str] = ()
     """The scopes of a separate token for sending: a credential without them still receives."""
     token_ended: Sequence[int] = (401,)
-    """Statuses of a call whose token has ended."""
+    """Statuses of a call whose token has expired."""
     homologation_paths: Mapping[str, str] = {}
     """Path prefixes in the test environment, by those in production."""
     headers: Mapping[str, str] = {}
-    """Of each call, with ``{client_id}``, ``{account}`` and ``{uuid}`` filled in; one that would be empty is left out."""
+    """Headers of each call, with ``{client_id}``, ``{account}`` and ``{uuid}`` filled in; empty ones are left out."""
     query: Mapping[str, str] = {}
-    """Of each call: parameters by the name of the account's option that has the value."""
+    """Query parameters of each call, by the name of the account's option that has the value."""
     paces: Sequence[Pace] = ()
     homologation_paces: Sequence[Pace] = ()
     opening_refusals: Sequence[CertainAnswer] = ()
@@ -97,7 +102,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     refund_refusals: Sequence[CertainAnswer] = ()
     send_refusals: Sequence[CertainAnswer] = ()
     code_refusals: Sequence[CertainAnswer] = ()
-    """Of a call that pays a code, besides those of each that sends."""
+    """Conclusive refusals of a call that pays a code, besides those of all sending calls."""
     pays_from_webhook_keys: bool = False
     """A key without a webhook cannot pay."""
     absent: Sequence[str] = ()
@@ -113,7 +118,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """How long it may run."""
 
     def find_paces(self, route: Route, *, is_homologation: bool) -> Sequence[Pace]:
-        """The institution's own paces if any are known, all of which hold; those that fewer routes share come first."""
+        """Return the institution's own paces if any are known; all apply. Those that fewer routes share come first."""
         for known in ((self.homologation_paces if is_homologation else ()), self.paces):
             own = [pace for pace in known if route in pace.routes]
             if own:

@@ -21,7 +21,7 @@ from pixconnect.features.institutions.profiles.account_traits import AccountTrai
 from pixconnect.kernel.rules.event import EventName
 
 Known = Literal["seen", "read", "one source", "inferred"]
-"""How we know of something: a recording, an official source, one other source, or our own conclusion."""
+"""The source of a fact: a recording, an official source, one other source, or our own conclusion."""
 
 _FOLDER: Final = Path(__file__).parent
 
@@ -59,9 +59,9 @@ class OperationTraits(_Part, frozen=True, kw_only=True):
     members: Sequence[str] | None = None
     """All permitted members of its body; ``None`` takes the standard's."""
     omits: Sequence[str] = ()
-    """Members of the answer that it does not have, as paths without the numbers of lists."""
+    """Members that the answer lacks, as paths without the numbers of lists."""
     renames: Mapping[str, str] = {}
-    """Its names of members of the answer, by such paths."""
+    """Its names of the answer's members, by such paths."""
     requires: Sequence[str] = ()
     """Members of the body that it needs and the standard does not, as `cob.calendario`."""
     path: str = ""
@@ -80,7 +80,7 @@ class StandardTraits(_Part, frozen=True, kw_only=True):
 
 
 class RefusalTemplate(_Part, frozen=True, kw_only=True):
-    """A body of refusals; texts in braces are filled in, and ``{violations}`` is left out where there are none."""
+    """A body of refusals; texts in braces are filled in, and ``{violations}`` is left out if there are none."""
 
     body: Mapping[str, str]
     violation: Mapping[str, str] = {}
@@ -95,7 +95,7 @@ class RefusalTraits(_Part, frozen=True, kw_only=True):
     form: str = ""
     """The template; empty is the group's."""
     headers: Mapping[str, str] = {}
-    """``{size}`` is filled in with how many requests the limit allows."""
+    """``{size}`` is filled in with the number of requests that the limit allows."""
 
 
 class RefusalGroup(_Part, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     """Rules of its test environment, by amount."""
 
     paid_cents_max: int = 0
-    """Charges up to this are paid by themselves."""
+    """Charges up to this are paid automatically."""
     sent_cents_max: int = 0
     rejected_cents_max: int = 0
     """Sends above ``sent_cents_max`` and up to this are accepted and rejected later; larger ones are refused at once."""
@@ -146,9 +146,9 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     returned_cents: Mapping[str, Sequence[int]] = {}
     """The amount returned for a completed send, by its amount."""
     test_key: str = ""
-    """The only key that can be paid; empty where it goes by no amount."""
+    """The only key that can be paid; empty if the amount decides nothing."""
     settled_key: str = ""
-    """The sandbox's key that it leads to where a send is done."""
+    """The sandbox's key that it leads to for a completed send."""
     rejected_key: str = ""
     rejected_accounts: Mapping[str, Sequence[str]] = {}
     """The network's rejection code of a send to an account of this number, and the reported code, if different."""
@@ -164,12 +164,12 @@ class SentTraits(_Part, frozen=True, kw_only=True):
     rejections: Mapping[str, str] = {}
     """By the network's code; missing ones use the word of ``ERROR``."""
     told: Mapping[str, str] = {}
-    """Callbacks' words in place of these; ``other`` is for all others."""
+    """Different words in callbacks; ``other`` is for all others."""
     error_codes: Mapping[str, str] = {}
-    """Its codes of why a send failed, by the network's; ``other`` is all others'."""
+    """Its codes of why a send failed, by the network's; ``other`` is for all others."""
 
     def say(self, status: str, code: str | None) -> str:
-        """The word for a transfer of this status here, which ended with this code."""
+        """Return the word for a transfer of this status here that ended with this code."""
         rejection = self.rejections.get(code or "") if status == "ERROR" else None
         return rejection or self.statuses[status]
 
@@ -179,7 +179,7 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     title: str
     ispb: str
     compe: str = ""
-    """Its code of three digits, where it has one."""
+    """Its three-digit code, if it has one."""
     client_certificate: Literal["required", "none"]
     ports: Ports
     token: TokenTraits
@@ -189,25 +189,25 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     forms: Mapping[str, RefusalTemplate]
     errors: Mapping[str, RefusalGroup]
     inferred: Sequence[str]
-    """Names of refusals that no source has."""
+    """Names of refusals without a source."""
     webhook: WebhookTraits
     account: AccountTraits
     choices: Mapping[str, Choice] = {}
     homologation: HomologationTraits = HomologationTraits()
     sent: SentTraits = SentTraits()
     checked_by: str = ""
-    """The library that shows in a test that the profile is right; empty has only been read."""
+    """The library that tests the profile; empty if it was only derived from documents."""
     interval: Sequence[str] = ()
-    """The parameters by which all of its lists have a begin and an end, where they are not the standard's."""
+    """The parameters for begin and end of all its lists, if not the standard's."""
     slips: Sequence[str] = ()
-    """Where its official document is wrong, so that its face answers otherwise."""
+    """Errors of its official document, where its face answers otherwise."""
     libraries: Mapping[str, str] = {}
-    """The lines that lead a library to its face, by the library's name; words in braces are filled in."""
+    """Lines that point a library to its face, by the library's name; words in braces are filled in."""
     not_done: Mapping[str, str] = {}
-    """Operations that it has and its face has not, and why."""
+    """Operations that its face lacks, and why."""
 
     def choose(self, answers: Mapping[str, str], choice: str) -> str:
-        """The chosen answer, or the default, where an answer is undocumented."""
+        """Return the chosen answer, or the default, where an answer is undocumented."""
         return answers.get(f"{self.name}.{choice}") or self.choices[choice].answers[0]
 
     def find_refusal(self, group: str, code: str) -> RefusalTraits | None:
@@ -231,7 +231,7 @@ def _read_file(name: str) -> dict[str, object]:
 
 
 def _lay_over(common: Mapping[str, object], said: Mapping[str, object]) -> dict[str, object]:
-    """The common values, overridden by a file's; ``false`` removes a value."""
+    """Override the common values by a file's; ``false`` removes a value."""
     laid = dict(common)
     for name, value in said.items():
         below = common.get(name)
@@ -250,7 +250,7 @@ NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
 def reshape(record: object, omits: Sequence[str], renames: Mapping[str, str] = {}) -> object:
-    """A record without some members, and with other names of some; in a list, so is each item.
+    """Remove and rename members of a record; in a list, of each item.
 
     Example:
         >>> reshape({"pix": [{"txid": 1, "chave": 2, "valor": 3}]}, ["pix.chave"], dict([("pix.valor", "amount")]))
@@ -287,19 +287,19 @@ _PORT_MAX: Final = 65535
 
 class FaceListener(Struct, frozen=True, kw_only=True):
     face: str
-    """The institution's name, with ``+homologation`` where it is its own test environment's."""
+    """The institution's name, with ``+homologation`` for its test environment's."""
     port: int
-    """0 is a free one."""
+    """0 picks a free one."""
 
     def __str__(self) -> str:
         return f"{self.face}:{self.port}"
 
 
 def parse_listeners(text: str) -> tuple[FaceListener, ...]:
-    """Read ``efi:8101,efi+homologation``; without a port it is the face's own.
+    """Read ``efi:8101,efi+homologation``; the default port is the face's own.
 
     Raises:
-        ValueError: In words that name the fault.
+        ValueError: The message names the fault.
     """
     listeners = tuple(_parse_listener(part.strip()) for part in text.split(",") if part.strip())
     names = [listener.face for listener in listeners]

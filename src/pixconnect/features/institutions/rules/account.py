@@ -1,8 +1,8 @@
 """An account at an institution: its operator's description, and the consequences.
 
-An installation is of one environment. Several holders may share one account where the law permits: the owner's own, by the CPF
-or by the first eight characters of the CNPJ. Institutions must close accounts whose owner renders payment services to others
-without permission (Res. BCB 518 of 2025; CMN 5.261).
+An installation has one environment. Several holders may share one account if the law permits: the owner's own, by the CPF or by
+the first eight characters of the CNPJ. Institutions must close accounts whose owner renders payment services to others without
+permission (Res. BCB 518 of 2025; CMN 5.261).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ Option = str | bool | int
 ABILITIES: Final = Abilities(
     refuses_credits=False, resolves_keys=False, keeps_our_id=False, contests="none", defence_length_max=0
 )
-"""Of the rail of every account: a settlement there is final, whatever we answer."""
+"""Abilities of every account's rail: a settlement at an institution is final, whatever we answer."""
 _ANSWERS_TAKEN: Final = dict[str, int](efi=1000)
 """The maximum length of an answer to a contest, at institutions that report contests."""
 
 UNNAMED_ISPB: Final = UNKNOWN_PARTY.ispb
-"""In ids of accounts whose owner takes no part in Pix: no participant has this number."""
+"""In ids of accounts whose owner is no Pix participant; no participant has this number."""
 _CNPJ_LENGTH: Final = 14
 _CNPJ_ROOT: Final = 8
 
 
 class Credential(Struct, frozen=True, kw_only=True):
-    """Our identification at the institution; certificate and key are PEM, and empty if it requires none.
+    """Our credentials at the institution; certificate and key are PEM, and empty if it requires none.
 
     Members in a secret store are named by their files instead, and read when the account is opened.
     """
@@ -54,16 +54,16 @@ class Credential(Struct, frozen=True, kw_only=True):
 
     @property
     def is_outside(self) -> bool:
-        """Whether any of it is still to be read."""
+        """Whether any of it is still to be read from files."""
         return bool(self.client_secret_file or self.certificate_file or self.private_key_file)
 
     def __repr__(self) -> str:
-        # Nothing secret may reach a log or a traceback.
+        # No secret may reach a log or a traceback.
         return f"Credential(client_id={self.client_id!r})"
 
 
 class InstitutionAccount(Struct, frozen=True, kw_only=True):
-    """One account at an institution; ``id`` is fixed into all that happens on it."""
+    """One account at an institution; ``id`` is part of all its facts."""
 
     id: int
     name: str
@@ -81,28 +81,28 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     authorities: str
     """PEM of the authority of the institution's certificate; empty trusts the system's."""
     account: str
-    """The institution's number for it, where requests need it."""
+    """The institution's number for it, if requests need it."""
     keys: Sequence[str]
     poll_s: int
     options: Mapping[str, Option]
     house_id: int
-    """The holder that owns money on the account which no other holder owns."""
+    """The holder of the account's unassigned money."""
     opened_at: datetime
-    """Where its books begin."""
+    """Start of its books."""
     opening_cents: int
     revision: int
     created_at: datetime
     paused_because: str | None = None
-    """The loss that paused it, if only the database's loss did (``database_loss``), and no operator."""
+    """The loss of the database (``database_loss``) that paused it, unless an operator did too."""
     lost_at: datetime | None = None
     """When the loss was detected.
 
-    The account is only read, and no money leaves, until an operator confirms that the books are complete.
+    The account is only read, and sends nothing, until an operator confirms that the books are complete.
     """
 
     @property
     def profile_name(self) -> str:
-        """Of the profile by which it is reached."""
+        """The name of its profile."""
         return self.profile if self.kind == "standard" else self.kind
 
     @property
@@ -117,7 +117,7 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
 
     @property
     def sends_at_once(self) -> int:
-        """How many transfers may be pending there together, by ``in_flight`` under ``[options]``."""
+        """Maximum of concurrent transfers, by ``in_flight`` under ``[options]``."""
         in_flight = self.options.get("in_flight", 1)
         return in_flight if type(in_flight) is int else 1
 
@@ -130,13 +130,13 @@ def account_seal(account_id: int, part: Literal["receiving", "sending"] = "recei
 def find_shared_member(
     account: InstitutionAccount, client: Credential, other: InstitutionAccount, others: Credential
 ) -> str | None:
-    """The member by which two accounts here are one at the institution, whose money would count twice; ``None`` if they differ.
+    """Find the member that shows two accounts here to be one at the institution, whose money would count twice.
 
     Args:
         account: The one.
-        client: What it receives by.
+        client: Its client for receiving.
         other: The other one, which is not closed.
-        others: What that receives by.
+        others: The other one's client.
     """
     shared = set(account.keys) & set(other.keys)
     if shared:
@@ -154,7 +154,7 @@ def find_shared_member(
 
 
 def are_at_one_institution(account: InstitutionAccount, other: InstitutionAccount) -> bool:
-    """Whether two accounts are at one institution, and in one environment of it, however its address is written."""
+    """Whether two accounts are at one institution, and in one environment, however its address is written."""
     return _institution_of(account) == _institution_of(other)
 
 
@@ -165,7 +165,7 @@ def _institution_of(account: InstitutionAccount) -> tuple[str, str, str]:
 
 
 def _one_form(url: str) -> str:
-    """An address as all those are written that lead to the same place."""
+    """Normalise an address: equal results lead to the same host."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{parts.scheme}://{(parts.hostname or '').rstrip('.')}:{port}{parts.path.rstrip('/')}"
@@ -176,19 +176,19 @@ def _plain(number: str) -> str:
 
 
 def _login(client: Credential) -> tuple[str, str]:
-    # Some institutions know a client by its secret alone.
+    # Some institutions identify a client by its secret alone.
     return (client.client_id, "") if client.client_id else (client.client_secret, client.client_secret_file)
 
 
 def may_lie_on(owner_tax_id: str, holder_tax_id: str) -> bool:
-    """Whether a holder's money may lie on the account of this owner."""
+    """Whether a holder's money may be on the account of this owner."""
     if len(owner_tax_id) == len(holder_tax_id) == _CNPJ_LENGTH:
         return owner_tax_id[:_CNPJ_ROOT] == holder_tax_id[:_CNPJ_ROOT]
     return owner_tax_id == holder_tax_id
 
 
 def abilities_of(account: InstitutionAccount) -> Abilities:
-    """Of an account's rail: contests are reported where the institution supports it, and not in its test environment."""
+    """Return the abilities of an account's rail: contests are reported where supported, but not in test environments."""
     length_max = 0 if account.environment == "homologation" else _ANSWERS_TAKEN.get(account.kind, 0)
     return structs.replace(ABILITIES, contests="theirs" if length_max else "none", defence_length_max=length_max)
 
@@ -213,9 +213,9 @@ class Addressed(Protocol):
 
 
 def find_address_fault(account: Addressed, traits: AccountTraits) -> str | None:
-    """The fault in the account's addresses, naming the member of its file; ``None`` if there is none.
+    """Find the fault in the account's addresses, naming the member of its file.
 
-    Real hosts are a closed list, and no host of the list is a counterpart: play money never meets them.
+    Real hosts are a closed list, and no host of the list is a counterpart, so test money never meets them.
     """
     named = [("base_url", account.base_url)]
     if account.token_url:
@@ -230,7 +230,7 @@ def find_address_fault(account: Addressed, traits: AccountTraits) -> str | None:
 
 
 def token_address(account: InstitutionAccount, traits: AccountTraits, path: str) -> str:
-    """The whole address of the token endpoint."""
+    """Return the whole address of the token endpoint."""
     if account.token_url:
         return account.token_url
     host = None if account.environment == "counterpart" else traits.token_hosts.get(account.environment)
@@ -272,7 +272,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-# When the certificates end by which an account is reached: nothing works there without them.
+# The expiry of the certificates that an account needs.
 
 CertificatePart = Literal["receiving", "sending", "authority"]
 WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
@@ -280,12 +280,12 @@ WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
 
 class AccountCertificate(Struct, frozen=True, kw_only=True):
     part: CertificatePart
-    """Of the receiving or the sending credential, or of the authority of the institution's."""
+    """Of the receiving or the sending credential, or of the authority of the institution's certificate."""
     ends_at: datetime
 
 
 def describe_end(ends_at: datetime, now: datetime) -> str | None:
-    """How soon it ends, for people; ``None`` while that is far."""
+    """Describe how soon it expires; ``None`` while that is far."""
     left = ends_at - now
     if left <= timedelta(0):
         return "has ended"
@@ -298,11 +298,11 @@ class EndingCertificate(Struct, frozen=True, kw_only=True):
     """The account's name."""
     used: AccountCertificate
     said: str
-    """How soon it ends."""
+    """How soon it expires."""
 
 
 def find_ending(listed: Sequence[tuple[str, AccountCertificate]], now: datetime) -> list[EndingCertificate]:
-    """Those that end soon, the first one first."""
+    """Find certificates that expire soon, soonest first."""
     ending = [
         EndingCertificate(institution=name, used=used, said=said)
         for name, used in listed

@@ -8,8 +8,8 @@
     base_url = "https://pix-h.api.efipay.com.br"  private_key_file = "key.pem"
     keys = ["pix@loja.example"]
 
-Files are named by paths from the folder of this one; the reader passes in their contents. With ``secrets = "files"`` their
-contents stay in place, and are read when the account is opened: their paths are absolute then.
+Files are named by paths relative to this one's folder; the reader passes in their contents. With ``secrets = "files"`` their
+contents stay in place, and are read when the account is opened; their paths must be absolute then.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class AccountDescription(Struct, frozen=True, kw_only=True):
 
 
 def check_name(name: str) -> None:
-    """Refuse an invalid account name: it appears in addresses and in lists."""
+    """Refuse an invalid account name, which appears in addresses and lists."""
     if _NAME.fullmatch(name) is None:
         raise errors.BadRequest("name: must begin with a small letter, and have up to 40 of a-z, 0-9 and -")
 
@@ -109,7 +109,7 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         read_file: Reads the files that it names.
 
     Raises:
-        BadRequest: It is no TOML, a member is missing, unknown or wrong; the message names it.
+        BadRequest: It is no TOML, or a member is missing, unknown or wrong; the message names it.
         InvalidTaxId: ``tax_id`` is neither CPF nor CNPJ.
     """
     try:
@@ -195,7 +195,7 @@ def _check_options(options: Mapping[str, Option]) -> None:
 
 
 def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadFile) -> Credential:
-    """A credential, which inherits missing members from the account; its files are read unless they stay outside."""
+    """Read a credential, which inherits missing members from the account; its files are read unless they stay outside."""
     table = "send." if own is said.send else "receive." if own != _CredentialFiles() else ""
 
     def pick(name: str) -> str:
@@ -217,17 +217,17 @@ def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadF
 
 
 def read_credential_files(credential: Credential, read_file: ReadFile) -> Credential:
-    """The same with the contents of its files in place of their names.
+    """Return the credential with the contents of its files.
 
     Raises:
-        BadRequest: One cannot be read, or of certificate and key one is missing.
+        BadRequest: A file cannot be read, or either certificate or key is missing.
     """
 
     def read(name: str) -> str:
         return _read_named(name, cast("str", getattr(credential, name)), read_file)
 
     certificate, private_key = read("certificate_file"), read("private_key_file")
-    # Some institutions hand out both in one file.
+    # Some institutions provide both in one file.
     if certificate and not private_key and "PRIVATE KEY-----" in certificate:
         private_key = certificate
     if bool(certificate) != bool(private_key):

@@ -1,7 +1,7 @@
-"""Which lines in doubt are money: those of the only choice that makes the balances around them agree.
+"""Decides which doubtful lines moved money: the only choice that makes the balances around them agree.
 
-Every balance at the end of a day is a fact from a file or from the books' opening. Between two of them, the certain lines plus
-a choice of the lines in doubt must turn the earlier balance into the later one. If no choice does, or several do, no line of
+Every balance at the end of a day is a fact from a file or from the books' opening. Between two balances, the certain lines plus
+a choice of the doubtful ones must turn the earlier balance into the later one. If no choice does, or several do, no line of
 that span is decided.
 """
 
@@ -22,7 +22,7 @@ from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.statement_files.statement_file import StatedBalance
 
 _CHOICES_MAX: Final = 20_000
-"""Sums that are tried for one span of balances; beyond it, none of its lines is decided."""
+"""Maximum of sums tried for one span of balances; beyond it, none of its lines is decided."""
 _STEPS_MAX: Final = 1_000_000
 """Maximum of additions: a second's work, while the account's lines are locked."""
 _Taken: TypeAlias = tuple[int, "_Taken"] | None
@@ -34,13 +34,13 @@ class Balances(Struct, frozen=True, kw_only=True):
     first_on: date
     last_on: date
     opening_cents: int | None = None
-    """By the file, at the end of the day before ``first_on``."""
+    """From the file, at the end of the day before ``first_on``."""
     closing: StatedBalance | None = None
-    """By the file."""
+    """From the file."""
     ends: Mapping[date, int] = {}
-    """Balances at the ends of days, by other files or by the account's opening balance."""
+    """Balances at the ends of days, from other files or the account's opening balance."""
     agreed: frozenset[date] = frozenset()
-    """Other days of ``ends`` with an uncontradicted balance: provisional ones, and the one on which the books began."""
+    """Other days of ``ends`` with an uncontradicted balance: provisional ones, and the day on which the books began."""
     closed: frozenset[date] = frozenset()
     """Days that two balances have proved."""
     lacking: frozenset[date] = frozenset()
@@ -53,7 +53,7 @@ class Balances(Struct, frozen=True, kw_only=True):
     """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
 
     elsewhere: frozenset[date] = frozenset()
-    """Days that another format has reported completely: the file is compared with that format, and no line is missing there."""
+    """Days that another format has reported completely: the file is compared with that format, and no line is missing in it."""
 
     def covers(self, day: date) -> bool:
         return self.first_on <= day <= min(self.last_on, self.today) and day not in self.elsewhere
@@ -63,19 +63,19 @@ class Doubt(Struct, frozen=True, kw_only=True):
     day: date
     signed_cents: int
     alike: Hashable
-    """Of two lines that are alike it does not matter which one counts."""
+    """Equal lines are interchangeable."""
     is_contrary: bool = False
-    """It is only in doubt because its day was proved without it: together such lines may move nothing."""
+    """It is doubtful only because its day was proved without it: together such lines may move nothing."""
 
 
 def carry(ends: Mapping[date, int], nets: Mapping[date, int], day: date) -> int | None:
-    """The account's balance at the end of a day, from the last known balance and the lines since."""
+    """Return the account's balance at the end of a day, from the last known balance and the lines since."""
     since = max((end for end in ends if end <= day), default=None)
     return None if since is None else ends[since] + sum(net for on, net in nets.items() if since < on <= day)
 
 
 def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
-    """Which doubts count, by their places, of those that the balances decide."""
+    """Return which doubtful lines count, by position, among those that the balances decide."""
     nets = balances.nets
     decided = dict[int, bool]()
     for ends, sure in _list_ends(balances):
@@ -88,7 +88,7 @@ def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
         for (since, until), numbers in spans.items():
             target = ends[until] - ends[since] - sum(net for day, net in nets.items() if since < day <= until)
             chosen = _choose_whole([(number, doubts[number]) for number in numbers], target)
-            # Other balances may be of another state of the account: they may keep a line out, and never make one money.
+            # Other balances may show another state of the account: they may exclude a line, but not confirm one.
             is_sure = {since, until} <= sure and not any(since < day <= until for day in balances.lacking)
             if is_sure or not any(chosen.values()):
                 decided |= chosen
@@ -96,7 +96,7 @@ def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
 
 
 def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[date]]]:
-    """All balances by which to decide, with the days that are sure: first the file's in place of older ones, then beside."""
+    """List the balances to decide by, with the certain days: first with the file's replacing older ones, then beside them."""
     told, before = dict[date, int](), balances.first_on - timedelta(days=1)
     if balances.opening_cents is not None and not (before in balances.ends and balances.first_on in balances.newer):
         told[before] = balances.opening_cents
@@ -105,7 +105,7 @@ def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[d
         closing = None
     is_dated = closing is not None and balances.first_on <= closing.on <= balances.last_on
     if closing is None or not is_dated or not chains(balances, told, closing):
-        # Of closed days the older balances stand.
+        # On closed days the older balances stand.
         told |= {closing.on: closing.cents} if closing is not None and is_dated else {}
         told = {day: cents for day, cents in told.items() if day not in balances.closed}
         return [({**balances.ends, **told}, balances.closed | balances.agreed | told.keys())]
@@ -132,7 +132,7 @@ def chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance)
 
 
 def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
-    """Like ``choose``; a file's lines beyond a proof count as a whole if the balances agree with all of them."""
+    """As ``choose``; a file's lines beyond a proof count as a whole if the balances agree with all of them."""
     contrary = {number: True for number, doubt in doubts if doubt.is_contrary}
     rest = [(number, doubt) for number, doubt in doubts if not doubt.is_contrary]
     more = sum(doubt.signed_cents for _, doubt in doubts if doubt.is_contrary)
@@ -142,7 +142,7 @@ def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int,
 
 
 def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
-    """Which of some doubts count, if exactly one choice has this sum; of equal lines it does not matter which."""
+    """Return which doubtful lines count, if exactly one choice has this sum; equal lines are interchangeable."""
     groups = defaultdict[Hashable, list[int]](list)
     for number, doubt in doubts:
         groups[doubt.signed_cents, doubt.alike].append(number)
@@ -151,7 +151,7 @@ def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
     sums = [values[group[0]] * len(group) for group in reversed(ordered)]
     highest = [*accumulate((max(total, 0) for total in sums), initial=0)][::-1]
     lowest = [*accumulate((min(total, 0) for total in sums), initial=0)][::-1]
-    # Whether each sum is reached in one way alone, and by how many of each group it was first, the last group in front.
+    # Per sum: whether one choice alone reaches it, and how many of each group that took, the last group in front.
     ways: dict[int, tuple[bool, _Taken]] = {0: (True, None)}
     left = _STEPS_MAX
     for place, group in enumerate(ordered, 1):
@@ -173,11 +173,11 @@ def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
     return chosen
 
 
-# Which lines of a file may be balances that the bank wrote among its movements: by their words, or as sums of other lines.
+# Lines of a file that may be balances among its movements: by their words, or as sums of other lines.
 
 _WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
 _BEGINS: Final = re.compile(r"\W*(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
-"""Lines about investments have the words too, behind others."""
+"""Lines about investments have the words too, but not at the beginning."""
 
 
 def is_called_balance(item: InstitutionItem) -> bool:
@@ -185,7 +185,7 @@ def is_called_balance(item: InstitutionItem) -> bool:
 
 
 def is_weak(item: InstitutionItem) -> bool:
-    """Whether only a word behind others calls it a balance: that the balances agree without it may be chance."""
+    """Whether only a later word calls it a balance: that the balances agree without it may be chance."""
     return _WORDS.search(item.text) is not None and _BEGINS.match(item.text) is None
 
 
@@ -195,7 +195,7 @@ def _may_be_balance(item: InstitutionItem) -> bool:
 
 
 def find_balances(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
-    """The places of lines that are called balances, and are that of their day's end by the file's own balances and lines."""
+    """Find lines called balances that equal that of their day's end by the file's own balances and lines."""
     called = {n for n, line in enumerate(lines) if balances.covers(line.day) and is_called_balance(line)}
     moved = Counter[date]()
     for line in (line for number, line in enumerate(lines) if called and number not in called):
@@ -211,7 +211,7 @@ def find_balances(lines: Sequence[InstitutionItem], balances: Balances) -> set[i
 
 
 def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
-    """The places of lines that may be balances: by their words, or as the sum of the lines before or after them."""
+    """Find lines that may be balances: by their words, or as the sum of the lines before or after them."""
     able = {number for number, line in enumerate(lines) if _may_be_balance(line)}
     marked = {n for n in able if _WORDS.search(lines[n].text) or _WORDS.search(lines[n].counterparty or "")}
     opening = balances.opening_cents
@@ -228,20 +228,18 @@ def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int
     return marked
 
 
-# Which recorded lines a later file shows to be gone: it covers their day, and its balances agree without them.
-#
-# Nothing is taken out by that. The line becomes ``perhaps_struck``, and two operators answer
-# (``features/cases/service/answer.py``).
+# Recorded lines that the bank removed: a later file covers their day, and its balances agree without them. Such a line only
+# becomes ``perhaps_struck``, and two operators decide (``features/cases/service/answer.py``).
 
 _LISTED: Final = frozenset(("new", "known", "perhaps_known", "contradicts", "changed"))
-"""Outcomes of lines that are money if the file is right."""
+"""Outcomes of lines that moved money if the file is right."""
 _OTHERWISE: Final = frozenset(("perhaps_known", "same_line", "changed"))
 _PERHAPS: Final = frozenset(("perhaps_balance", "balance_line"))
 _NONE: Final = ((), frozenset[int]())
 
 
 def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[RecordedItem]) -> set[int]:
-    """The places of lines that may be missing ones of another day.
+    """List lines that may be missing lines of another day.
 
     Balances do not distinguish a redated line from a new one beside a removed one.
     """
@@ -256,12 +254,12 @@ def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[
 def find_struck(
     lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], balances: Balances
 ) -> tuple[Sequence[RecordedItem], Collection[int]]:
-    """The missing lines that the bank removed, if the file proves it; and the places of lines that are then money.
+    """Find missing lines that the bank provably removed, and the positions of lines that then moved money.
 
     Args:
         lines: The file's.
         outcomes: Those of the lines.
-        missing: Recorded lines that count, are of days that the file covers, and are not listed in it.
+        missing: Recorded lines that count, are of days that the file covers, and are not in it.
         balances: Those of the file and of the recorded days.
     """
     closing, before, opening = balances.closing, balances.first_on - timedelta(days=1), find_opening(balances)
@@ -282,7 +280,7 @@ def find_struck(
 
 
 def find_opening(balances: Balances) -> int | None:
-    """The balance before the file's days, by the file or by an uncontradicted day."""
+    """Find the balance before the file's days, from the file or an uncontradicted day."""
     before = balances.first_on - timedelta(days=1)
     if balances.opening_cents is None and before in balances.closed | balances.agreed:
         return balances.ends.get(before)
@@ -292,7 +290,7 @@ def find_opening(balances: Balances) -> int | None:
 def _compare(
     lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], until: date
 ) -> tuple[Sequence[RecordedItem], int]:
-    """The missing lines without an equivalent under another text of their day, and the sum of the listed lines."""
+    """Return the missing lines without an equivalent under another text of their day, and the sum of the listed lines."""
     left, listed_cents = Counter((item.day, item.signed_cents) for item in missing), 0
     for line, outcome in zip(lines, outcomes, strict=True):
         is_there = outcome in _OTHERWISE and left[line.day, line.signed_cents] > 0
@@ -309,10 +307,10 @@ def _compare(
 
 
 def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, closing: StatedBalance) -> bool:
-    # A line joined to a Pix of this service has happened, even if a file lacks it.
+    # A line matched to a Pix of this service has happened, even if a file lacks it.
     if not struck or not all(item.joined_kind in (None, "movement") and item.day <= closing.on for item in struck):
         return False
-    # A line reported by a later file is shown to be wrong only if that file has the same balance.
+    # A line reported by a later file is wrong only if that file has the same balance.
     is_told_later = any(item.day in balances.newer for item in struck)
     is_same = balances.ends.get(closing.on) == closing.cents and sum(item.signed_cents for item in struck) != 0
     return is_same or not is_told_later

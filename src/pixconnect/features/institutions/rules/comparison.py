@@ -1,7 +1,7 @@
 """Compares an account's balance at its institution with the books while money moves on both sides.
 
-Some money may be in one of the two and not yet in the other. Each such amount widens the range in which the difference lies; a
-range that excludes zero proves a difference. The amounts:
+Some money may be in one of the two and not yet in the other. Each such amount widens the range of the difference; a range that
+excludes zero proves a difference. The amounts:
 
 ::
 
@@ -23,7 +23,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
 
 CLOCKS_APART: Final = timedelta(minutes=1)
-"""The institution's balance and our entries may be so far apart."""
+"""Maximum distance between the institution's balance and our entries."""
 
 
 class BalanceReading(Struct, frozen=True, kw_only=True):
@@ -51,16 +51,16 @@ class Books(Struct, frozen=True, kw_only=True):
     held_cents: int
     """Blocked money."""
     invested_cents: int
-    """In investments of the account's own: its holders have it, and the institution's balance without them does not."""
+    """In the account's own investments: included in its holders' funds, but not in the institution's balance."""
     fees_cents: int
     """The maximum of fees not yet on a statement."""
 
 
 class DifferenceRange(Struct, frozen=True, kw_only=True):
-    """By how much the institution has more than the books: the least and the most."""
+    """The institution's excess over the books: least and most."""
 
     low_cents: int | None
-    """``None`` is without bound."""
+    """``None`` is unbounded."""
     high_cents: int
 
     def has(self, cents: int) -> bool:
@@ -68,18 +68,18 @@ class DifferenceRange(Struct, frozen=True, kw_only=True):
 
     @property
     def certain_cents(self) -> int:
-        """The end nearest to zero; 0 where nothing is proved."""
+        """The bound nearest to zero; 0 if nothing is proved."""
         return max(self.low_cents or 0, 0) or min(self.high_cents, 0)
 
     def meet(self, other: DifferenceRange) -> DifferenceRange | None:
-        """The intersection of both ranges; ``None`` if they are apart."""
+        """Return the intersection of both ranges; ``None`` if they are apart."""
         lows = [low for low in (self.low_cents, other.low_cents) if low is not None]
         met = DifferenceRange(low_cents=max(lows, default=None), high_cents=min(self.high_cents, other.high_cents))
         return met if met.low_cents is None or met.low_cents <= met.high_cents else None
 
 
 def find_difference(reading: BalanceReading, books: Books, meaning: BalanceMeaning) -> DifferenceRange:
-    """The range of the unexplained difference."""
+    """Return the range of the unexplained difference."""
     called_cents = sum({**reading.called, **books.called}.values())
     more_cents = books.booked_out_cents + books.waiting_in_cents
     less_cents = books.booked_in_cents + called_cents + books.waiting_out_cents + books.fees_cents
@@ -101,7 +101,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     act: Literal["report", "end", "nothing"]
     seen: DifferenceRange | None = None
-    """A difference that one comparison has found; in ``report``, one that two have found."""
+    """A difference found by one comparison; two comparisons have confirmed ``report``."""
 
 
 def judge(found: DifferenceRange, seen: DifferenceRange | None, told_cents: int | None) -> Verdict:
@@ -110,7 +110,7 @@ def judge(found: DifferenceRange, seen: DifferenceRange | None, told_cents: int 
     Args:
         found: By this comparison.
         seen: By the one before, which was not reported.
-        told_cents: The difference that was reported last, unless it has ended by itself.
+        told_cents: The last reported difference, unless it has ended by itself.
     """
     if told_cents is not None and found.has(told_cents):
         return Verdict(act="nothing")

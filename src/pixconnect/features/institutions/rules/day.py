@@ -6,8 +6,8 @@
       ▲                              │ a late item, a balance that changes
       └──────────────────────────────┘
 
-*Open*: no statement covers the day, or its balances and items disagree. *Provisional*: nothing disagrees, and the day is not
-over, was not over when it was read, or is not proved. *Closed with cases*: it is proved, and something is unmatched.
+*Open*: no statement covers the day, or its balances and items disagree. *Provisional*: nothing disagrees, but the day is not
+over, was not over at its reading, or is not proved. *Closed with cases*: it is proved, but something is unmatched.
 
 A day is proved between two reported balances, one at its beginning or before and one at its end or after, if the items of all
 days between them turn the one into the other. A balance computed from the items proves nothing about them.
@@ -32,7 +32,7 @@ DayState = Literal["open", "provisional", "closed", "closed_with_cases"]
 
 
 class DayBalances(Struct, frozen=True, kw_only=True):
-    """One day's balances, as far as statements report them; and when the last complete statement was read."""
+    """One day's reported balances, and when the last complete statement was read."""
 
     day: date
     opening_cents: int | None = None
@@ -50,7 +50,7 @@ class DaySums(Struct, frozen=True, kw_only=True):
     returns_cents: int
     """Of received Pix, to their payers."""
     others_cents: int
-    """Other incoming money less other outgoing: sent Pix, wires, actions of people there."""
+    """Other incoming money less other outgoing: sent Pix, wires, manual transactions at the institution."""
     net_cents: int
     items_count: int
 
@@ -63,7 +63,7 @@ class DayCases(Struct, frozen=True, kw_only=True):
     lines_count: int = 0
     """Our lines that the institution's statement lacks."""
     doubts_count: int = 0
-    """Lines that may be balances or money, or that the institution has perhaps taken out: the sums prove nothing of the day."""
+    """Lines that may be balances or money, or that the institution may have removed: the sums prove nothing about the day."""
     disagreements_count: int = 0
     """Lines and balances that a second form of the day contradicts."""
 
@@ -80,13 +80,13 @@ class JudgedDay(Struct, frozen=True, kw_only=True):
 
 
 class ItemGroup(Struct, frozen=True, kw_only=True):
-    """Items of one day whose sums have the same name."""
+    """Items of one day in one category of sums."""
 
     day: date
     direction: Literal["IN", "OUT"]
     kind: str
     is_return: bool
-    """They are our refunds, whatever the institution calls them."""
+    """They are our refunds, by any name of the institution."""
     amount_cents: int
     items_count: int
 
@@ -99,7 +99,7 @@ def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
         if group.direction == "OUT" and (group.kind == "refund" or group.is_return):
             returns += group.amount_cents
         elif group.kind == "fee":
-            # One that is given back comes in, and makes the sum less.
+            # A returned refund comes in, and lowers the sum.
             fees -= signed_cents
         elif group.direction == "IN" and group.kind == "pix":
             gross += group.amount_cents
@@ -116,7 +116,7 @@ def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
 
 
 def sum_items(items: Collection[InstitutionItem], return_ids: Collection[str]) -> DaySums:
-    """Add up the items of one day; ``return_ids`` are those joined to our refunds."""
+    """Add up the items of one day; ``return_ids`` are those matched to our refunds."""
     return sum_groups(
         [
             ItemGroup(
@@ -139,7 +139,7 @@ def is_over(day: date, now: datetime) -> bool:
 def judge_days(
     told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
 ) -> list[JudgedDay]:
-    """Judge the days of one account, in their order, and the empty days between them without a statement."""
+    """Judge the days of one account, in order, including empty days without a statement."""
     days = sorted(told, key=lambda balances: balances.day)
     forward = _carry(days, sums)
     proved = _find_proved(forward, {day for day, of_day in cases.items() if of_day.doubts_count})
@@ -185,7 +185,7 @@ class _Link(Struct, frozen=True, kw_only=True):
     told: DayBalances
     carried: DayBalances
     follows: bool
-    """Nothing moved between the day before it in the chain and it: it is the next day, or the balances on both sides agree."""
+    """Nothing moved since the day before it in the chain: it is the next day, or the balances on both sides agree."""
     reckoned_cents: int | None
     """The day's end computed from its beginning and its items."""
     difference_cents: int | None
@@ -203,7 +203,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
         if opening is not None and told.read_at is not None:
             reckoned = opening + _net_of(told, sums)
             differences = [] if closing is None else [closing - reckoned]
-            # A reported balance replaces a computed one, so that one day's mistake is not carried into the next.
+            # A reported balance replaces a computed one, so that one day's error is not carried into the next.
             closing = reckoned if closing is None else closing
         if carried is not None and told.opening_cents is not None:
             differences.append(told.opening_cents - carried)
@@ -213,7 +213,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
                 follows=follows,
                 carried=structs.replace(told, opening_cents=opening, closing_cents=closing),
                 reckoned_cents=reckoned,
-                # The first that is not zero is the most useful.
+                # The first non-zero one is the most useful.
                 difference_cents=next(filter(None, differences), 0) if differences else None,
             )
         )
@@ -221,7 +221,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
 
 
 def _find_proved(links: Sequence[_Link], doubtful: Collection[date]) -> dict[date, bool]:
-    """Which days lie between two reported balances that their items connect."""
+    """Find days between two reported balances that their items connect."""
     proved: dict[date, bool] = {}
     after: _Link | None = None
     # Backwards: a day without a reported end is proved by the next reported balance.
@@ -242,7 +242,7 @@ def _find_proved(links: Sequence[_Link], doubtful: Collection[date]) -> dict[dat
 
 
 def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[DayBalances]:
-    """Also to days before the first reported balance; nothing is compared there."""
+    """Compute days before the first reported balance too; nothing is compared in these."""
     shown: list[DayBalances] = []
     after: _Link | None = None
     for link in reversed(links):
@@ -282,20 +282,19 @@ def _find_state(
     return "closed_with_cases" if any(counts) else "closed"
 
 
-# Compares two forms of a day's statement, such as an OFX and a camt.053, or a file and the lines of an API.
-#
-# Texts and ids differ between forms, so lines are counted by day, direction and amount. Lines that name different Pix differ.
+# Compares two forms of a day's statement, such as an OFX and a camt.053. Texts and ids differ between forms, so lines are
+# counted by day, direction and amount. Lines that name different Pix differ.
 
 LineCount = tuple[date, str, int]
 
 
 class ComparedForm(Struct, frozen=True, kw_only=True):
     matches: Sequence[RecordedItem | None]
-    """For each line, the recorded line of another form that it is."""
+    """The recorded line of another form that each line repeats."""
     is_more: Sequence[bool]
-    """Which lines are more than those recorded in any form."""
+    """Lines beyond those recorded in any form."""
     unlisted: Sequence[RecordedItem]
-    """Recorded lines of other forms that are none of the lines."""
+    """Recorded lines of other forms that match no line."""
 
 
 def count_by(line: InstitutionItem) -> LineCount:
@@ -306,14 +305,14 @@ def compare(lines: Sequence[InstitutionItem], recorded: Sequence[RecordedItem], 
     """Compare lines of one form with recorded lines of the same days.
 
     Args:
-        lines: All that the form has of these days.
-        recorded: Those of any form, in the order in which they are to be found.
+        lines: All lines of the form in these days.
+        recorded: Those of any form, in matching order.
         form: Of the lines.
     """
     own = [item for item in recorded if item.source == form]
     counts, told = Counter(map(count_by, own)), {(*count_by(item), item.text) for item in own}
     free = defaultdict[LineCount, list[int]](list)
-    # A line that this format reported in the same words comes last: it is that line, and none of another format.
+    # A line of the same form and text comes last: it is that line, and none of another form.
     for place in sorted(range(len(lines)), key=lambda place: (*count_by(lines[place]), lines[place].text) in told):
         free[count_by(lines[place])].append(place)
     for key, count in counts.items():
@@ -328,7 +327,7 @@ def compare(lines: Sequence[InstitutionItem], recorded: Sequence[RecordedItem], 
 
 
 class _Pairs:
-    """Lines that are still alone, each looked at once for each of its names and once without."""
+    """Unmatched lines, indexed by each name and without."""
 
     def __init__(self, lines: Sequence[InstitutionItem], free: Sequence[int]) -> None:
         self.free = free
@@ -344,7 +343,7 @@ class _Pairs:
         return any(self._take(item, self._named[count_by(item), name]) for name in item.names)
 
     def take_other(self, item: RecordedItem) -> bool:
-        """Take a line without names, or for an item without names any; lines that name different Pix differ."""
+        """Take a line without names, or any line for an item without names; lines that name different Pix differ."""
         is_taken = not item.names and self._take(item, self._others[count_by(item), True])
         return is_taken or self._take(item, self._others[count_by(item), False])
 

@@ -1,7 +1,7 @@
 """The port to one account at an institution: the parts of its API that receiving and sending need.
 
-Calls that only read raise ``InstitutionUnavailable`` without a conclusive answer. Calls that change something never raise: an
-unclear result is ``UnknownOutcome``, and is queried, never guessed.
+Reading calls raise ``InstitutionUnavailable`` without a conclusive answer. Changing calls never raise: an unclear result is
+``UnknownOutcome``, and is queried, never guessed.
 
 Sources: the central bank's Pix API 2.9.0, and each institution's documents (``features/institutions/profiles``).
 """
@@ -25,12 +25,12 @@ from pixconnect.kernel.rules.rail import InitiationType, MovementKind
 
 
 class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
-    """The institution gave no answer that can be read, or none at all.
+    """The institution gave no readable answer.
 
     Args:
-        reason: For the operator; it holds nothing secret.
-        retry_after: How long the institution asks us to wait, where it does.
-        is_refusal: It does not take our credential: the same again is refused again.
+        reason: For the operator, without secrets.
+        retry_after: The wait that the institution requests, if any.
+        is_refusal: It rejects our credential: a repetition is rejected too.
     """
 
     def __init__(self, reason: str, retry_after: timedelta | None = None, *, is_refusal: bool = False) -> None:
@@ -42,43 +42,43 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Reliable traits of the institution; they never change while a process runs."""
 
     issues_codes: Literal["we", "institution", "nobody"] = "institution"
-    """The writer of a charge's QR code: we make it from its location, the institution's answer has it, or there is none."""
+    """Where a charge's QR code comes from: we build it from its location, the institution's answer has it, or there is none."""
     takes_our_txid: bool = True
-    """Otherwise the institution makes the txid that payments carry, and has ours as a reference (Woovi's correlationID)."""
+    """Otherwise the institution generates the txid of payments, and keeps ours as a reference (Woovi's correlationID)."""
     shows_payer: Literal["whole", "masked", "nothing"] = "nothing"
     list_lag: timedelta = timedelta(minutes=1)
-    """So long after its instant a payment may be missing from the list of received Pix."""
+    """How late a payment may appear in the list of received Pix."""
     lifetime_min_s: int = 1
     lifetime_max_s: int = 2_147_483_647
     opens_due: bool = False
     """Charges with a due date, as the central bank's API has them (``cobv``)."""
     refunds: bool = True
     repeats_refunds: bool = False
-    """By its documentation a second request under the same name returns no more money, regardless of its answer."""
+    """It documents that a second request under the same name returns no more money, regardless of its answer."""
     sends: Sequence[InitiationType] = ()
     """How payees may be named when sending; empty if it cannot send."""
     sends_per_s: float = 1.0
     sends_at_once: int = 1
-    """The maximum of pending ones."""
+    """Maximum of pending transfers."""
     resend_for: timedelta = timedelta(0)
-    """How long from its first call an order may be resent: by its documentation a second call moves no more money."""
+    """How long after its first call an order may be resent: the institution documents that this moves no more money."""
     resends_after_restart: bool = True
-    """Otherwise only the process that made the first call makes another."""
+    """Whether any process may resend; otherwise only the one that made the first call."""
     compares_owner: bool = False
     """A key may be sent with its owner's CPF or CNPJ, and the order is refused if the key belongs to another owner."""
     states_amount_of_code: bool = False
-    """A code is paid with our stated amount; otherwise with its own, so that a code without a fixed amount cannot be paid."""
+    """A code is paid with our amount; otherwise with its own, so that a code without a fixed amount cannot be paid."""
     names_first: bool = False
-    """It sends in two steps (``FirstStep``), is queried by the first one's name alone, and has none of our names."""
+    """It sends in two steps (``FirstStep``), is queried only by the first one's name, and keeps none of our names."""
     has_balance: bool = True
     has_statement: bool = False
-    """A list of all that moved on the account, by day."""
+    """It lists everything that moved on the account, by day."""
     certificates: Sequence[AccountCertificate] = ()
-    """By which the account is reached, and its institution trusted, where the operator has named any."""
+    """The account's and the institution's certificates, if the operator has configured any."""
     notes_installation: bool = True
-    """A webhook can be registered, whose address names the installation that the account belongs to."""
+    """Whether a webhook can be registered, whose address names the account's installation."""
     has_webhook_per_key: bool = True
-    """Each key has one. Otherwise the account has any number, one of them ours."""
+    """Each key has a webhook. Otherwise the account has any number, one of them ours."""
 
 
 class KnownPayer(Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class KnownPayer(Struct, frozen=True, kw_only=True):
 
     name: str | None = None
     tax_id: str | None = None
-    """As sent: whole, or with stars where ``is_masked``."""
+    """As sent: in full, or with asterisks if ``is_masked``."""
     is_masked: bool = False
     ispb: str | None = None
     branch: str | None = None
@@ -94,7 +94,7 @@ class KnownPayer(Struct, frozen=True, kw_only=True):
 
 
 class ListedRefund(Struct, frozen=True, kw_only=True):
-    """A return of a received Pix as the institution lists it, whether we requested it or not."""
+    """A return of a received Pix in the institution's list, whether or not we requested it."""
 
     id: str
     """The requester's id: ours, a person's or the institution's."""
@@ -138,11 +138,11 @@ class ChargeTerms(Struct, frozen=True, kw_only=True):
     payer_address: PayerAddress | None = None
     text_for_payer: str | None = None
     additional: Sequence[tuple[str, str]] = ()
-    """Names and values that the payer is shown."""
+    """Names and values shown to the payer."""
 
 
 class OpenedCharge(Struct, frozen=True, kw_only=True):
-    """A charge as the institution has it."""
+    """A charge's state at the institution."""
 
     txid: str
     network_txid: str | None = None
@@ -161,7 +161,7 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
     """Where its payload is served, without a scheme."""
     revision: int = 0
     paid_by: Sequence[str] = ()
-    """End-to-end ids of the Pix under it, where the institution names them with the charge."""
+    """End-to-end ids of its payments, if the institution lists them with the charge."""
 
     @property
     def has_code(self) -> bool:
@@ -177,12 +177,12 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
 
 
 class CertainRefusal(Struct, frozen=True, kw_only=True):
-    """The institution certainly refused this very call, and nothing was done: its code is in the closed list of its profile."""
+    """The institution certainly refused this very call, and nothing was done: its code is in the profile's closed list."""
 
     code: str
     reason: str
     member: str | None = None
-    """Of the request, where the answer names it."""
+    """The request's member, if the answer names it."""
     reject_code: str | None = None
     """The equivalent reason of the scheme, if there is one."""
 
@@ -199,7 +199,7 @@ class UnknownOutcome(Struct, frozen=True, kw_only=True):
 
     reason: str
     is_refusal: bool = False
-    """Of this very call to send, by a text: it is believed once the institution still knows of nothing under our name."""
+    """Only a text refused this sending call: it is trusted once the institution still has nothing under our name."""
 
 
 ItemKind = MovementKind | Literal["pix", "refund"]
@@ -244,7 +244,7 @@ class InstitutionItem(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The network's names in it, the more certain first: a return names its original too."""
+        """The network's names in it, most certain first: a return names its original too."""
         return tuple(name for name in (self.return_id, self.end_to_end_id) if name is not None)
 
 
@@ -257,23 +257,23 @@ class Webhook(Struct, frozen=True, kw_only=True):
 
 
 class PermissionTried(Struct, frozen=True, kw_only=True):
-    """Whether the credential may do something, tried without moving money."""
+    """A permission of the credential, tried without moving money."""
 
     name: str
     is_given: bool | None
-    """``None`` where it cannot be tried."""
+    """``None`` if it cannot be tried."""
     explanation: str = ""
 
 
 class DayFiles(Protocol):
-    """The file of a day that is over, as the institution writes it once it is asked to."""
+    """A past day's file, which the institution writes on request."""
 
     async def request_day_file(self, day: date) -> str:
-        """Request it; returns its name for fetching. Repeating makes another one of the same day."""
+        """Request it; returns its name for fetching. A repetition makes another file of the same day."""
         ...
 
     async def fetch_day_file(self, name: str) -> bytes | None:
-        """The file's octets; ``None`` while it is being written."""
+        """Fetch the file's octets; ``None`` while it is being written."""
         ...
 
 
@@ -290,7 +290,7 @@ class Sender(Protocol):
         ...
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
-        """A Pix by our name, or by their code once reported; ``None`` if it does not exist, though it may appear later."""
+        """Read a Pix by our name, or by their code once reported; ``None`` if it does not exist, though it may appear later."""
         ...
 
     async def close(self) -> None:
@@ -306,7 +306,7 @@ class Institution(Sender, Protocol):
 
     @property
     def day_files(self) -> DayFiles | None:
-        """Where the institution writes a file of each day that is over, which has the last word."""
+        """The institution's files of past days, which are authoritative; ``None`` if it has none."""
         ...
 
     @property
@@ -315,11 +315,11 @@ class Institution(Sender, Protocol):
         ...
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
-        """Open a charge under its txid; where that is done already, ``UnknownOutcome``: the charge is to be read."""
+        """Open a charge under its txid; if that exists already, ``UnknownOutcome``: the charge must be read."""
         ...
 
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
-        """A charge of one kind, which have separate look-ups; ``None`` if the institution reports none."""
+        """Read a charge of one kind, which have separate queries; ``None`` if the institution reports none."""
         ...
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer: ...
@@ -329,7 +329,7 @@ class Institution(Sender, Protocol):
     def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
     ) -> AsyncIterator[Sequence[ReceivedPix | MalformedItem]]:
-        """Pages of received Pix of an interval (both ends included), in no order; one may come twice, as pages shift.
+        """Yield pages of received Pix of an interval (both ends included), unordered; shifting pages may repeat one.
 
         A Pix with an unreadable return comes without it; that return comes as a separate item.
 
@@ -343,31 +343,31 @@ class Institution(Sender, Protocol):
     async def read_received(self, end_to_end_id: str) -> ReceivedPix | None: ...
 
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
-        """Return a part of a received Pix under our id; a repeat under the same id returns nothing more."""
+        """Return a part of a received Pix under our id; a repetition under the same id returns nothing more."""
         ...
 
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None: ...
 
     async def read_balance(self) -> int:
-        """In cents, blocked money included if reported; only where ``traits.has_balance``."""
+        """Read the balance in cents, including blocked money if reported; only with ``traits.has_balance``."""
         ...
 
     async def read_closing_balance(self, day: date) -> int | None:
-        """The balance at the end of a day, as ``read_balance``; ``None`` if the institution does not report it."""
+        """Read the balance at the end of a day, as ``read_balance``; ``None`` if the institution does not report it."""
         ...
 
     def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem | MalformedItem]]:
-        """Lines of whole days, both included; only where ``traits.has_statement``."""
+        """List lines of whole days, both included; only with ``traits.has_statement``."""
         ...
 
     async def list_webhooks(self) -> Sequence[Webhook]: ...
 
     async def set_webhook(self, key: str, url: str) -> None:
-        """Register it; an unknown result raises ``InstitutionUnavailable``: the list shows the truth."""
+        """Register a webhook; an unknown result raises ``InstitutionUnavailable``: the list shows the truth."""
         ...
 
     async def remove_webhook(self, key: str, url: str) -> None:
-        """Remove this address."""
+        """Remove this webhook address."""
         ...
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
@@ -376,7 +376,7 @@ class Institution(Sender, Protocol):
 
 
 DaySource = Literal["api", "own_file", "file_by_hand"]
-"""Where an account's days come from: the API's list of lines, the file that the institution writes of a day, or one by hand."""
+"""The source of an account's days: the API's list of lines, the institution's daily file, or a file by hand."""
 
 
 def find_day_source(institution: Institution) -> DaySource:

@@ -1,8 +1,8 @@
-"""Which line of an institution's statement is which transfer, refund or movement here, and how the rest is treated.
+"""Matches lines of an institution's statement with transfers, refunds and movements here, and treats the rest.
 
-The network's names decide first. Items without a name are joined by properties that only one item and one line share; and where
-no more items than lines are alike in direction, amount and day, any pairing has the same sums. An item with a name is never
-joined to another record by resemblance, and one that may be ours is never a movement: it waits, and is listed.
+Network names decide first. Items without a name are matched by properties that only one item and one line share; and if there
+are no more items than lines of one direction, amount and day, any pairing has the same sums. An item with a name is never
+matched by resemblance to another record, and one that may be ours is never a movement: it waits, and is listed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Waiting = Literal[
     "struck", "perhaps_struck", "perhaps_back", "perhaps_text", "no_money", "order_unknown", "could_be_ours", "not_yet_read",
     "day_not_over", "opening_day", "before_opening",
 ]  # fmt: skip
-"""Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has the meaning of each."""
+"""Why an item is neither matched nor a movement; ``outcome.OUTCOMES`` explains each."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
 """Kinds of items that are never Pix."""
 PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
@@ -52,7 +52,7 @@ class BookLine(Struct, frozen=True, kw_only=True):
     tax_id: str | None = None
     counterparty: str | None = None
     state: Literal["settled", "open", "failed"]
-    """Of an order that failed the institution may have a debit and its reversal, and of an open one a debit."""
+    """For a failed order the institution may have a debit and its reversal, and for an open one a debit."""
 
     @property
     def is_order(self) -> bool:
@@ -66,22 +66,22 @@ class ItemJoin(Struct, frozen=True, kw_only=True):
     is_reversal: bool = False
     """It returns the institution's debit for an order that failed."""
     parts: tuple[LineKey, ...] = ()
-    """Of a sum: the transfers that it is made of. Its key has its own id."""
+    """For a sum: its transfers. Its key has its own id."""
 
 
 class Joined(Struct, frozen=True, kw_only=True):
     joins: tuple[ItemJoin, ...]
     fees: dict[str, LineKey]
-    """The transfer or refund that a fee was taken for."""
+    """The transfer or refund that a fee was charged for."""
     items_left: tuple[InstitutionItem, ...]
     lines_left: tuple[BookLine, ...]
 
 
 class _Pairing:
-    """Items and lines that are still alone; each pair takes both away."""
+    """Unmatched items and lines; each pair removes both."""
 
     def __init__(self, items: Iterable[InstitutionItem], lines: Iterable[BookLine]) -> None:
-        # By id, so that the order in which a file has them changes nothing.
+        # By id, so that the order in a file changes nothing.
         self.items = {item.item_id: item for item in sorted(items, key=lambda item: item.item_id)}
         self.lines = {line.key: line for line in sorted(lines, key=lambda line: (line.key[0], str(line.key[1])))}
         self.joins: list[ItemJoin] = []
@@ -104,14 +104,14 @@ def join_items(
     whole: Collection[date] = (),
     sum_forms: Collection[str] = (),
 ) -> Joined:
-    """Join each item with at most one line, and each line with at most one item and one reversal.
+    """Match each item with at most one line, and each line with at most one item and one reversal.
 
     Args:
         items: The unmatched ones.
         lines: The unmatched ones, and orders whose debit may have been reversed.
-        debited: Orders among them that another item is joined to already.
-        whole: Days of which a statement lists all lines: a payment of such a day may be an item of a later one.
-        sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has joined one before.
+        debited: Orders among them that another item is matched to already.
+        whole: Days whose statement lists all lines: a payment of such a day may be an item of a later one.
+        sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has matched one before.
     """
     pairing = _Pairing(items, (line for line in lines if line.key not in debited))
     reversals = _join_names(pairing, lines, set(debited))
@@ -163,7 +163,7 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
     by_name = _index(pairing.lines.values(), lambda line: line.names)
     by_original = _index(pairing.lines.values(), lambda line: line.original)
     for item in sorted(pairing.items.values(), key=lambda item: item.kind in NO_PIX):
-        # A movement is of the very item. Of other lines the name decides: words for a kind may be a payer's.
+        # A movement matches its very item. For other lines the name decides: words for a kind may be a payer's.
         candidates = [
             *by_name[make_movement_id(item.item_id)],
             *(line for name in item.names for line in by_name[name]),
@@ -181,7 +181,7 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
 
 
 def _join_named_sums(pairing: _Pairing) -> None:
-    """Join sums with the transfers that they name, if these are all and have the amount."""
+    """Match sums with the transfers that they name, if these are all and have the amount."""
     by_name = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.names)
     for item in [one for one in pairing.items.values() if one.parts is not None and one.parts.names]:
         named = (
@@ -194,7 +194,7 @@ def _join_named_sums(pairing: _Pairing) -> None:
 
 
 def _join_parts(pairing: _Pairing) -> None:
-    """Join as many returns of one Pix and one amount as lines of such: an item names of them only the Pix."""
+    """Match as many returns of one Pix and one amount as there are lines: an item names only the Pix."""
     settled = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.original)
     groups = defaultdict[Hashable, list[InstitutionItem]](list)
     for item in pairing.items.values():
@@ -219,7 +219,7 @@ def fits(item: InstitutionItem, line: BookLine) -> bool:
 
 
 def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
-    """The reversal of an order's debit: the two cancel, and the order has moved nothing."""
+    """Match the reversal of an order's debit: the two cancel, and the order has moved nothing."""
     failed = _index((line for line in lines if line.is_order and line.state == "failed"), lambda line: line.names)
     reversed_keys = set[LineKey]()
     found: list[ItemJoin] = []
@@ -236,9 +236,9 @@ def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set
 def _group(
     pairing: _Pairing, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None], *, only_pix: bool = False
 ) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
-    """Items and lines alike in direction, amount and a mark, where both have it."""
+    """Group items and lines alike in direction, amount and a mark, if both have it."""
     groups = defaultdict[Hashable, tuple[list[InstitutionItem], list[BookLine]]](lambda: ([], []))
-    # A payment of a day that has a sum is in it: only a Pix of that day takes it out of it.
+    # A payment of a day with a sum belongs to the sum: only a Pix of that day can take it out.
     summed = set[tuple[str, date]]() if only_pix else _list_summed(pairing)
     for item in pairing.items.values():
         is_wanted = item.kind in PIX if only_pix else item.kind not in NO_PIX
@@ -252,12 +252,12 @@ def _group(
 
 
 def _list_summed(pairing: _Pairing) -> set[tuple[str, date]]:
-    """Directions and days whose Pix the institution has summed."""
+    """List directions and days whose Pix the institution has summed."""
     return {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
 
 
 def find_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> tuple[LineKey, ...]:
-    """The transfers that an item sums: all of its day and direction that are alone, if they have its amount and its count."""
+    """Find the transfers of a sum: all unmatched ones of its day and direction, if they have its amount and its count."""
     if not (is_sum(item) or may_be_sum(item)):
         return ()
     own = [line for line in lines if line.state == "settled" and line.key[0] == "transfer"]
@@ -278,7 +278,7 @@ def _join_alike(
     *,
     only_pix: bool = False,
 ) -> None:
-    """Join items and lines with a unique shared property."""
+    """Match items and lines with a unique shared property."""
     for items, lines in _group(pairing, mark_of, only_pix=only_pix):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
             pairing.join(items[0], lines[0], by)
@@ -294,9 +294,9 @@ def _whole_tax_ids(told: Iterable[InstitutionItem | BookLine]) -> set[str]:
 
 
 def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
-    """Join items of one direction, amount and day with as many lines or more, in the order of their instants.
+    """Match items of one direction, amount and day with as many lines or more, in the order of their instants.
 
-    Which of equal lines lacks its item is not known, and does not matter to any sum: one of them is left.
+    It is unknown which of equal lines lacks its item, and irrelevant to any sum: one of them is left.
     """
     for items, lines in _group(pairing, lambda one: one.day, only_pix=only_pix):
         items.sort(key=lambda item: (item.settled_at is None, item.settled_at, item.item_id))
@@ -308,7 +308,7 @@ def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
 
 
 def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) -> None:
-    """Join the one item and the one line of a direction and amount, if the line's day lacks it and the item's is soon after."""
+    """Match the only item and line of a direction and amount, if the line's day lacks it and the item follows soon."""
     summed = _list_summed(pairing)
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
         is_late = lines[0].day in whole and lines[0].day <= items[0].day
@@ -319,7 +319,7 @@ def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) ->
 
 
 def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:
-    """The items without names that are called a Pix: other kinds that resemble these yield to them."""
+    """List items without names that are called a Pix: other kinds that resemble these yield to them."""
     alone = (item for item in items if item.kind in PIX and not item.names and not is_sum(item))
     return {(item.day, item.direction, item.amount_cents) for item in alone}
 
@@ -327,7 +327,7 @@ def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:
 def find_claimed(
     items: Iterable[InstitutionItem], lines: Iterable[BookLine], alike: Mapping[LineKey, InstitutionItem]
 ) -> set[LineKey]:
-    """Which lines some item names: the item in ``alike`` that only looks like one of these is another thing.
+    """Find lines that some item names; the item in ``alike`` that only resembles one of these is something else.
 
     A name may be a payer's word: a Pix of the line's very day gives way only to an item of that day.
     """
@@ -353,25 +353,24 @@ def are_near(item: InstitutionItem, line: BookLine) -> bool:
 
 
 def make_movement_id(item_id: str) -> str:
-    """The name of the item's movement: its own, or a digest of one that is too long."""
+    """Return the name of the item's movement: its own, or a digest if it is too long."""
     if len(item_id) <= MOVEMENT_ID_LENGTH_MAX:
         return item_id
     return hashlib.sha256(item_id.encode()).hexdigest()
 
 
 class ReversedMovement(Struct, frozen=True, kw_only=True):
-    """The movement of a line of the institution's that has proved to be a transfer or refund."""
+    """The movement of an institution's line that has proved to be a transfer or refund."""
 
     institution_id: int
     line_id: str
-    """The line, by the institution's own id."""
+    """The institution's id of the line."""
     holder_id: int
     item_id: str
-    """The movement, by the name that its item has here."""
+    """The movement, by our name of its item."""
 
     @property
     def key(self) -> tuple[int, str]:
-        """That of the movement."""
         return self.holder_id, self.item_id
 
 

@@ -1,16 +1,14 @@
-"""The outcome of each line of an institution's statement, and whether it moves money: one table and its rules.
+"""The outcome of each line of an institution's statement, and whether it moved money: one table and its rules.
 
 Entry points, all pure:
 
-``judge_lines(lines, evidence)``
-    Judges the lines of one statement file, in the file's order, against the recorded lines and balances of their days.
-    Returns a ``JudgedLine`` for each line, and for each recorded line whose outcome the file changes.
-``judge_listed(lines, known, today)``
-    Judges lines of an institution's API, whose ids are the lines' identity.
+- ``judge_lines(lines, evidence)`` judges the lines of one statement file, in the file's order, against the recorded lines and
+  balances of their days. It returns a ``JudgedLine`` for each line, and for each recorded line whose outcome changes.
+- ``judge_listed(lines, known, today)`` judges lines of an institution's API, whose ids are the lines' identity.
 
-A file adds, of lines equal in day, direction, amount, text and names, as many as it lists beyond those recorded. A line is in
-doubt if it may be a balance, may be a recorded line under another text, day or id, or contradicts a day that two balances have
-proved. A line in doubt counts only if exactly one choice of such lines makes the balances around it agree.
+Of lines equal in day, direction, amount, text and names, a file adds as many as it lists beyond the recorded ones. A line is
+doubtful if it may be a balance, may be a recorded line under another text, day or id, or contradicts a day that two balances
+have proved. A doubtful line counts only if exactly one choice of such lines makes the balances around it agree.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
 from pixconnect.platform.base.clock import to_day
 
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
-"""The outcome of a doubt if the balances agree without the line."""
+"""The outcome of a doubtful line if the balances agree without it."""
 _DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
 
 
@@ -55,19 +53,19 @@ class Evidence(Balances, frozen=True, kw_only=True):
     taken: Collection[str] = ()
     """Further ids of recorded lines."""
     is_whole: bool = False
-    """The lines are known to lack none, as those of an API's list are; otherwise the balances must show it."""
+    """The lines are known to be complete, as an API's list is; otherwise the balances must show it."""
     perhaps_texts: Collection[InstitutionItem] = ()
-    """Those of the file's lines that may be a payer's text: ``StatementFile.perhaps_texts``."""
+    """The file's lines that may be a payer's text: ``StatementFile.perhaps_texts``."""
     ids_are_stable: bool = False
     """This account's overlapping files have named each line by the same id, and no two lines by one id."""
 
 
 class JudgedLine(Struct, frozen=True, kw_only=True):
     item: InstitutionItem
-    """Under the id by which it is recorded, or is to be."""
+    """With the id under which it is or will be recorded."""
     outcome: Outcome
     known_id: str | None = None
-    """The recorded line that it is."""
+    """The recorded line that it repeats."""
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
@@ -89,7 +87,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
     outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
     aside = [item for item in unlisted if _is_set_aside(item) and item.waits != "no_money"]
-    # A line that a whole file covers and does not list is no longer in question; a filtered file ends none.
+    # A line that a whole file covers and does not list is settled; a filtered file settles none.
     covered = [item for item in aside if evidence.covers(item.day) and item.day not in evidence.newer]
     whole_until = date.max if evidence.is_whole else _find_whole(lines, outcomes, evidence)
     others = [
@@ -142,7 +140,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
 
 
 def _list_texts(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> set[int]:
-    """The places of lines that may be a payer's text, unless no choice of them but all makes the file's balances agree."""
+    """Find lines that may be a payer's text, unless only all of them together make the file's balances agree."""
     found = {number for number, line in enumerate(lines) if line in evidence.perhaps_texts}
     if not found:
         return found
@@ -156,7 +154,7 @@ def _list_texts(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], e
 
 
 def _find_whole(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> date:
-    """The last day until which the file lacks no line: its lines make its closing balance of the one before it."""
+    """Find the last day until which the file is complete: its lines turn the balance before it into its closing balance."""
     opening, closing = find_opening(evidence), evidence.closing
     if closing is None or opening is None:
         return date.min
@@ -175,7 +173,7 @@ def _decide(
     outcomes: Sequence[Outcome],
     evidence: Evidence,
 ) -> dict[int, bool]:
-    """Which lines in doubt count, by their places among the judged ones, of those that the balances decide."""
+    """Decide which doubtful lines count, by position, among those that the balances decide."""
     nets = Counter(evidence.nets)
     for line, outcome in zip(lines, outcomes, strict=True):
         nets[line.day] += line.signed_cents if outcome == "new" else 0
@@ -190,7 +188,7 @@ def _decide(
     never = find_balances(lines, evidence) if any(decided.values()) else set[int]()
     never |= {n for n, counts in decided.items() if counts and n >= len(lines) and is_called_balance(judged[n][0])}
     if any(decided.get(number) for number in never):
-        # A balance by its own file closes no gap: another line is missing.
+        # A balance from its own file closes no gap: another line is missing.
         decided = choose([number for number in numbers if number not in never])
     return decided
 
@@ -205,7 +203,7 @@ def judge_listed(
 ) -> tuple[JudgedLine, ...]:
     """Judge lines whose ids are their identity; the first of two under one id stands.
 
-    The other has an id of its contents, so that it is the same line each time.
+    The other gets an id from its contents, so that it is the same line each time.
     """
     firsts = dict[str, int]()
     judged: list[JudgedLine] = []
@@ -228,7 +226,7 @@ def judge_listed(
 
 
 def _key(item: InstitutionItem) -> Hashable:
-    """The common key of equal lines of one day."""
+    """Return the common key of equal lines of one day."""
     text = " ".join(item.text.split()).casefold()
     return (
         item.day,
@@ -242,14 +240,14 @@ def _key(item: InstitutionItem) -> Hashable:
 
 
 def _key_of_network(item: InstitutionItem) -> Hashable | None:
-    """A name of the network is a line's identity, regardless of its day and text."""
+    """Return the line's network name, which is its identity regardless of its day and text."""
     return (item.names, item.direction, item.amount_cents, item.kind) if item.names else None
 
 
 def _match(
     lines: Sequence[InstitutionItem], known: Iterable[RecordedItem], today: date
 ) -> tuple[list[RecordedItem | None], list[RecordedItem]]:
-    """Which recorded line each line is, each at most once; and the recorded lines that none is."""
+    """Match lines with recorded lines, each at most once; also return the unmatched recorded lines."""
     matches: list[RecordedItem | None] = [None] * len(lines)
     # Counting ones come first: only lines beyond them are additional.
     free = {item.item_id: item for item in sorted(known, key=_is_set_aside)}
@@ -275,7 +273,7 @@ def _match(
 
 
 def _is_cut(line: InstitutionItem, before: RecordedItem, today: date) -> bool:
-    """Whether two lines are equal but for the end of a text: banks cut those of a day that still goes on."""
+    """Whether two lines differ only in the end of a text: banks cut texts of an unfinished day."""
     text, text_before = (" ".join(item.text.split()).casefold() for item in (line, before))
     is_longer = to_day(before.recorded_at) <= before.day and text.startswith(text_before)
     is_shorter = today <= line.day and text_before.startswith(text)
@@ -292,13 +290,13 @@ def _count_taken(
     outcomes: Sequence[Outcome],
     known: Iterable[RecordedItem],
 ) -> int:
-    """Of how many new lines the id is that of another recorded line."""
+    """Count how many new lines have the id of another recorded line."""
     taken, judged = {item.item_id for item in known}, zip(lines, matches, outcomes, strict=True)
     return sum(line.item_id in taken and match is None and outcome == "new" for line, match, outcome in judged)
 
 
 def _list_reused(lines: Sequence[InstitutionItem]) -> set[str]:
-    """Ids that two different lines of a file have, such as a document's number: they are no identity."""
+    """List ids that two different lines of a file have, such as a document's number: they are no identity."""
     counts = Counter(line.item_id for line in lines)
     keys = {(line.item_id, _key(line)) for line in lines if counts[line.item_id] > 1}
     return {item_id for item_id, count in Counter(item_id for item_id, _ in keys).items() if count > 1}
@@ -311,7 +309,7 @@ def _judge_one_by_one(
     reused: Collection[str],
     evidence: Evidence,
 ) -> list[Outcome]:
-    """Each line's outcome, as it is before the balances decide doubts."""
+    """Judge each line before the balances decide the doubtful ones."""
     missing_sums = {item.signed_cents for item in missing}
     crowded = evidence.closed | evidence.lacking
     named = [item for item in evidence.known if not _is_set_aside(item)] if evidence.ids_are_stable else missing
@@ -347,7 +345,7 @@ def _judge_one_by_one(
 def _find_standing(
     line: InstitutionItem, match: RecordedItem | None, struck: Collection[Hashable], evidence: Evidence
 ) -> Outcome | None:
-    """The outcome that does not depend on balances: the line is recorded, or two operators have answered about it."""
+    """Find the outcome that does not depend on balances: the line is recorded, or two operators have decided."""
     if match is not None and (match.waits == "no_money" or not _is_set_aside(match)):
         return "no_money" if match.waits == "no_money" else "known"
     if _key(line) in struck:
@@ -361,7 +359,7 @@ def _name_lines(
     outcomes: Sequence[Outcome],
     evidence: Evidence,
 ) -> list[JudgedLine]:
-    """Each line under a separate id: the file's if it is free, else one derived from it."""
+    """Give each line a separate id: the file's if it is free, else one derived from it."""
     taken, numbers = {*evidence.taken, *(item.item_id for item in evidence.known)}, Counter[str]()
     judged: list[JudgedLine] = []
     for line, match, outcome in zip(lines, matches, outcomes, strict=True):

@@ -1,4 +1,4 @@
-"""An item of an institution's list that cannot be read."""
+"""An unreadable item of an institution's list."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from msgspec import Struct
 
 
 class MalformedItem(Struct, frozen=True, kw_only=True):
-    """An item of a list in a wrong form or with an unknown word: it is never guessed, and stops none of the others."""
+    """An item of a list in a wrong form or with an unknown word: it is never guessed, and blocks none of the others."""
 
     reason: str
     end_to_end_id: str | None
-    """Where at least that can be read."""
+    """If at least that is readable."""
     content: str
-    """As sent, of a long one its beginning. It may hold names and documents of people: it is for an operator, not for logs."""
+    """As sent, cut if long. It may contain personal data: it is for an operator, not for logs."""

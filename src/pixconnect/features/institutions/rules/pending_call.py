@@ -1,7 +1,7 @@
-"""A charge's pending call to its institution: written before the first call, and open until the outcome is known.
+"""Pending calls to an institution: openings and changes of charges, sending in two steps; and callbacks.
 
-An unknown outcome is queried, never guessed. The txid is ours and the repeated request is the same, so calling twice does no
-harm.
+A call is recorded before it is made, and open until its outcome is known. An unknown outcome is queried, never guessed. The
+txid is ours and the repeated request is the same, so calling twice is harmless.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from pixconnect.kernel.rules.charge_contents import ChargeContents
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
 
 CALL_TIMEOUT_S: Final = 3.0
-"""So long a caller waits for the institution; then a worker goes on."""
+"""How long a caller waits for the institution; then a worker goes on."""
 WORKER_AFTER: Final = timedelta(seconds=5)
-"""From the beginning: no worker asks while the caller's process may still."""
+"""Since the beginning: no worker calls while the caller's process may still."""
 TAKEN_FOR: Final = timedelta(seconds=10)
-"""A row that a worker queries is hidden from all others for this long; a killed worker leaves it so.
+"""How long a row that a worker queries is hidden from all others; it stays hidden if that worker is killed.
 
 The lease of its slot keeps a second worker away from an account. This covers the last call of a dead worker: it arrives before
-the next query, as after a caller's timeout. A call that took longer is made twice, which does no harm.
+the next query, as after a caller's timeout. A call that took longer is made twice, which is harmless.
 """
 ABSENT_FOR: Final = timedelta(minutes=10)
-"""For this long after its beginning an opening may still arrive; if absent afterwards, it was never opened."""
+"""How long after its beginning an opening may still arrive; if absent afterwards, it was never opened."""
 _WAITS: Final = (timedelta(seconds=2), timedelta(seconds=5), timedelta(seconds=15), timedelta(minutes=1))
 
 
@@ -50,30 +50,26 @@ class PendingCall(Struct, frozen=True, kw_only=True):
     txid: str
     state: str
     asked_by: Caller | None = None
-    """``None`` if an operator asked."""
+    """``None`` for an operator's call."""
     calls_count: int
-    """How often a process has begun to ask the institution: one that began earlier ends nothing any more."""
+    """Number of processes that have begun to call the institution: an earlier one no longer ends anything."""
     due_at: datetime
     """When a worker asks next, in real time."""
     created_at: datetime
 
 
 def find_wait(calls_count: int) -> timedelta:
-    """How long a worker waits before it asks again."""
+    """Return a worker's wait before its next call."""
     return _WAITS[min(calls_count, len(_WAITS)) - 1] if calls_count else _WAITS[0]
 
 
-# A change of a charge that is open at an institution.
-#
-# ::
+# A change of a charge that is open at an institution; one at a time.
 #
 #     asked ──it is so there──► done         (only now the charge changes here)
 #       │  ▲────unknown: query again
 #       ├──certainly refused──► refused
 #       ├──nothing was sent───► given_up
 #       └──it is paid there───► overtaken    (the payment wins)
-#
-# A charge has one such change at a time.
 
 ChangeKind = Literal["revise", "remove", "withdraw"]
 """``withdraw`` removes a possibly opened charge that was answered with a static code."""
@@ -91,14 +87,14 @@ class ChargeChange(PendingCall, frozen=True, kw_only=True):
     reason: str | None = None
     """In the institution's words: the refusal, or its last answer."""
     revision_there: int | None = None
-    """The institution's revision of the charge before it was asked."""
+    """The institution's revision of the charge before the call."""
 
     def wants_the_same(self, other: ChargeChange) -> bool:
         return (self.kind, self.contents, self.removal) == (other.kind, other.contents, other.removal)
 
 
 def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
-    """Whether the charge is as wanted there; a revision counts only if it is later than the one at the time of the request."""
+    """Whether the charge is as wanted at the institution; a revision counts only if it is later than at the request."""
     if change.contents is None:
         return there.status in ("removed_by_us", "removed_by_institution")
     # Without the earlier revision, our change could not be distinguished from the charge's former contents.
@@ -110,7 +106,7 @@ def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
 
 
 def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
-    """The terms that the charge is to have at the institution."""
+    """Write the wanted terms of the charge at the institution."""
     payer = contents.payer
     return ChargeTerms(
         txid=txid,
@@ -127,7 +123,7 @@ def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
 
 
 def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> CertainRefusal | None:
-    """Why an institution takes no such charge, which is known before it is asked; ``None`` if it does."""
+    """Find why an institution would refuse such a charge, known without a call."""
     if contents.due is not None:
         if traits.opens_due:
             return None
@@ -140,7 +136,7 @@ def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> C
 
 
 def strip_rights(caller: Caller) -> Caller:
-    """The caller's identity alone, without its rights."""
+    """Return the caller's identity without its rights."""
     return msgspec.structs.replace(caller, scopes=frozenset[str](), certificate=None)
 
 
@@ -148,18 +144,15 @@ encode_caller = msgspec.json.Encoder().encode
 decode_caller = msgspec.json.Decoder(Caller).decode
 
 
-# A charge that is being opened at an institution; no caller sees it before it has its code.
-#
-# ::
+# A charge that is being opened at an institution; callers see it once it has its code.
 #
 #     opening ──the institution has it──► opened      (the charge is there, PENDING)
-#        │  ▲──────unknown: ask────┘
+#        │  ▲──────unknown: query──┘
 #        ├──certainly refused──► refused
 #        └──nothing was sent──► given_up
 #
-# If the account permits it, a charge with an unknown outcome at its caller's timeout gets a static code: it is opened too, with
-# the ``reference`` by which payments name it. A possible charge at the institution is withdrawn (``charge_change``), never
-# completed.
+# If the account permits it, a charge with an unknown outcome at its caller's timeout is opened with a static code, whose
+# ``reference`` payments name. A possible charge at the institution is then withdrawn, never completed.
 
 REFERENCE_LENGTH: Final = 25
 """The capacity of a static code."""
@@ -175,18 +168,16 @@ class ChargeOpening(PendingCall, frozen=True, kw_only=True):
     refusal_code: str | None
     refusal_reason: str | None
     reference: str | None = None
-    """In the static code that it was answered with."""
+    """In the static code that the caller got."""
     network_txid: str | None = None
     """The institution's own txid, if it does not accept ours."""
 
 
-# Callbacks: the address that an institution calls about incoming money, and its other registered addresses.
-#
-# The contents of a call are only a reason to read: the institution's list is the truth. The secret in the address prevents
-# strangers from triggering reads, and allows nothing else.
+# Callbacks: the address that an institution calls about incoming money. A call only triggers a reading: the institution's list
+# is the truth. The secret in the address prevents strangers from triggering reads, and permits nothing else.
 
 APART_S: Final = 2.0
-"""At most one reading of an account in so long, however often it is called."""
+"""Minimum interval between readings of an account, however often it is called."""
 PATH: Final = "/institutions/"
 """Followed by the account's name, the secret, and any suffix of the institution."""
 SECRET_LENGTH: Final = 32
@@ -194,7 +185,7 @@ _RETURN_WORDS: Final = (b"devolucoes", b"REFUND")
 """A member of the central bank's notices, and a part of the names of Woovi's events."""
 
 Whose = Literal["ours", "outdated", "another_installation", "other"]
-"""``outdated`` is an address of this account's with another secret."""
+"""``outdated`` is an address of this account with another secret."""
 
 
 class CallbackSecret(Struct, frozen=True, kw_only=True):
@@ -227,7 +218,7 @@ def make_address(base_url: str, name: str, secret: str) -> str:
 
 
 def judge_address(url: str, ours: str) -> Whose:
-    """The owner of a registered address; ``ours`` is that of this account in this installation."""
+    """Return the owner of a registered address; ``ours`` is that of this account in this installation."""
     if url == ours:
         return "ours"
     if url.startswith(f"{ours.rpartition('/')[0]}/"):
@@ -236,21 +227,19 @@ def judge_address(url: str, ours: str) -> Whose:
 
 
 def choose_paces(body: bytes) -> Collection[Pace]:
-    """What to read after a call: the newest, and after one about a return, all Pix with returns."""
+    """Choose what to read after a call: the newest, and after one about a return, all Pix with returns."""
     return ("near", "deep") if any(word in body for word in _RETURN_WORDS) else ("near",)
 
 
-# Sending in two steps: the first names a Pix, returns the key's owner and moves nothing; the second pays.
-#
-# The first step's result is recorded before the second is called, and that is called once: its name is the institution's, so
-# that a second first step would be another Pix.
+# Sending in two steps: the first names a Pix, returns the key's owner and moves nothing; the second pays. The first result is
+# recorded before the second call, which is made once: a second first step would be another Pix.
 
 
 class NamedPix(Struct, frozen=True, kw_only=True):
     """The result of a first step."""
 
     code: str
-    """By which the second step and each question name it."""
+    """Its name in the second step and in each query."""
     owner_tax_id: str | None
     """The tax id of the key's owner, as reported: it may be masked."""
     owner_name: str | None
@@ -264,7 +253,7 @@ class FirstStep(Protocol):
     """Sends in two steps; the second is its ``send``."""
 
     async def mint(self, pix: OutgoingPix) -> MintAnswer:
-        """Take the first step. Repeating it names another Pix; an unknown result is ``NotSent``."""
+        """Take the first step. A repetition names another Pix; an unknown result is ``NotSent``."""
         ...
 
 

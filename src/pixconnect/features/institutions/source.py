@@ -1,7 +1,7 @@
 """An account at an institution as the source of transfers, refunds and charges.
 
-Whose a key is, the institution finds out when it pays. Up to then the payee is the key alone, with its owner where the caller
-named one: the institution compares it.
+The institution finds a key's owner when it pays. Up to then the payee is the key alone, with its owner if the caller named one:
+the institution compares it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 
 _UNSENT_S: Final = 5
-"""When to come back while others wait to be sent."""
+"""Retry-After while others wait to be sent."""
 _SHARE_OF_HANDOVER: Final = 0.5
-"""Of the time in which an order must leave; orders accepted beyond that may be given up."""
+"""Fraction of the time in which an order must leave; orders accepted beyond that may be given up."""
 _LATER: Final = "funds and limits allow it"
 _FOUND_OUT: Final = "an operator has found out at the institution that it is not"
 
@@ -63,7 +63,7 @@ class InstitutionSource(Struct, frozen=True):
         _check_takes(opened, request, payee)
         named = _name_owner(opened, payee, terms)
         if opened.institution.traits.names_first and request.external_id is not None:
-            # It has none of our names there, so no later query can show whether it was paid before.
+            # It has none of our names, so no later query can show whether it was paid before.
             await self.admit_forgotten(context, request, _FOUND_OUT)
         await _check_flow(context, opened)
         payer_key = terms.payer_key or await _choose_key(context, opened, payer)
@@ -96,7 +96,7 @@ class InstitutionSource(Struct, frozen=True):
             raise await explain_pause(context.institutions, self.account_id)
 
     async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
-        """The charge of the account with this txid or reference, if its holder lies on the account."""
+        """Find the charge of the account with this txid or reference, if its holder is on the account."""
         del owner
         charge = await opening_store.find_charge(pool, self.account_id, name)
         holder = None if charge is None else await holder_store.find(pool, charge.holder_id)
@@ -115,13 +115,13 @@ class InstitutionSource(Struct, frozen=True):
 
 
 def _name_key_alone(key: PixKey) -> Party:
-    """The payee before payment: only the institution finds out the account; a CPF or CNPJ is its owner's."""
+    """Return the payee before payment: only the institution finds the account; a CPF or CNPJ is its owner's."""
     alone = with_key(UNKNOWN_PARTY, key)
     return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
 
 
 def _check_takes(opened: OpenAccount, request: TransferRequest, payee: Payee) -> None:
-    """Refuse a transfer that the institution does not send, and one to the account itself."""
+    """Refuse a transfer that the institution cannot send, and one to the account itself."""
     traits = opened.institution.traits
     if request.initiation_type == "MANUAL" and traits.names_first:
         raise errors.InvalidAccount(
@@ -142,7 +142,7 @@ def _check_takes(opened: OpenAccount, request: TransferRequest, payee: Payee) ->
 
 
 async def _check_flow(context: Context, opened: OpenAccount) -> None:
-    """Refuse what the account cannot pass in time; judged without a lock, since nothing but time is lost by one too many."""
+    """Refuse more than the account can send in time; unlocked, as one too many costs nothing but time."""
     passed_count = opened.institution.traits.sends_per_s * context.policy.handover_timeout_s * _SHARE_OF_HANDOVER
     unsent_max = max(1, int(passed_count))
     if await order_store.count_unsent_of_account(context.pool, opened.account.id, unsent_max) >= unsent_max:
@@ -167,7 +167,7 @@ async def admit_renamed(context: Context, payer: OwnAccount, request: TransferRe
 
 
 async def _check_read(context: Context, account_id: int, request: TransferRequest, lost_since: datetime) -> None:
-    """Refuse as unknown while a worker has not read the forgotten days of an account that was added after the loss."""
+    """Refuse as unknown while a worker has not read the lost days of an account that was added after the loss."""
     if not await day_store.list_unread_of_loss(context.pool, account_id, lost_since):
         return
     opened = await context.institutions.find_read(account_id)
@@ -184,7 +184,7 @@ def _explain_unread(request: TransferRequest) -> errors.OutcomeUnknown:
 
 
 def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee:
-    """The payee with the owner that the caller named beside a key: the institution is made to compare it."""
+    """Return the payee with the owner that the caller named beside a key, which the institution compares."""
     if terms.payee_tax_id is None or not is_key_alone(payee):
         return payee
     if not opened.institution.traits.compares_owner:
@@ -195,7 +195,7 @@ def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee
 
 
 async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) -> str | None:
-    """The key that pays: the holder's oldest on the account, else the house's, else any that is the account's."""
+    """Choose the key that pays: the holder's oldest on the account, else the house's, else any of the account."""
     async with context.pool.acquire() as connection:
         for holder_id in (payer.holder_id, opened.account.house_id):
             for key in await holder_store.list_pix_keys(connection, holder_id):

@@ -1,10 +1,8 @@
-"""Looks after accounts at institutions: reads, queries charges that are being opened, expires charges, moves orders.
+"""The worker's tasks for accounts at institutions: read, continue charges, expire charges, move orders, watch balances.
 
-Each account has its own tasks, in the worker that has its slot: one that hangs, refuses or meets a defect delays no other, a
-long list no order and no charge. No money leaves a paused account: it is read, its charges are opened, and sent orders are
-queried. One paused by a loss of the database is only read.
-
-Also the balances at institutions from which orders wait to leave, as this worker last read them: for metrics alone.
+Each account has its own tasks, in the worker that has its slot: an account that hangs, refuses or meets a defect delays no
+other, and a long list delays no order and no charge. No money leaves a paused account: it is read, its charges are opened, and
+sent orders are queried. An account paused by a loss of the database is only read.
 
 A balance for metrics is read only while orders are queued, at most once a minute, and discarded when none are. Each account's
 balance is compared with the books every ten minutes (``features/proof/service/comparison.py``).
@@ -54,7 +52,7 @@ from pixconnect.platform.shared_look import wait_for
 READ_EVERY_S: Final = 60.0
 SETTLE_EVERY_S: Final = 300.0
 SETTLE_DEEP_EVERY_S: Final = 86_400.0
-"""Lines that have waited for weeks are looked at beside all that the books have of these weeks."""
+"""Lines that have waited for weeks are compared with all records of these weeks."""
 
 
 class AccountBalances:
@@ -64,21 +62,21 @@ class AccountBalances:
         self._next_s: dict[int, float] = {}
 
     def drop_others(self, names: Collection[str]) -> None:
-        """Forget the balances of all other accounts."""
+        """Drop the balances of all other accounts."""
         for name in self.cents.keys() - set(names):
             del self.cents[name]
 
     async def watch(self, context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-        """Read an account's balance where that is due.
+        """Read an account's balance if that is due.
 
         Raises:
-            InstitutionUnavailable: The last one is forgotten.
+            InstitutionUnavailable: The last one is dropped.
         """
         account, institution = opened.account, opened.institution
         now_s = context.clock.monotonic_s()
         if not institution.traits.has_balance or now_s < self._next_s.get(account.id, now_s):
             return
-        # Before the answer: what fails is not asked again at once either.
+        # Before the answer: a failed call is not repeated at once either.
         self._next_s[account.id] = now_s + READ_EVERY_S
         if not await figures_store.is_queued(context.pool, account.id):
             self.cents.pop(account.name, None)
@@ -130,7 +128,7 @@ class CallbackNews:
             self._woken[account_id].set()
 
     def take(self, account_id: int) -> frozenset[Pace]:
-        """The paces at which to read now because its institution called; a failed reader restores them."""
+        """Return the paces to read now because its institution called; a failed reader restores them."""
         now_s = self._monotonic_s()
         if not self._told[account_id] or now_s < self._next_s.get(account_id, 0.0):
             return frozenset()
@@ -140,7 +138,7 @@ class CallbackNews:
 
     async def rest(self, account_id: int, longest_s: float) -> None:
         """Wait until an institution has called about a readable account, at most this long."""
-        # Called too soon after the last reading: the call waits for that long, and is not lost.
+        # If it calls too soon after the last reading, the call waits for that long, and is not lost.
         early_s = self._next_s.get(account_id, 0.0) - self._monotonic_s()
         if early_s > 0:
             await asyncio.sleep(min(early_s, longest_s))
@@ -151,9 +149,9 @@ class CallbackNews:
 
 LOOK_EVERY_S: Final = 1.0
 AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
-"""The pauses after an institution gave no answer, the last one again and again."""
+"""The backoff while an institution gives no answer; the last one repeats."""
 ORDERS_MAX: Final = 16
-"""Orders moved at once over one account: they are sent side by side."""
+"""Orders moved at once over one account: they are sent concurrently."""
 
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last argument has the paces to read because the institution called."""
@@ -163,7 +161,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AccountReaders:
-    """Tasks for each account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
+    """Tasks for each account whose slot this worker has: reading, orders, charges."""
 
     def __init__(
         self,
@@ -215,7 +213,7 @@ class AccountReaders:
             if task is None or task.done():
                 name = f"account {account_id}: {do.__name__}"
                 self._tasks[account_id, do] = asyncio.create_task(self._keep(account_id, do), name=name)
-        # Who has an account no more says nothing of it.
+        # A worker without the slot reports nothing about the account.
         self.balances.drop_others({account.name for account in accounts if account.state == "active"})
         for account in accounts:
             if account.state != "active":
@@ -228,7 +226,7 @@ class AccountReaders:
             work = (*work, self._settling.settle)
         if account.may_receive:
             work = (*work, self._comparisons.compare)
-        # What may not leave needs no balance.
+        # Orders that may not leave need no balance.
         return (*work, self.balances.watch) if account.state == "active" else work
 
     async def _keep(self, account_id: int, do: LookAfter) -> None:
@@ -239,10 +237,10 @@ class AccountReaders:
         fence = AccountFence(self._leases, account_id % SLOTS_COUNT)
         while True:
             try:
-                # What sends ends with the account's pause, also before the next look.
+                # The sending task ends with the account's pause, also before the next check.
                 opened = await find(account_id)
             except (errors.PixConnectError, SealBroken) as error:
-                # Health reports that it is not read. The reason names a file or a member, and nothing secret.
+                # The health check reports that it is not read. The reason names a file or a member, and contains no secrets.
                 _log.warning("an account cannot be opened", account_id=account_id, reason=str(error))
                 await asyncio.sleep(AWAY_S[-1])
                 continue
@@ -271,7 +269,7 @@ class AccountReaders:
                 await news.rest(account_id, LOOK_EVERY_S)
 
     async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
-        """The context of a newly opened account."""
+        """Make the context of a newly opened account."""
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
         await certificate_store.note(self._context.pool, opened.account.id, opened.institution.traits.certificates)
         return at_account(self._context, opened.account, self._open_rail(opened, memory))
@@ -302,7 +300,7 @@ async def read_contests(context: Context, opened: OpenAccount, fence: Fence, tol
 
 
 async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Read what payees gave back; where the credential may not list that, payments are read all the same.
+    """Read payees' returns; if the credential may not list these, payments are read all the same.
 
     Raises:
         InstitutionUnavailable: As ``look_after``.
@@ -311,7 +309,7 @@ async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence,
 
 
 async def send_defences(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Send what holders answer to contests."""
+    """Send holders' answers to contests."""
     await send_due_defences(context, opened, ORDERS_MAX)
 
 
@@ -324,7 +322,7 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
 
 
 async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Go on once with the charges that are being opened, revised or removed at an account."""
+    """Continue pending openings, revisions and removals of charges at an account."""
     await go_on(context, opened, OPENING_CALLS)
     await go_on(context, opened, CHANGE_CALLS)
 

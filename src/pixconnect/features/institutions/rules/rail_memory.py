@@ -8,10 +8,10 @@
                                        │    away         nothing more
                                        └──no call will be made──► closed
 
-Each step is taken by the worker that finds the row unchanged, under the fence of the account's slot: if the step fails, it
-makes no call. Where our name is enough, a row is *minted* from the first; where a first step of sending names it, it is *new*
-until then. A call that was turned away before anything was done (``NotSent``) does not count, unless an earlier one of the same
-row may have been executed. A row found *calling* was cut off by the end of its process, and may have been executed. So may each
+The worker that finds the row unchanged takes each step, under the fence of the account's slot; if the step fails, it makes no
+call. Where our name is enough, a row is *minted* from the beginning; where a first step of sending names it, it is *new* until
+then. A call that was turned away before anything was done (``NotSent``) does not count, unless an earlier one of the same row
+may have been executed. A row found *calling* was cut off by the end of its process, and may have been executed. So may each row
 that was open when the database lost data: it counts as *calling*, is queried, and is never called again.
 """
 
@@ -37,15 +37,15 @@ _NAME_LENGTH: Final = 32
 
 
 class OutgoingPix(Struct, frozen=True, kw_only=True):
-    """An order, as the institution is to have it."""
+    """An order in the institution's terms."""
 
     name: str
-    """By which it is asked about; the same of the same order for ever."""
+    """Its name in queries; the same order always has the same."""
     amount_cents: int
     payer_key: str | None
-    """A key of the account, where it has one."""
+    """The account's key, if it has one."""
     payee: Party
-    """The account; or where ``is_by_key`` a key, of whose owner at most the CPF or CNPJ is known."""
+    """The account; or, if ``is_by_key``, a key, of whose owner at most the CPF or CNPJ is known."""
     is_by_key: bool
     """Or by a code, which leads to a key too."""
     br_code: str | None = None
@@ -56,16 +56,16 @@ class OutgoingPix(Struct, frozen=True, kw_only=True):
     code: str | None = None
     """The institution's own code, if a first step returned it."""
     not_after_s: float | None = None
-    """Of a call that is made again, or of a code, which may be read first: by the monotonic clock, when it must have left."""
+    """The monotonic time by which a repeated call, or the payment of a code, must have left."""
 
 
 class SentPix(Struct, frozen=True, kw_only=True):
-    """A Pix that leaves the account, as the institution lists it."""
+    """A sent Pix, as the institution lists it."""
 
     name: str
     """The requester's name for it."""
     code: str | None = None
-    """The institution's own code, if queries use that and not ours."""
+    """The institution's own code, if queries use it in place of our name."""
     end_to_end_id: str | None
     """The network's, once reported."""
     amount_cents: int | None
@@ -73,7 +73,7 @@ class SentPix(Struct, frozen=True, kw_only=True):
     status: Literal["under_way", "settled", "refused"]
     settled_at: datetime | None
     payee: str | None = None
-    """As ``name_payee``, if reported whole."""
+    """As ``name_payee``, if reported in full."""
     paid: Party | None = None
     """The reported payee: masked members as received, the others unknown."""
     reason: str | None = None
@@ -87,7 +87,7 @@ class SentPix(Struct, frozen=True, kw_only=True):
 
 
 def name_payee(payee: Party, *, is_by_key: bool) -> str:
-    """An order's payee in one text: the key, or the account.
+    """Return an order's payee in one text: the key, or the account.
 
     Example:
         >>> from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
@@ -111,7 +111,7 @@ def is_same_payee(told: str | None, asked: str | None) -> bool:
 
 def _trim_account(named: str) -> tuple[str, ...]:
     parts = named.split("/")
-    # A key has no such form, and is compared as it stands.
+    # A key has no such form, and is compared as it is.
     return (parts[0], *(part.lstrip("0") for part in parts[1:])) if len(parts) == 3 else (named,)
 
 
@@ -144,7 +144,7 @@ class RailStep(Struct, frozen=True, kw_only=True):
     refusal_reason: str | None = None
     created_at: datetime
     only_asked: bool = False
-    """Its order was open at a loss of the database: a call of it may be lost, so none is made any more."""
+    """Its order was open at a loss of the database: a call of it may be lost, so no more are made."""
 
 
 class MemoryUnavailable(Exception):  # noqa: N818  it is not our error
@@ -152,18 +152,18 @@ class MemoryUnavailable(Exception):  # noqa: N818  it is not our error
 
 
 class RailMemory(Protocol):
-    """The rows of one account. Everything raises ``MemoryUnavailable``."""
+    """The rows of one account. All methods raise ``MemoryUnavailable``."""
 
     async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
-        """The rows of orders and refunds, by our name, created if missing; closed ones are omitted."""
+        """Open the rows of orders and refunds, by our name, created if missing; closed ones are left out."""
         ...
 
     async def count_in_flight(self, since: datetime) -> int:
-        """How many orders to send were first called since then, and have not ended as far as we know."""
+        """Count sent orders that were first called since then, and have not ended as far as we know."""
         ...
 
     async def find_loss(self) -> datetime | None:
-        """Since when calls may be lost here, if the database has recently lost data."""
+        """Return since when calls may be lost, if the database has recently lost data."""
         ...
 
     async def take(self, before: RailStep, after: RailStep) -> bool:
@@ -172,14 +172,14 @@ class RailMemory(Protocol):
 
 
 def name_refund_at_institution(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
-    """The name of a refund at the institution: the same for the same request, even after a loss of data here.
+    """Return the name of a refund at the institution: the same for the same request, even after a loss of data here.
 
-    Names in use stand at institutions, so this never changes.
+    Institutions keep these names, so this never changes.
 
     Args:
         naming_key: The account's.
         institution_id: The account.
-        holder_id: The requesting holder; of a family, the first one, which stays the first in any restored copy.
+        holder_id: The requesting holder; of a family the first one, which stays the first in any restored copy.
         external_id: The request's, or else our ``return_id``.
 
     Example:
@@ -190,7 +190,7 @@ def name_refund_at_institution(naming_key: bytes, institution_id: int, holder_id
 
 
 def name_order_at_institution(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
-    """As ``name_refund_at_institution``, of an order to send; it never changes either.
+    """Return the name of a sent order, as ``name_refund_at_institution``; it never changes either.
 
     Example:
         >>> name_order_at_institution(b"key", 1, 2, "order-77")
@@ -203,10 +203,10 @@ def _name_at_institution(naming_key: bytes, text: str) -> str:
     return hmac.new(naming_key, text.encode(), hashlib.sha256).hexdigest()[:_NAME_LENGTH]
 
 
-# Returns of sent Pix by their payees, as an institution lists them beside its sends.
+# Returns of sent Pix by their payees, as an institution lists them with its sent Pix.
 
 SPAN: Final = timedelta(days=100)
-"""A payee may return a Pix for 90 days; lists go by when it was sent."""
+"""A payee may return a Pix for 90 days; lists are by the time of sending."""
 
 
 class SentReturn(Struct, frozen=True, kw_only=True):
@@ -219,5 +219,5 @@ class SentReturn(Struct, frozen=True, kw_only=True):
 
 class SentReturns(Protocol):
     def list_returns(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SentReturn | MalformedItem]]:
-        """Pages of returns of the Pix that were sent in an interval, in no order."""
+        """Yield pages of returns of the Pix that were sent in an interval, unordered."""
         ...

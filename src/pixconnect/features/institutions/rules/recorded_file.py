@@ -1,4 +1,4 @@
-"""Statement files that were read, and the forms of them that people have confirmed."""
+"""Statement files that were read, and the forms of files that operators have confirmed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pixconnect.features.institutions.statement_files.statement_file import Item
 
 
 class RecordedFile(Struct, frozen=True, kw_only=True):
-    """A statement file that was read."""
+    """A recorded statement file."""
 
     institution_id: int
     digest: bytes
     """SHA-256 of it."""
     name: str
-    """As the operator's machine or the institution calls it."""
+    """As named by the operator's machine or the institution."""
     format: ItemSource
     is_own: bool
     """The institution wrote it, and the worker fetched it."""
@@ -25,19 +25,19 @@ class RecordedFile(Struct, frozen=True, kw_only=True):
     last_on: date
     items_count: int
     same_ids_count: int = 0
-    """Lines known before that came again under the same id."""
+    """Known lines that were repeated with the same id."""
     other_ids_count: int = 0
-    """Those that came under another id, and ids that two lines have."""
+    """Lines with another id than before, and ids that two lines share."""
     recorded_at: datetime
 
 
 class FileSource(Struct, frozen=True, kw_only=True):
-    """A format of an account's statement files, whose first file a person has confirmed."""
+    """A form of an account's statement files, whose first file an operator has confirmed."""
 
     institution_id: int
     format: ItemSource
     is_own: bool
-    """The institution writes such files, and the worker fetches them; otherwise people bring them."""
+    """The institution writes such files, and the worker fetches them; otherwise operators bring them."""
     account: StatementAccount
     """As the first file names it."""
     confirmed_at: datetime

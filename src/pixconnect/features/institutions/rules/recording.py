@@ -1,8 +1,8 @@
 """The recorded exchange with an institution in a rehearsal, without secrets and personal data.
 
 A recording can be replayed, so a replacement has its original's form: digits stay digits, a QR code stays one, and a key has
-the same replacement everywhere. Names of the network (end-to-end ids, txids) stay: they name institutions and instants,
-and no person.
+the same replacement everywhere. The network's names (end-to-end ids, txids) stay: they identify institutions and instants, but
+no person.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _PATTERNS: Final = (
     re.compile(r"\+55\d{10,11}"),
     re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
 )
-"""People's identifiers, in any place."""
+"""People's identifiers, anywhere."""
 _SEARCHED_MIN: Final = 8
 """Shorter ones are replaced only as a whole text: they could be a part of anything."""
 
 
 class TakenExchange(Struct, frozen=True, kw_only=True):
-    """A request and its result, unchanged: it is shown and stored nowhere."""
+    """A request and its result, unredacted: it is shown and stored nowhere."""
 
     method: str
     target: str
@@ -57,7 +57,7 @@ class TakenExchange(Struct, frozen=True, kw_only=True):
     media_type: str = ""
     content: bytes = b""
     failure: str | None = None
-    """Why there was no answer, after the name of the exception."""
+    """The name of the exception, and why there was no answer."""
 
     def __repr__(self) -> str:
         return f"TakenExchange({self.method})"
@@ -71,7 +71,7 @@ class RecordedExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: int | None = None
     media_type: str = ""
     form: Literal["json", "none", "other"] = "none"
-    """The form of the answer's content; only JSON is stored."""
+    """The content type of the answer; only JSON is stored."""
     content: object = None
     failure: str | None = None
 
@@ -90,7 +90,7 @@ class RehearsalRecording(Struct, frozen=True, kw_only=True):
     txid: str
     refund_id: str
     refunds: bool
-    """Whether it was allowed to return a cent."""
+    """Whether it was permitted to return a cent."""
     steps: Sequence[Sequence[str]]
     """The rehearsal's results: each step, its outcome and the reason."""
     exchanges: Sequence[RecordedExchange]
@@ -100,7 +100,7 @@ class Redaction:
     """Replaces secrets and personal data.
 
     Args:
-        account: Whose owner and keys are replaced.
+        account: Its owner and keys are replaced.
         credential: In its stored form.
         taken: The exchange, which alone contains the secrets stored in files.
     """
@@ -111,10 +111,10 @@ class Redaction:
         told = {text for each in taken for text in _list_secrets(each)}
         known = {text: REDACTED for text in (credential.client_id, credential.client_secret, *told) if text}
         known |= {text: mask(text) for text in (account.tax_id, account.account) if text}
-        # A reported name stands elsewhere too, as in a line of the statement.
+        # A reported name may occur elsewhere too, as in a line of the statement.
         known |= {text: mask(text) for each in taken for text in _list_names(_decode(each.content))}
         known |= {key: redact_key(number) for number, key in enumerate(account.keys)}
-        # The longer first, as one may hold another.
+        # Longest first, as one may contain another.
         self._known = dict(sorted(known.items(), key=lambda pair: -len(pair[0])))
 
     def redact_exchange(self, taken: TakenExchange) -> RecordedExchange:
@@ -133,7 +133,7 @@ class Redaction:
         )
 
     def redact(self, value: object, name: str = "") -> object:
-        """The same without secrets and personal data.
+        """Redact secrets and personal data.
 
         Args:
             value: Of JSON.
@@ -195,7 +195,7 @@ def _decode(content: bytes) -> object:
 
 
 def _find_problem(value: object) -> str | None:
-    """A refusal's name, which is no person's word."""
+    """Find a refusal's name, which contains no personal data."""
     named = cast("dict[str, object]", value).get("nome") if isinstance(value, dict) else None
     return named if isinstance(named, str) and re.fullmatch("[A-Za-z_]+", named) else None
 
@@ -220,12 +220,12 @@ def _list_secrets(taken: TakenExchange) -> Sequence[str]:
 
 
 def redact_key(number: int) -> str:
-    """The replacement of the account's key of this number."""
+    """Return the replacement of the account's key of this number."""
     return f"key{number}@pix.example"
 
 
 def mask(text: str) -> str:
-    """The same form without its contents.
+    """Replace letters and digits, keeping the form.
 
     Example:
         >>> mask("Maria 123.456-7"), mask("***.456")
@@ -268,7 +268,7 @@ class Rehearsal(Struct, frozen=True, kw_only=True):
 
 
 def judge_exchanges(profile: InstitutionProfile, exchanges: Sequence[RecordedExchange]) -> list[RehearsedStep]:
-    """The differences of answers from the profile: statuses, names of refusals, members; each once."""
+    """List the differences of answers from the profile: statuses, names of refusals, members; each once."""
     told = [
         RehearsedStep(step=f"{exchange.method} {_name_path(profile, exchange)}", outcome="differs", text=text)
         for exchange in exchanges
@@ -278,7 +278,7 @@ def judge_exchanges(profile: InstitutionProfile, exchanges: Sequence[RecordedExc
 
 
 def is_of_path(template: str, path: str) -> bool:
-    """Whether a path is one of a template, in which names are in braces.
+    """Whether a path matches a template, in which names are in braces.
 
     Example:
         >>> is_of_path("/cob/{txid}", "/cob/abc"), is_of_path("/cob/{txid}", "/cob/abc/def")

@@ -1,4 +1,7 @@
-"""Automatic returns of an account: received Pix without a charge, if its option ``give_back`` is *always*."""
+"""Returned money on an account: automatic returns, debits for blocks, and reversals of orders.
+
+Automatic returns are of received Pix without a charge, if the account's option ``give_back`` is *always*.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _PASSING: Final = (
     errors.LimitExceeded,
     errors.InsufficientFunds,
 )
-"""Refusals that may end: a contest is decided, a holder or a day is allowed more, money comes in."""
+"""Temporary refusals: a contest is decided, a holder or a day is allowed more, money comes in."""
 _TEXT_LENGTH_MAX: Final = 1000
 
 
@@ -40,7 +43,7 @@ class GiveBack(Struct, frozen=True, kw_only=True):
     institution_id: int
     state: State
     reason: str | None = None
-    """Why it was not made, so that it stays credited, or why it cannot be made now; ``None`` until it was tried."""
+    """Why it was not made, so that it stays credited, or why it cannot be made now; ``None`` before the first try."""
     due_at: datetime
     created_at: datetime
 
@@ -57,7 +60,7 @@ class UnmatchedCredit(Struct, frozen=True, kw_only=True):
     returning_cents: int
     settled_at: datetime
     given_back: State | None
-    """``None`` where the account gives nothing back by itself."""
+    """``None`` if the account returns nothing automatically."""
     reason: str | None
 
 
@@ -66,7 +69,7 @@ def gives_back(account: InstitutionAccount) -> bool:
 
 
 def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewRefund:
-    """The refund of all of it, requested by no caller: one for each Pix, however often it is begun."""
+    """Plan the refund of all of it, without a caller's request: one per Pix, however often it is begun."""
     request = RefundRequest(end_to_end_id=received.end_to_end_id, amount_cents=received.amount_cents, reason=REASON)
     return NewRefund(
         holder_id=received.holder_id,
@@ -87,30 +90,28 @@ def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewR
 
 
 def leave(waiting: GiveBack, reason: str) -> GiveBack:
-    """Give it up: the payment stays credited."""
+    """Give up a return: the payment stays credited."""
     return structs.replace(waiting, state="not_made", reason=reason[:_TEXT_LENGTH_MAX])
 
 
 def wait_longer(waiting: GiveBack, now: datetime) -> GiveBack:
-    """Try it again later, the more seldom the older it is."""
+    """Postpone a return, longer with its age."""
     after = min(max(now - waiting.created_at, AGAIN_AFTER), _AGAIN_AFTER_MAX)
     return structs.replace(waiting, due_at=now + after)
 
 
 def judge_refusal(waiting: GiveBack, refusal: errors.RuleBroken, now: datetime) -> GiveBack:
-    """Wait where the reason may pass, otherwise give it up."""
+    """Postpone a return if the reason may pass, otherwise give it up."""
     if isinstance(refusal, _PASSING):
         return wait_longer(structs.replace(waiting, reason=str(refusal)[:_TEXT_LENGTH_MAX]), now)
     return leave(waiting, str(refusal))
 
 
-# Which lines take money that the institution has blocked off the account, and give it back.
-#
-# Such a line is joined to its block: the money stays the holder's, blocked, until the institution reports how the block ended.
-# The line may be read after that.
+# Debits for blocks, and the credits that return them: the money stays the holder's, blocked, until the institution reports the
+# block's end. The line may be read after that.
 
 CREDITED_WITHIN: Final = timedelta(days=5)
-"""So long after a block has ended the line may come that gives its money back."""
+"""How long after the end of a block its money may be credited again."""
 KEPT_PREFIX: Final = "kept:"
 _DIGEST_LENGTH: Final = 48
 _APART: Final = timedelta(days=DAYS_APART_MAX)
@@ -119,21 +120,21 @@ _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
 
 
 class BlockOfAccount(Struct, frozen=True, kw_only=True):
-    """A block whose debit is not known, or is joined and not given back."""
+    """A block whose debit is unknown, or is matched and not returned."""
 
     id: int
     kind: BlockKind
     held_cents: int
-    """What it holds; of one that has ended, what it had covered."""
+    """Its amount; for an ended block, what it had covered."""
     days: tuple[date, date] | None = None
-    """The first and the last of one that has ended."""
+    """The first and the last day of an ended block."""
     debited_cents: int | None = None
-    """By the line that is joined to it."""
+    """By the line matched with it."""
     taken_cents: int = 0
-    """With returns that the institution made."""
+    """Including returns that the institution made."""
 
     def may_be(self, item: InstitutionItem) -> bool:
-        """Whether a line takes money of such a block, or returns it."""
+        """Whether a line is the debit or the return of such a block."""
         days = self.days or (item.day, item.day)
         is_then = self.debited_cents is not None or days[0] - _APART <= item.day <= days[1] + _APART
         return is_then and (item.kind == "judicial") == (self.kind in _ORDERED)
@@ -144,7 +145,7 @@ def is_about_block(item: InstitutionItem) -> bool:
 
 
 def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccount]) -> tuple[list[ItemJoin], set[str]]:
-    """Join lines with blocks of their amount, the oldest first; and the ids of debits that may be of another open block."""
+    """Match lines with blocks of their amount, oldest first; also return ids of debits that may be of another open block."""
     joins: list[ItemJoin] = []
     waiting = set[str]()
     debited = {block.id: block.debited_cents for block in blocks}
@@ -164,19 +165,19 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
 
 
 def _find_cents(block: BlockOfAccount, debited_cents: int | None) -> int:
-    """The amount of the next line of a block."""
+    """Return the amount of a block's next line."""
     return block.held_cents if debited_cents is None else debited_cents - block.taken_cents
 
 
 def name_kept(item_id: str) -> str:
-    """The movement of a debit's remainder that was not returned, after a part of it was returned to payers."""
+    """Name the movement of a debit's remainder that was not returned, after a part of it was returned to payers."""
     return KEPT_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-# Which nameless reversals return the debit of one of our orders: both cancel, and move nothing.
+# Nameless reversals of debits of our orders: both cancel, and move nothing.
 
 BACK_WITHIN: Final = timedelta(days=10)
-"""So long after an order a line may be its reversal."""
+"""How long after an order a line may be its reversal."""
 
 
 def is_nameless_reversal(item: InstitutionItem) -> bool:
@@ -186,12 +187,12 @@ def is_nameless_reversal(item: InstitutionItem) -> bool:
 def join_reversals(
     items: Sequence[InstitutionItem], orders: Sequence[BookLine], debited: Collection[LineKey]
 ) -> list[ItemJoin]:
-    """Join nameless reversals, and the debits that they return, with orders that failed.
+    """Match nameless reversals, and the debits that they return, with orders that failed.
 
     Args:
         items: The unmatched ones.
-        orders: Ours, that did not settle and were not reversed.
-        debited: Those of them whose debit is joined.
+        orders: Our orders that neither settled nor were reversed.
+        debited: Those of them whose debit is matched.
     """
     joins: list[ItemJoin] = []
     failed, reversals = defaultdict[int, list[BookLine]](list), defaultdict[int, list[InstitutionItem]](list)
@@ -207,7 +208,7 @@ def join_reversals(
         if len(alone) == len(debits) == 1 and are_near(debits[0], alone[0]) and debits[0].day <= back[-1].day:
             joins.append(ItemJoin(item_id=debits[0].item_id, key=alone[0].key, by="amount"))
             free.append(alone[0])
-        # Of equal orders it does not matter which one a line gives back.
+        # Equal orders are interchangeable.
         for item in back:
             order = next((order for order in free if is_within(item, order)), None)
             if order is not None:
@@ -218,7 +219,7 @@ def join_reversals(
 
 
 def is_within(item: InstitutionItem, order: BookLine) -> bool:
-    """Whether a line comes so soon after an order of its amount that it may give that back."""
+    """Whether a line comes soon enough after an order of its amount to be its reversal."""
     return item.amount_cents == order.amount_cents and order.day <= item.day <= order.day + BACK_WITHIN
 
 
@@ -230,7 +231,7 @@ def may_give_back(
     Args:
         item: An unmatched nameless reversal.
         order: One of our orders, as for ``join_reversals``.
-        debited: Those whose debit is joined.
+        debited: Those whose debit is matched.
         whole: Days that a statement has listed completely.
     """
     if not is_within(item, order):

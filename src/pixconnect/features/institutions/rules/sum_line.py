@@ -1,4 +1,4 @@
-"""Which statement lines sum many Pix: by the institution's count, or by its words for them.
+"""Statement lines that sum many Pix: by the institution's count, or by its words for them.
 
 Payers' texts follow the bank's words and the payer's name, so only a text's beginning marks a sum.
 """
@@ -22,14 +22,14 @@ _COUNT: Final = re.compile(
 
 
 def may_be_sum(item: InstitutionItem) -> bool:
-    """Whether a line names neither a Pix nor another party: then it may be the sum of several."""
+    """Whether a line names neither a Pix nor another party, so that it may be the sum of several."""
     party = item.counterparty
     is_party = party is not None and party != item.text and _MANY.match(party) is None
     return not (item.names or item.tax_id or is_party)
 
 
 def is_sum(item: InstitutionItem) -> bool:
-    """Whether a line is called the sum of many Pix: it takes the place of none of them."""
+    """Whether a line is called the sum of many Pix: it replaces none of them."""
     if item.parts is not None:
         return True
     is_many = item.kind in ("pix", "other") and may_be_sum(item) and _MANY.match(item.text) is not None
@@ -37,7 +37,7 @@ def is_sum(item: InstitutionItem) -> bool:
 
 
 def count_parts(item: InstitutionItem) -> int | None:
-    """The number of Pix in a sum, if reported."""
+    """Return the number of Pix in a sum, if reported."""
     if item.parts is not None:
         return item.parts.count
     count = _COUNT.search(item.text) if _MANY.match(item.text) is not None else None
@@ -45,5 +45,5 @@ def count_parts(item: InstitutionItem) -> int | None:
 
 
 def read_form(text: str) -> str:
-    """The common part of an institution's texts of sums: all but their numbers."""
+    """Return the common part of an institution's texts of sums: all but their numbers."""
     return re.sub("[0-9]+", "#", " ".join(text.split()).casefold())

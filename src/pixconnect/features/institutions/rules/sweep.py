@@ -1,4 +1,4 @@
-"""Sweeps: how an account's lists are read again and again, at three paces, so that nothing stays unread.
+"""Sweeps: an account's lists are read repeatedly, at three paces, so that nothing stays unread; also its own investments.
 
 ::
 
@@ -27,7 +27,7 @@ Pace = Literal["near", "wide", "deep", "statement", "contests", "sent"]
 
 OVERLAP: Final = timedelta(minutes=10)
 CONTESTS_SPAN: Final = timedelta(days=190)
-"""80 days after its Pix a contest is opened, 11 it is blocked, 90 its rest is followed: for any date that a list uses."""
+"""80 days for opening a contest after its Pix, 11 in a block, 90 for following the rest: any date that a list uses."""
 REPEATED_FOR: Final = timedelta(days=35)
 """After a loss of the database callers may still repeat requests made before it."""
 _SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
@@ -44,20 +44,20 @@ class Sweep(Struct, frozen=True, kw_only=True):
     ended_at: datetime
     items_count: int
     failed_at: datetime | None = None
-    """When one failed since."""
+    """The last failure since."""
     failure: str | None = None
 
 
 def begin_sweep(pace: Pace, last: Sweep | None, opened_at: datetime, now: datetime) -> datetime:
-    """From which instant a sweep reads: nothing before the account's books begin."""
+    """Return the instant from which a sweep reads: nothing before the account's books begin."""
     span = _SPANS.get(pace)
-    # One that began in the future was written by hand or by another clock: it has read nothing of that.
+    # A beginning in the future was written by hand or by another clock: the sweep has read nothing of that.
     since = now - span if span is not None else opened_at if last is None else min(last.began_at, now) - OVERLAP
     return max(since, opened_at)
 
 
 def is_due(pace: Pace, last: Sweep | None, poll: timedelta, now: datetime, lost_at: datetime | None = None) -> bool:
-    """Whether a pace is to be read again; ``lost_at`` is when a loss of the database was detected."""
+    """Whether a pace is due; ``lost_at`` is when a loss of the database was detected."""
     if last is None or last.began_at > now:
         return True
     return not is_read_since(last, lost_at) or now - last.began_at >= _EVERY.get(pace, poll)
@@ -67,10 +67,9 @@ def is_read_since(last: Sweep, lost_at: datetime | None) -> bool:
     return lost_at is None or last.began_at >= lost_at
 
 
-# Which lines move money between an account and its own investment, as banks do overnight, and how much.
-#
-# The money stays its holders', so such a line has no entry. It raises or lowers the account's position, by which the
-# institution has less than the books. A redemption's surplus over the position is yield, a movement of the house.
+# Lines between an account and its own investment, as of overnight sweeps. The money stays its holders', so they have no entry,
+# but change the account's position, which the institution's balance lacks. A redemption beyond it is yield, posted to the
+# house.
 
 _WORDS: Final = re.compile(
     r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)",
@@ -94,14 +93,14 @@ def plan_investments(
     is_told: Callable[[date], bool],
     yielded: Mapping[str, int] = {},
 ) -> dict[str, int | None]:
-    """How much of each line moves the position, by its id; ``None`` if the line waits.
+    """Return how much each line moves the position, by its id; ``None`` if the line waits.
 
     Args:
-        items: Applications and redemptions that are alone.
+        items: Unmatched applications and redemptions.
         position_cents: Before them.
-        is_told: Whether all lines of the day before a day are known. Then a redemption beyond the position is yield, or money
-            that was invested before the books began; else its application may be missing.
-        yielded: What some lines yielded, by a movement that is posted: a run that died after it has not joined them.
+        is_told: Whether all lines of a day's previous day are known. Then a redemption beyond the position is yield, or money
+            that was invested before the books began; otherwise its application may be missing.
+        yielded: Yields of some lines that were already posted: a run that died afterwards has not matched them.
     """
     posted = {one.item_id: one.amount_cents - yielded[one.item_id] for one in items if one.item_id in yielded}
     planned: dict[str, int | None] = {**posted}
@@ -127,5 +126,5 @@ def plan_investments(
 
 
 def name_yield(item_id: str) -> str:
-    """The movement of a redemption's surplus over the position."""
+    """Name the movement of a redemption's surplus over the position."""
     return YIELD_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -1,4 +1,4 @@
-"""The outcome of a line that counts and is joined to no record: it waits, or is a movement."""
+"""The outcome of an unmatched line that counts: it waits, or is a movement."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MOVEMENT_KINDS: Final = dict[str, MovementKind](
     boleto="boleto",
     judicial="judicial",
 )
-"""Of the remainder: a Pix that left the account without an order here was sent by hand there."""
+"""Of the remainder: a Pix that left the account without an order here was sent by hand at the institution."""
 
 
 class OpenAmounts(Struct, frozen=True, kw_only=True):
-    """The facts for judging items beside the lines: pending orders, and where the books begin."""
+    """The facts for judging items beside the lines: pending orders, and the beginning of the books."""
 
     unnamed_cents: frozenset[int]
-    """Amounts of open orders and refunds whose network name is unknown yet."""
+    """Amounts of open orders and refunds without a known network name."""
     our_names: frozenset[str]
     """Network names of items that a transfer or refund here has, regardless of day, amount and side."""
     begins_at: datetime
@@ -41,11 +41,11 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     begins_on: date
     today: date
     read_until: datetime | None
-    """All Pix that came in before it are recorded; ``None`` if none was ever read."""
+    """All Pix that came in before it are recorded; ``None`` before the first reading."""
     lone: Mapping[tuple[str, date], int] = {}
-    """Sums of the transfers of a direction and a day that no item is, where they are several."""
+    """Sums of several unmatched transfers of a direction and a day."""
     sent_there: frozenset[tuple[str, int]] = frozenset()
-    """Names and cents of Pix that a person sent there and that are movements, or become some now, and did not come back."""
+    """Names and cents of Pix sent by a person at the institution that are or become movements, and did not come back."""
 
 
 class UnmatchedItem(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class LeftLines:
             self._days[line.direction, None].append(line.day)
 
     def has_near(self, item: InstitutionItem) -> bool:
-        """Whether one is about the item's day, of its direction and amount; of a sum, of any amount."""
+        """Whether a line is near the item's day, of its direction and amount; for a sum, of any amount."""
         apart = timedelta(days=DAYS_APART_MAX)
         days = self._days.get((item.direction, None if is_sum(item) else item.amount_cents), [])
         place = bisect_left(days, item.day - apart)
@@ -74,7 +74,7 @@ class LeftLines:
 
 
 def judge_left(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> UnmatchedItem:
-    """Judge a line that counts and is not joined to one of our records."""
+    """Judge a line that counts and is not matched to one of our records."""
     return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
 
 
@@ -87,10 +87,10 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         return "before_opening"
     if item.day == known.begins_on and item.settled_at is None:
         return "opening_day"  # a day alone does not show whether the opening balance includes it
-    # A fee names the Pix that it is taken for, and is given back for; other words for a kind may be a payer's.
+    # A fee, and its return, name the Pix that it is charged for; other words for a kind may be a payer's.
     is_fee = item.kind == "fee" and any(name in known.our_names for name in item.names)
     if not is_fee and any(name in known.our_names for name in item.names):
-        # A return that a person made there, a second debit, another amount: the reading shows, or a person finds out.
+        # A manual return, a second debit, another amount: a reading shows which, or an operator finds out.
         return "not_yet_read"
     # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.
     is_pix = item.kind in PIX
@@ -100,14 +100,14 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     if is_whole or _may_sum_orders(item, known) or (not item.names and lines_left.has_near(item)):
         return "could_be_ours"
     if item.direction == "IN":
-        # A failed Pix that a person sent there: it has no order here, so no reading will show it.
+        # A failed Pix that a person sent at the institution: it has no order here, so no reading will show it.
         is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
-        # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
+        # An incoming Pix is a credit, which the reading of received Pix records with its payer and its charge.
         if is_pix or (item.names and not is_fee and not is_back):
-            # Once the Pix of its day are read, a fee or reversal without a record here belongs to a person's act there.
+            # Once the Pix of its day are read, a fee or reversal without a record here belongs to a manual transaction.
             is_theirs = item.kind in ("fee", "reversal") and _is_read(item, known.read_until)
             return "could_be_ours" if is_theirs else "not_yet_read"
-        # Not every institution calls a Pix one: the next reading may tell that it is.
+        # Not every institution calls a Pix one: the next reading may show that it is.
         if not item.names and (item.day >= known.today or not _is_read(item, known.read_until)):
             return "day_not_over" if item.day >= known.today else "not_yet_read"
     elif item.amount_cents in known.unnamed_cents and not is_fee:
@@ -116,21 +116,21 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
 
 
 def _is_read(item: InstitutionItem, until: datetime | None) -> bool:
-    """Whether the Pix that a line may be would be recorded."""
+    """Whether the Pix that a line may be would be recorded by now."""
     if until is None:
         return False
     return is_over(item.day, until) if item.settled_at is None else item.settled_at < until
 
 
 def _may_sum_orders(item: InstitutionItem, known: OpenAmounts) -> bool:
-    """Whether a line sums outgoing money that may include open orders: only settled ones are joined."""
+    """Whether a line sums outgoing money that may include open orders: only settled ones are matched."""
     if item.direction == "IN" or not is_sum(item):
         return False
     is_named = item.parts is not None and not known.our_names.isdisjoint(item.parts.names)
     return (is_named and item.kind != "fee") or (bool(known.unnamed_cents) and item.kind not in NO_PIX)
 
 
-# The outcomes of judging a statement line: whether it is money, and whether a person is asked about it.
+# The outcomes of judging a statement line: whether it is money, and whether an operator has to decide.
 
 Outcome = Literal["new", "known"] | Waiting
 
@@ -141,11 +141,11 @@ ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)
 
 class OutcomeTraits(Struct, frozen=True):
     counts: bool
-    """The line is money that moved: it is in its day's sums, and is joined or posted."""
+    """The line moved money: it is in its day's sums, and is matched or posted."""
     asks: Literal["nobody", "later", "person"]
-    """Later: only if no reading has explained it for a while."""
+    """Only if no reading has explained it for a while."""
     answers: tuple[Answer, ...] = ()
-    """Those that a person can give: ``features/cases/service/answer.py`` does them."""
+    """An operator's possible answers, executed by ``features/cases/service/answer.py``."""
 
 
 OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
@@ -165,7 +165,7 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "perhaps_back": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
     "perhaps_text": OutcomeTraits(counts=True, asks="person", answers=("counts", "ours", "aside")),
     "no_money": OutcomeTraits(counts=False, asks="nobody"),
-    # Of lines that count and are joined to nothing: see ``unmatched.judge_left``.
+    # For unmatched lines that count: see ``unmatched.judge_left``.
     "before_opening": OutcomeTraits(counts=True, asks="nobody"),
     "opening_day": OutcomeTraits(counts=True, asks="person", answers=("counts", "aside")),
     "not_yet_read": OutcomeTraits(counts=True, asks="later", answers=("ours",)),

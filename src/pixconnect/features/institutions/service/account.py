@@ -1,4 +1,4 @@
-"""What operators do with accounts at institutions: add, show, pause, rotate, remove; and who lies on one."""
+"""Operators' actions on accounts at institutions (add, show, pause, rotate, remove), and their holders."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection
 
-# Few: each takes its own connection, and no account should wait long for its turn.
+# Few: each uses its own connection, and no account should wait long for its turn.
 _PAUSED_AT_ONCE: Final = 4
 STILL_TRIES_MAX: Final = 5
-"""So often we look for a moment in which nothing moves, to begin the books in it."""
+"""Maximum of tries to find a moment without movement, to begin the books in it."""
 
 
 class OpeningBalance(Struct, frozen=True, kw_only=True):
     cents: int
     at: datetime
-    """The books begin here."""
+    """The start of the books."""
 
 
 class PausedAccounts(Struct, frozen=True, kw_only=True):
     names: Sequence[str]
     failed: Sequence[str]
-    """Those that may still send money, each with the reason."""
+    """Accounts that may still send money, each with the reason."""
 
 
 class ShownAccount(Struct, frozen=True, kw_only=True):
@@ -72,9 +72,9 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
     last_reading_at: datetime | None
     holder_ids: Sequence[int]
     ending: Sequence[EndingCertificate]
-    """Its certificates that end soon."""
+    """Its certificates that expire soon."""
     waiting: Sequence[Proposal]
-    """What waits for a second operator."""
+    """Proposals that wait for a second operator."""
     allowance: Allowance
 
 
@@ -87,15 +87,15 @@ async def add_account(
     opening_cents: int | None = None,
     read_file: ReadFile = read_no_file,
 ) -> InstitutionAccount:
-    """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
+    """Read an account's balance at the institution, and begin its books with that; the house is on it from then on.
 
     Args:
         opening_cents: Its balance, if the institution's API has none.
         read_file: Reads the secrets that stay in files.
 
     Raises:
-        BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot be on it.
-        NotFound: There is no such holder.
+        BadRequest: The name is taken or wrong, the installation is of another environment, or the house cannot be on it.
+        NotFound: The holder does not exist.
         ServiceUnavailable: The institution gave no answer, or another account is being added; nothing was done.
     """
     check_name(name)
@@ -136,7 +136,7 @@ async def read_account(context: Operator, name: str) -> ShownAccount:
 
 
 async def set_state(context: Operator, name: str, state: AccountState) -> InstitutionAccount:
-    """Pause an account, so that no calls are made to it, or resume it; repeating it changes nothing."""
+    """Pause an account's outgoing money, or resume it; repeating it changes nothing."""
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, name), name)
         if before.state == "closed":
@@ -146,7 +146,7 @@ async def set_state(context: Operator, name: str, state: AccountState) -> Instit
                 f"name: the database has forgotten something of {name}: `pixconnect database recovered --institution {name}` "
                 "resumes it"
             )
-        # One that a loss has paused may be paused by an operator too, which outlasts the loss.
+        # An operator may also pause an account that a loss has paused; that outlasts the loss.
         after = msgspec.structs.replace(before, state=state, paused_because=None)
         if after != before:
             if state == "paused":
@@ -163,8 +163,8 @@ async def set_state(context: Operator, name: str, state: AccountState) -> Instit
 
 
 async def pause_all(context: Operator) -> PausedAccounts:
-    """Stop outgoing money of all accounts; those closed for good stay as they are."""
-    # Given back before the turns begin, which take their own connections.
+    """Pause outgoing money of all accounts; those closed for good stay as they are."""
+    # Released before the turns begin, which use connections of their own.
     async with context.pool.acquire() as connection:
         found = [one.name for one in await account_store.list_all(connection) if one.state != "closed"]
     turns = asyncio.Semaphore(_PAUSED_AT_ONCE)
@@ -174,7 +174,7 @@ async def pause_all(context: Operator) -> PausedAccounts:
             try:
                 await set_state(context, name, "paused")
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
-                # One closed or removed meanwhile is reported too: the operator checks each.
+                # An account closed or removed meanwhile is reported too: the operator checks each.
                 return f"{name} ({error or type(error).__name__})"
         return None
 
@@ -188,7 +188,7 @@ async def pause_all(context: Operator) -> PausedAccounts:
 async def rotate_account(
     context: Operator, name: str, said: AccountDescription, read_file: ReadFile = read_no_file
 ) -> InstitutionAccount:
-    """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
+    """Replace an account's credentials, addresses, keys and options from a file; never its owner or institution."""
     async with write_alone(context.pool) as connection:
         await _name_alone(connection)
         before = found(await account_store.lock_named(connection, name), name)
@@ -247,7 +247,7 @@ async def remove_account(context: Operator, name: str) -> InstitutionAccount:
 
 
 async def refuse_use(connection: Connection, account: InstitutionAccount, now: datetime) -> None:
-    """Refuse to forget an account that something names."""
+    """Refuse to remove an account that is referenced."""
     use = await account_store.find_use(connection, account.id, now)
     if use is not None:
         raise errors.BadRequest(f"name: the account {account.name} cannot be removed: {use}; pause it instead")
@@ -256,17 +256,17 @@ async def refuse_use(connection: Connection, account: InstitutionAccount, now: d
 async def put_on_account(
     connection: Connection, account: InstitutionAccount, holder_id: int, field: str = "holder_id"
 ) -> None:
-    """Put a holder on an account; it has never had money, payments or charges on another one.
+    """Put a holder on an account; it must never have had money, payments or charges on another one.
 
     Args:
-        field: What the operator has named of the holder.
+        field: The operator's field that names the holder.
 
     Raises:
         BadRequest: It has, is the house of another account, or is of another owner.
-        NotFound: There is no such holder.
+        NotFound: The holder does not exist.
     """
-    # As every batch: the balance first. Then the holder at once as the change needs it: a charge that is being made holds it
-    # too, and each would wait for the other.
+    # The balance first, as in every batch. Then the holder, directly with the lock that the change needs: a charge that is
+    # being created holds it too, and upgrading would deadlock.
     await ledger_store.lock_balance(connection, holder_id)
     holder = await holder_store.lock(connection, holder_id, alone=True)
     if holder is None:
@@ -286,7 +286,7 @@ async def put_on_account(
 
 
 async def find_account(connection: Connection, name: str) -> InstitutionAccount:
-    """An account that is not closed, by its name; ``NotFound``."""
+    """Find an account that is not closed, by name; ``NotFound``."""
     account = found(await account_store.find_named(connection, name), name)
     if account.state == "closed":
         raise errors.BadRequest(f"institution: the account {name} is closed")
@@ -294,7 +294,7 @@ async def find_account(connection: Connection, name: str) -> InstitutionAccount:
 
 
 async def _read_opening(context: Operator, institution: Institution, stated_cents: int | None) -> OpeningBalance:
-    """Find a moment in which nothing moves: what came in around it might be counted twice, or not at all."""
+    """Find a moment without movement: money around it might be counted twice, or not at all."""
     if institution.traits.has_balance == (stated_cents is not None):
         raise errors.BadRequest(
             "opening_balance: the institution reports it; omit it"
@@ -335,7 +335,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
 
 
 async def _check_house(connection: Connection, owner_tax_id: str, house_id: int) -> None:
-    """Refuse early what ``put_on_account`` would refuse, before the institution is asked."""
+    """Refuse early what ``put_on_account`` would refuse, before any call to the institution."""
     holder = await holder_store.find(connection, house_id)
     if holder is None:
         raise errors.NotFound(f"house: there is no holder {house_id}")
@@ -391,7 +391,7 @@ def found(account: InstitutionAccount | None, name: str) -> InstitutionAccount:
 
 
 def being_worked_on(account: InstitutionAccount) -> str:
-    """Why lines of an account cannot be settled or answered now."""
+    """Return why lines of an account cannot be settled or answered now."""
     return f"the statement of {account.name} is being worked on: try again in a moment"
 
 

@@ -1,7 +1,7 @@
-"""Callbacks of institutions: they wake the account's reader, in the worker that has it.
+"""Callbacks of institutions: they wake the account's reader, in the worker that leases it.
 
-A false one costs a comparison and nothing else: no statement, and the same answer. Concurrent ones for one account are passed
-on once; a lost one costs the time until the account is read anyway.
+A false one costs a comparison and nothing else: no statement, and the same answer. Concurrent callbacks for one account are
+passed on once; a lost one costs the time until the next regular reading.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _NOBODYS: Final = digest_secret("")
 
 
 class Callbacks:
-    """Those of all accounts, as one process knows them."""
+    """The callbacks of all accounts, as known to one process."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._callbacks: dict[str, ActiveCallback] = {}
         self._fresh_until_s = float("-inf")
-        # However many ring, the table is looked at once a second.
+        # However many calls come, the table is read once a second.
         self._looks = SharedLook(self._look, "look at callbacks")
         self._notifiers: dict[str, EventNotifier] = {}
 
     async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> bool:
-        """Wake an account's reader, if the secret is the account's; answers whether it is.
+        """Wake an account's reader, if the secret is the account's; return whether it is.
 
         Raises:
-            Forbidden: The account's institution shows a client certificate, and this caller did not.
+            Forbidden: The account's institution presents a client certificate, and this caller did not.
         """
         if self._context.clock.monotonic_s() >= self._fresh_until_s:
             await self._looks.look()

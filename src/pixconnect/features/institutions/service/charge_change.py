@@ -1,6 +1,6 @@
-"""Revises and removes charges at institutions: ``pending_call`` carries the change, which then applies here.
+"""Revises and removes charges at institutions: ``pending_call`` makes the change there, which then applies here.
 
-A charge that can still be paid there never looks removed here. If it is paid there, the payment wins.
+A charge that can still be paid at the institution never looks removed here. If it is paid there, the payment wins.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def want_change(
     removal: Removal | None = None,
     caller: Caller | None = None,
 ) -> ChargeChange:
-    """The wanted change of a charge; the first requester sets when it is due."""
+    """Make the wanted change of a charge; the first requester determines when it is due."""
     return ChargeChange(
         id=0,
         charge_id=charge.id,
@@ -116,7 +116,7 @@ def want_change(
         kind="revise" if removal is None else "remove",
         contents=contents,
         removal=removal,
-        # The client of a holder that has succeeded the charge's asks in that one's name.
+        # The client of the charge's holder's successor acts for that holder.
         asked_by=None if caller is None else strip_rights(structs.replace(caller, holder_id=charge.holder_id)),
         calls_count=0,
         due_at=charge.modified_at,
@@ -127,15 +127,14 @@ def want_change(
 async def begin_change(
     connection: Connection, charge: Charge, wanted: ChargeChange
 ) -> tuple[ChargeChange | None, bool]:
-    """Make a change durable under the lock of its charge.
+    """Record a change under the lock of its charge.
 
     Returns:
-        It, and that it is the caller's to ask for; the one that is under way, if it wants the same; ``None`` if the charge says
-        this by now.
+        It, and whether the caller makes the call; the pending one, if it wants the same; ``None`` if the charge has this state.
 
     Raises:
         RefusedByInstitution: The charge may not be changed any more.
-        ServiceUnavailable: Another change is under way.
+        ServiceUnavailable: Another change is pending.
     """
     locked, _ = await charge_store.lock(connection, [(charge.id, charge.holder_id)])
     under_way = await change_store.find_under_way(connection, charge.id, charge.holder_id)
@@ -220,12 +219,12 @@ def _unknown_outcome(change: ChargeChange) -> errors.OutcomeUnknown:
 def _shows_the_end(change: ChargeChange, there: OpenedCharge) -> bool:
     if there.status != "active":
         return True
-    # What a revision answers is how it is; that it is as asked, the adapter has seen.
+    # A revision's answer is the charge's state; the adapter has checked that it is as wanted.
     return change.contents is not None and there.is_as_asked(write_terms(change.txid, change.contents))
 
 
 async def _finish(context: Context, change: ChargeChange, there: OpenedCharge) -> None:
-    """Write its state there: changed as wanted, paid, or removed by a person."""
+    """Write its state at the institution: changed as wanted, paid, or removed by a person."""
     async with context.writes.transaction() as batch:
         # Locked before we take the ids, as for expiry.
         charges, _ = await charge_store.lock(batch.connection, [(change.charge_id, change.holder_id)])
@@ -274,13 +273,13 @@ async def _remove(
 
 
 async def note_removal(connection: Connection, charge: Charge, removal: Removal, now: datetime) -> None:
-    """Keep that a charge is removed there without our asking, before it is removed here."""
+    """Record that a charge was removed at the institution without our request, before it is removed here."""
     wanted = want_change(charge, removal=removal)
     await change_store.insert(connection, structs.replace(wanted, state="done", due_at=now, created_at=now))
 
 
 def remove_locked(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
-    """Remove a locked charge; an event reports it to callers of our own API as expired."""
+    """Remove a locked charge; its event reports it to callers of our own API as expired."""
     removed = charge_rules.remove_charge(charge, status, max(work.now, charge.modified_at))
     revise_charge(work, charge, removed)
     if charge.status == "PENDING":

@@ -1,7 +1,7 @@
-"""Charges that an institution opens: ``pending_call`` carries the opening, and a charge appears only with its code.
+"""Charges that an institution opens: ``pending_call`` makes the call, and a charge appears only with its code.
 
 A charge finally refused opens again under the same name and txid. With the account's ``static_fallback``, a charge that is
-unknown at the timeout or was not sent is answered with a static code instead.
+unknown at the timeout or was not sent gets a static code instead.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ WITHOUT_CODE: Final = UnknownOutcome(reason="the institution shows it without a 
 
 
 class NewOpening(Struct, frozen=True, kw_only=True):
-    """A charge to be opened, judged; the contract's door names it by ``external_id``, the standard's by its txid."""
+    """A checked charge to be opened; the contract's API names it by ``external_id``, the standard's by its txid."""
 
     contents: ChargeContents
     asked_by: Caller
     external_id: str | None = None
     txid: str | None = None
-    """If ``None``, the service makes one."""
+    """If ``None``, the service generates one."""
     request: ChargeRequest | None = None
-    """Of the contract's door."""
+    """The request of the contract's API."""
 
     def was_made_as(self, found: Charge | ChargeOpening) -> bool:
         """Whether the existing charge of this name is the result of the same request."""
@@ -81,7 +81,7 @@ class NewOpening(Struct, frozen=True, kw_only=True):
 
 
 def want_charge(context: Context, caller: Caller, request: ChargeRequest, key: str) -> NewOpening:
-    """What a judged request of the contract's door wants; ``key`` is normalised."""
+    """Make the opening of a checked request of the contract's API; ``key`` is normalised."""
     contents = ChargeContents(
         amount_cents=request.amount_cents, key=key, lifetime_s=context.policy.charge_lifetime_s, payer=request.payer
     )
@@ -89,7 +89,7 @@ def want_charge(context: Context, caller: Caller, request: ChargeRequest, key: s
 
 
 async def open_at_institution(context: Context, caller: Caller, new: NewOpening, institution_id: int) -> Charge:
-    """Open a charge at the account on which the caller's money lies.
+    """Open a charge at the account that has the caller's money.
 
     Raises:
         ExternalIdConflict: The name was used with other contents, or another holder of the account has the txid.
@@ -114,7 +114,7 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
         return await open_at_institution(context, caller, new, institution_id)
     terms = write_terms(opening.txid, opening.contents)
     answer = await call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
-    # A static code asks for one amount for ever: it has no due date, no fine and no end.
+    # A static code has one amount for ever: no due date, no fine and no end.
     may_fall_back = opened.account.options.get("static_fallback") is True and opening.contents.due is None
     if may_fall_back and isinstance(answer, NotSent | UnknownOutcome):
         with or_unknown(unknown_outcome(opening)):
@@ -123,7 +123,7 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
 
 
 async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
-    """Ask now about charges whose payments are listed while their opening is unknown.
+    """Query charges now whose payments are listed while their opening is unknown.
 
     Returns:
         The txids that are still unknown: their payments wait for a later reading, as long as an opening may still arrive.
@@ -138,7 +138,7 @@ async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[
 
 
 async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charge | ChargeOpening | None:
-    """What the same request has made before, or is making."""
+    """Find the earlier or pending result of the same request."""
     name = new.external_id or new.txid
     if name is None:
         return None
@@ -150,14 +150,14 @@ async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charg
 
 
 async def _begin(context: Context, caller: Caller, new: NewOpening, opened: OpenAccount) -> ChargeOpening | None:
-    """Make the opening durable; ``None`` if another process has taken its name or txid meanwhile."""
+    """Record the opening; ``None`` if another process has taken its name or txid meanwhile."""
     external_id, txid = new.external_id or new.txid, new.txid
     if txid is None and external_id is not None:
-        # A refused charge opens again under the same txid: should the refused one exist after all, it is this one.
+        # A refused charge opens again under the same txid: if the refused one exists after all, it is this one.
         txid = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     if external_id is None:
-        # At the standard's door a charge is named by its txid.
+        # The standard's API names a charge by its txid.
         external_id = txid if new.request is None else context.entropy.uuid7()
     now = context.clock.real_now()
     opening = ChargeOpening(
@@ -169,7 +169,7 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
         state="opening",
         contents=new.contents,
         asked_by=strip_rights(new.asked_by),
-        # A charge of the standard's door is no replay of any request of the contract's.
+        # A charge of the standard's API is no replay of any request of the contract's.
         fingerprint=b"" if new.request is None else fingerprint(new.request),
         refusal_code=None,
         refusal_reason=None,
@@ -179,12 +179,12 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
     )
     try:
         async with write_alone(context.pool) as connection:
-            # This process's copy of the account may be a second old, and an opening on a closed one would never be ended.
+            # This process's copy of the account may be a second old, and an opening on a closed account would never end.
             if not await opening_store.may_begin(connection, opening):
                 raise explain_pause()
             return opening if await opening_store.insert(connection, opening) else None
     except asyncpg.IntegrityConstraintViolationError as refused:
-        # The holder was succeeded, or put on another account, between that look and the insert.
+        # The holder was succeeded, or moved to another account, between that check and the insert.
         if refusal := find_refusal(refused):
             raise refusal from None
         raise
@@ -209,7 +209,7 @@ async def _ask(_: Context, institution: Institution, opening: ChargeOpening) -> 
 
 async def _open(institution: Institution, terms: ChargeTerms) -> OpeningAnswer:
     answer = await institution.open_charge(terms)
-    # It is open there, and may be shown with its code later.
+    # It is open at the institution, and may be shown with its code later.
     return WITHOUT_CODE if isinstance(answer, OpenedCharge) and not answer.has_code else answer
 
 
@@ -246,7 +246,7 @@ OPENING_CALLS: Final = CallKind(
 
 
 def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
-    """The contract's nearest refusal."""
+    """Return the contract's nearest refusal."""
     member, text = refusal.member or "", f"the institution refuses it: {refusal.reason or refusal.code}"
     if "chave" in member:
         return errors.PixKeyNotOwned(f"key: {text}")

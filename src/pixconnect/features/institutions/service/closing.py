@@ -1,12 +1,13 @@
-"""Closes an account whose institution is gone for good: its final file decides, and two operators agree to it.
+"""Closes an account whose institution is gone for good: its final file is decisive, and two operators agree to it.
 
 ::
 
     close: the file is read as any statement, and its balance is the books' ► a proposal
     confirm, by another: pause ► its charges end ► each holder's balance leaves by a movement ► closed
 
-Killed at any instant and confirmed again, it goes on: the account is paused meanwhile, and each movement has its own name. The
-proposed sums leave: if the books have moved since, the closing is proposed again, by a file that includes the movement.
+If the process is killed and the proposal confirmed again, it continues: the account is paused meanwhile, and each movement has
+its own name. The proposed sums leave: if the books have moved since, the closing must be proposed again, with a file that
+includes the movement.
 """
 
 from __future__ import annotations
@@ -50,9 +51,8 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
     """Read the account's final file, and propose to close it; nothing else changes before another operator confirms.
 
     Raises:
-        NotFound: There is no such account.
-        BadRequest: It is closed, the file cannot be read for certain, or its closing balance is missing or differs from the
-        books.
+        NotFound: The account does not exist.
+        BadRequest: It is closed, the file is ambiguous, or its closing balance is missing or differs from the books.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
@@ -61,7 +61,7 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
     recorded = await record_file(context, name, content)
     if recorded.closing_cents is None:
         raise errors.BadRequest("statement: the file has no closing balance, so it is not final")
-    # Posted first, so that the balance here that is proposed has all of the file's lines in it.
+    # Posted first, so that the proposed balance includes all of the file's lines.
     await settle_items(writes, account)
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
@@ -84,7 +84,7 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
 
 
 async def close_account(context: Operator, writes: Writer, proposal: Proposal) -> None:
-    """Execute the proposal: everything there ends, the balance leaves, and no calls are made to it any more."""
+    """Execute the proposal: end everything on the account, move the balance out, and stop all calls."""
     last_on = date.fromisoformat(str(proposal.contents["last_on"]))
     last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
     proposed_cents = int(proposal.contents["balance_here_cents"])
@@ -99,17 +99,17 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
         await _refuse_orders(writes, list(lying))
         if sum(left_cents + taken_cents for left_cents, taken_cents in lying.values()) != proposed_cents:
             raise errors.BadRequest(f"confirm: {_MOVED}")
-        # A process learns of it within a second; what one has read or opened until then is seen at the end.
+        # Other processes see it within a second; their readings and openings until then are handled at the end.
         await account_store.pause(connection, account.id)
         await _give_up(connection, account)
-    # Some at a time, each in a separate transaction: killed in between, the rest is still pending, and is found again.
+    # In parts, each in a separate transaction: after a crash the rest is still pending, and is found again.
     while await _end_charges(context, account, last_at):
         pass
     for holder_id, (left_cents, _) in lying.items():
         await _check_left_money(writes, account, holder_id, left_cents)
     async with write_alone(context.pool) as connection:
         before = await lock_account_of(connection, proposal)
-        # Nothing begins there while we hold the account's lock.
+        # Nothing begins on the account while we hold its lock.
         await _give_up(connection, account)
         if await account_store.has_money(connection, account.id):
             raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
@@ -160,7 +160,7 @@ async def _check_left_money(writes: Writer, account: InstitutionAccount, holder_
     if not left_cents:
         return
     balance = await ledger_store.find_balance(writes.pool, holder_id)
-    # Of the two one is zero.
+    # One of the two is zero.
     if balance is None or balance.available_cents - balance.deficit_cents != left_cents:
         raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
     number = 0

@@ -1,4 +1,4 @@
-"""The credential of an account at an institution: sealed where kept, opened where used; and when its certificates end."""
+"""Credentials of accounts at institutions: sealed in the database, opened for use; and the expiry of their certificates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pixconnect.platform.base.entropy import SealBroken, SecretBox
 from pixconnect.platform.pool import Connection, Pool
 
 OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
-"""Makes what speaks to an account; it connects when it is first asked something."""
+"""Makes the client of an account; it connects on its first call."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Credential).decode
@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(Credential).decode
 def seal_credentials(
     box: SecretBox, sending_box: SecretBox | None, said: AccountDescription, account_id: int
 ) -> SealedCredentials:
-    """Seal the receiving credential for all processes, and the sending one under a key that what serves the API has not.
+    """Seal the receiving credential for all processes, and the sending one under a key that API processes lack.
 
     Raises:
         BadRequest: There is a sending credential, and no key to seal it with.
@@ -55,7 +55,7 @@ def seal_credentials(
 
 
 async def read_sending_credential(connection: Connection | Pool, box: SecretBox, account_id: int) -> Credential | None:
-    """The sending credential; ``None`` if the account has no separate one."""
+    """Read the sending credential; ``None`` if the account has no separate one."""
     sealed = await account_store.read_sealed(connection, account_id)
     if sealed is None or sealed.sending is None:
         return None
@@ -63,7 +63,7 @@ async def read_sending_credential(connection: Connection | Pool, box: SecretBox,
 
 
 async def find_why_sealed(context: Operator, connection: Connection, account_id: int) -> str | None:
-    """Why this process cannot open the sending credential; ``None`` if it can, or the account has no separate one."""
+    """Find why this process cannot open the sending credential; ``None`` if it can, or the account has no separate one."""
     if context.sending_box is not None:
         try:
             await read_sending_credential(connection, context.sending_box, account_id)
@@ -76,13 +76,13 @@ async def find_why_sealed(context: Operator, connection: Connection, account_id:
 
 
 async def read_credential(connection: Connection | Pool, box: SecretBox, account_id: int) -> Credential | None:
-    """What reads and receives; ``None`` if there is no such account."""
+    """Read the receiving credential; ``None`` if the account does not exist."""
     sealed = await account_store.read_sealed(connection, account_id)
     return None if sealed is None else _decode(box.open(sealed.receiving, account_seal(account_id)))
 
 
 async def open_credential(context: Operator, account_id: int) -> Credential:
-    """As ``read_credential``; ``NotFound`` if there is no such account."""
+    """Read the receiving credential; raises ``NotFound``."""
     async with context.pool.acquire() as connection:
         credential = await read_credential(connection, context.secret_box, account_id)
     if credential is None:
@@ -97,24 +97,24 @@ async def open_for_operator(
 
 
 async def list_ending(connection: Connection | Pool, now: datetime) -> list[EndingCertificate]:
-    """Those that end soon, the first one first."""
+    """List certificates that expire soon, soonest first."""
     return find_ending(await certificate_store.list_all(connection), now)
 
 
 class KnownAccount(Struct, frozen=True, kw_only=True):
-    """An account that is not closed, with its receiving credential: they identify it."""
+    """An open account with its receiving credential: together they identify it."""
 
     account: InstitutionAccount
     client: Credential
 
 
 def read_no_file(path: str) -> str:
-    """As ``ReadFile``, if none can be read: a comparison that needs a file is refused then."""
+    """A ``ReadFile`` that can read none: a comparison that needs a file is refused then."""
     raise errors.BadRequest(f"{path}: cannot be read")
 
 
 async def list_known(connection: Connection, box: SecretBox) -> list[KnownAccount]:
-    """All accounts of this database that are not closed, by name."""
+    """List all accounts of this database that are not closed, by name."""
     return [
         KnownAccount(account=account, client=await _read_known(connection, box, account))
         for account in await account_store.list_all(connection)
@@ -129,7 +129,7 @@ def find_shared(one: KnownAccount, other: KnownAccount, read_file: ReadFile) -> 
         BadRequest: The comparison needs a file that cannot be read.
     """
     shared = find_shared_member(one.account, one.client, other.account, other.client)
-    # One with a client_id is identified by that, regardless of its secret.
+    # A client_id identifies the client, regardless of its secret.
     if (
         shared
         or one.client.client_id
@@ -154,9 +154,9 @@ def _with_secret(client: Credential, read_file: ReadFile) -> Credential:
 
 
 async def refuse_same_account(connection: Connection, box: SecretBox, one: KnownAccount, read_file: ReadFile) -> None:
-    """Refuse an account that is the same, by a key, its number or its client, as an open one here.
+    """Refuse an account that equals an open one here, by key, number or client.
 
-    Two accounts here that are one there would count its money twice.
+    Two accounts here that are one at the institution would count its money twice.
     """
     for other in await list_known(connection, box):
         shared = None if other.account.id == one.account.id else find_shared(one, other, read_file)
@@ -168,13 +168,13 @@ async def _read_known(connection: Connection, box: SecretBox, account: Instituti
     try:
         return errors.require(await read_credential(connection, box, account.id), "a listed account has a row")
     except SealBroken:
-        return Credential()  # health reports it; the numbers and keys are compared all the same
+        return Credential()  # the health check reports it; numbers and keys are compared all the same
 
 
 async def try_permissions(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Sequence[PermissionTried]:
-    """Try each permission of the credentials without moving money, and record and return when their certificates end."""
+    """Try each permission of the credentials without moving money; record and return when their certificates expire."""
     institution = await open_for_operator(context, open_institution, account)
     tried = await _check(institution, account)
     async with write_alone(context.pool) as connection:
@@ -201,7 +201,7 @@ async def _check(institution: Institution, account: InstitutionAccount) -> list[
 
 
 def explain_to_operator(error: InstitutionUnavailable, so: str = "") -> errors.Refusal | errors.ServiceUnavailable:
-    """What an operator's verb ends with: what may be tried again, or a credential that is refused again."""
+    """Return the error of an operator's verb: a temporary failure, or a permanently refused credential."""
     if error.is_refusal:
         return errors.BadRequest(f"the institution refuses the credential{so}: {error.reason}")
     return errors.ServiceUnavailable(f"the institution gave no answer{so}: {error.reason}")
@@ -221,7 +221,7 @@ def _check_ends(certificates: Sequence[AccountCertificate], now: datetime) -> li
 async def _open_sending(
     context: Operator, connection: Connection, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Institution | None:
-    """What speaks by the sending credential; ``None`` where there is none, or no key to open it here."""
+    """Make the client with the sending credential; ``None`` without one, or without the key to open it here."""
     if context.sending_box is None:
         return None
     credential = await read_sending_credential(connection, context.sending_box, account.id)

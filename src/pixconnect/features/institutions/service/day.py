@@ -1,4 +1,4 @@
-"""Days of accounts at institutions: judging them from recorded facts, listing them, and one day's lines."""
+"""Days of accounts at institutions: judges them from recorded facts, and lists days and their lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIRST_DAY: Final = date(2020, 11, 16)
 LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
 READ_WITHIN: Final = timedelta(days=2)
-"""All readings of an account come again within a day: a line that no reading has explained by then waits for a person."""
+"""All readings of an account repeat within a day: a line that none has explained by then waits for an operator."""
 
 
 class ShownDay(Struct, frozen=True, kw_only=True):
@@ -52,13 +52,13 @@ class AccountDays(Struct, frozen=True, kw_only=True):
 
 
 class ReadDays(Struct, frozen=True, kw_only=True):
-    """How the days of an account come to be read."""
+    """The source of an account's days."""
 
     source: DaySource
     last_read_at: datetime | None
-    """When its list was last read whole, or its files were last looked for; ``None`` if no worker does that."""
+    """The last whole reading of its list, or check for files; ``None`` if no worker does that."""
     failure: str | None
-    """Of the last try since, or of the last file that came and cannot be read."""
+    """Of the last try since, or of the last unreadable file."""
 
     @property
     def close_by_themselves(self) -> bool:
@@ -74,7 +74,7 @@ class DayLines(Struct, frozen=True, kw_only=True):
 
 
 class UnmatchedSpan(Struct, frozen=True, kw_only=True):
-    """What both sides do not agree on; before the first day that is not closed there is nothing of it."""
+    """Differences between both sides, from the first day that is not closed."""
 
     since: date
     """Earlier days are no longer checked."""
@@ -85,11 +85,11 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     lines: Sequence[BookLine]
     """Our lines of days read after their end that the statement lacks."""
     is_cut: bool
-    """There is more of it."""
+    """Whether there are more."""
 
 
 async def judge(context: Writer, account: InstitutionAccount, touched_on: date) -> None:
-    """Judge the days since one that was touched, or is not closed."""
+    """Judge the days since the first changed or open one."""
     now = context.clock.now()
     async with context.pool.acquire() as connection:
         since = to_day(now) - LOOKED_BACK
@@ -99,7 +99,7 @@ async def judge(context: Writer, account: InstitutionAccount, touched_on: date) 
 
 
 async def find_unmatched(context: Context, account: InstitutionAccount) -> UnmatchedSpan:
-    """What a person has to look at, as it is now."""
+    """Find the present differences that need an operator."""
     now = context.clock.now()
     today = to_day(now)
     since = today - LOOKED_BACK
@@ -112,7 +112,7 @@ async def find_unmatched(context: Context, account: InstitutionAccount) -> Unmat
         items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
         begins_on = max(first_on, to_day(account.opened_at))
         lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
-    # Until it is read after its end, a day does not show its missing lines.
+    # A day shows its missing lines only when it is read after its end.
     whole = {
         one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)
     }
@@ -135,7 +135,7 @@ def _waits_for_time(item: RecordedItem, now: datetime) -> bool:
 
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
-    """An account's lines of a day, or of all, that wait for a person or a later reading, by day and id."""
+    """List an account's lines of a day, or of all, that wait for an operator or a later reading, by day and id."""
     items = await item_store.list_unjoined(
         connection, institution_id, (day or FIRST_DAY, ""), UNMATCHED_MAX, ASK_NOBODY
     )
@@ -143,7 +143,7 @@ async def list_waiting(connection: Connection, institution_id: int, day: date | 
 
 
 async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:
-    """The first day that is not closed, or one that was touched if that is earlier."""
+    """Find the first day that is not closed, or an earlier changed one."""
     async with context.pool.acquire() as connection:
         since = to_day(context.clock.now()) - LOOKED_BACK
         return (await day_store.find_open(connection, account.id, since, touched_on)).judged_from
@@ -152,7 +152,7 @@ async def find_open_since(context: Writer, account: InstitutionAccount, touched_
 async def judge_anew(
     connection: Connection, account: InstitutionAccount, since: date, now: datetime
 ) -> list[tuple[RecordedDay, JudgedDay]]:
-    """Days as they are recorded, each with how it would be judged now; the oldest first."""
+    """Return recorded days, each with its new judgement, oldest first."""
     every = OpenDays(judged_from=since, carried_from=since)
     judged = {
         shown.judged.day: shown.judged for shown in await _judge_span(connection, account, every, to_day(now), now)
@@ -163,10 +163,10 @@ async def judge_anew(
 async def list_days(
     context: Core, account: InstitutionAccount, last_on: date | None = None, count: int = SHOWN_DAYS
 ) -> list[ShownDay]:
-    """The last days, the oldest first; of a day that no statement speaks of there is nothing but its state.
+    """List the last days, oldest first; a day without a statement has nothing but its state.
 
     Raises:
-        BadRequest: There were no Pix yet, or it is centuries away.
+        BadRequest: Pix did not exist yet, or the day is centuries away.
     """
     now = context.clock.now()
     last_on = to_day(now) if last_on is None else last_on
@@ -182,7 +182,7 @@ async def list_days(
 
 
 async def list_accounts_days(context: Context) -> list[AccountDays]:
-    """The last days of each account; there are few accounts."""
+    """List the last days of each account; there are few accounts."""
     async with context.pool.acquire() as connection:
         accounts = await account_store.list_all(connection)
     return [AccountDays(account=account, days=await list_days(context, account)) for account in accounts]
@@ -248,7 +248,7 @@ async def _judge_span(
         )
         for day in recorded
     ]
-    # Days that no statement speaks of, and on which nothing moved.
+    # Days without a statement and without movement.
     return sorted([*shown, *(ShownDay(judged=one) for one in judged.values())], key=lambda one: one.judged.day)
 
 
@@ -258,7 +258,7 @@ async def _read_balances(connection: Connection, account: InstitutionAccount, da
     )
     if day.opening_cents is not None or day.day != to_day(account.opened_at):
         return told
-    # The books begin with a balance too, unless a line without an hour may be in it or not.
+    # The books begin with a balance too, unless it is unclear whether that includes a line without an hour.
     before_cents = await item_store.sum_before_opening(connection, account.id, day.day)
     if before_cents is None:
         return told

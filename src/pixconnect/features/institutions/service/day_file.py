@@ -6,9 +6,9 @@
       ▲              │ it is refused, the day is not closed, or nothing comes: after a day
       └──────────────┘
 
-The first file waits for a person (``fetch_own_file``): until its form is confirmed the worker requests one file and reads none.
-The name is stored as soon as it is known. A process that dies before that requests another file of the same day, which does no
-harm.
+The first file waits for an operator (``fetch_own_file``): until its form is confirmed the worker requests one file and reads
+none. The name is stored as soon as it is known. A process that dies before that requests another file of the same day, which is
+harmless.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from pixconnect.platform.base.clock import to_day
 EVERY: Final = timedelta(minutes=1)
 ASKED_AGAIN_AFTER: Final = timedelta(days=1)
 DAYS_BEHIND: Final = timedelta(days=31)
-"""A day that has not closed until then is for a person, who reads its file by hand."""
+"""A day that has not closed until then is left to an operator, who reads its file by hand."""
 _BOOKED_AFTER: Final = timedelta(hours=1)
-"""An assumption: this long after a day's end its lines are complete; a file that came too soon leaves its day open."""
+"""An assumption: this long after a day's end its lines are complete; a file that comes too soon leaves its day open."""
 _FAILURE_MAX: Final = 300
 
 _log = structlog.get_logger(__name__)
@@ -78,10 +78,10 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
 
 
 async def fetch_own_file(context: Operator, open_institution: OpenInstitution, name: str) -> bytes:
-    """The oldest file that was asked for and is not read, for the person who confirms the first one.
+    """Return the oldest requested and unread file, for the operator who confirms the first one.
 
     Raises:
-        NotFound: There is no such account, or no such file.
+        NotFound: The account or file does not exist.
         ServiceUnavailable: The institution has not written it, or gives no answer.
     """
     async with context.pool.acquire() as connection:
@@ -106,7 +106,7 @@ async def fetch_own_file(context: Operator, open_institution: OpenInstitution, n
 async def _list_wanted(
     context: Context, account: InstitutionAccount, now: datetime
 ) -> list[tuple[date, DayFile | None]]:
-    """Past days that are not closed, the oldest first, and the requested file of each."""
+    """List past days that are not closed, oldest first, and the requested file of each."""
     last = to_day(now - _BOOKED_AFTER) - timedelta(days=1)
     first = max(to_day(account.opened_at), last - DAYS_BEHIND)
     asked = await statement_file_store.list_since(context.pool, account.id, first)

@@ -1,4 +1,4 @@
-"""What workers measure of accounts at institutions."""
+"""Metrics of accounts at institutions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pixconnect.kernel.flows.unresolved import LISTED_MAX
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
-# Each worker counts at each scrape, so a busy account must not be counted to its end.
+# Each worker counts at each scrape, so counts of busy accounts are bounded.
 RECEIVED_MAX: Final = 10_000
 QUEUED_MAX: Final = 10_000
 UNCLOSED_DAYS_MAX: Final = 40
@@ -32,7 +32,7 @@ _AN_HOUR: Final = timedelta(hours=1)
 
 
 class _Accounts(Struct, frozen=True, kw_only=True):
-    """Those that are not closed."""
+    """Accounts that are not closed."""
 
     accounts: Sequence[AccountFigures]
     received: Mapping[int, int]
@@ -50,7 +50,7 @@ async def _look_at_accounts(context: Context, now: datetime) -> _Accounts:
     pool, real_now = context.pool, context.clock.real_now()
     # Institutions end their days by real time, regardless of the sandbox's clock.
     accounts = await figures_store.list_figures(pool, to_day(real_now), UNCLOSED_DAYS_MAX)
-    # In a sandbox there is often none, and each scrape would ask in vain.
+    # A sandbox often has none, and each scrape would query in vain.
     queued_cents = await figures_store.sum_queued(pool, QUEUED_MAX) if accounts else {}
     received = await figures_store.count_received(pool, now - _AN_HOUR, RECEIVED_MAX) if accounts else {}
     return _Accounts(accounts=accounts, received=received, queued_cents=queued_cents, real_now=real_now)
@@ -61,7 +61,7 @@ async def _look_at_alarms(context: Context, _now: datetime) -> Counter[AlarmKind
 
 
 async def count_waiting_transfers(context: Context) -> int:
-    """How many wait for a person at their institution."""
+    """Count transfers that wait for a person at their institution."""
     return len(await order_store.list_waiting_since(context.pool, LISTED_MAX))
 
 

@@ -30,25 +30,25 @@ from pixconnect.platform.base import errors
 
 
 class InquiryAnswer(Struct, frozen=True, kw_only=True):
-    """The institution's answer about a name, beside our records of it."""
+    """The institution's answer about a name, and our records of it."""
 
     account: InstitutionAccount
     charge: OpenedCharge | None
-    """Where a txid was asked for."""
+    """If a txid was requested."""
     received: Sequence[ReceivedPix]
     before: Mapping[str, Transfer]
-    """What of it was recorded before we asked, by end-to-end id."""
+    """Its recorded facts before the query, by end-to-end id."""
     now: Mapping[str, Transfer]
     order: Transfer | None = None
-    """Where a transfer that left over the account was asked for, as it is recorded now."""
+    """If a transfer over the account was requested: its present record."""
     sent: SentPix | None = None
-    """The institution's record of that."""
+    """The institution's record of that transfer."""
     lists_returns: bool = False
     """Whether the institution lists payees' returns."""
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the institution knows nothing of that name."""
+        """Whether the institution does not know that name."""
         return self.charge is None and not self.received and self.sent is None
 
     def find_when_recorded(self, end_to_end_id: str) -> Literal["before", "now", "no"]:
@@ -56,7 +56,7 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
 
 
 async def find_asked(context: Context, name: str) -> InstitutionAccount:
-    """The account to ask at; raises ``BadRequest`` for a closed one, where nothing is asked."""
+    """Find the account to query; raises ``BadRequest`` for a closed one."""
     async with context.pool.acquire() as connection:
         return await find_account(connection, name)
 
@@ -72,7 +72,7 @@ async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) 
 
     Raises:
         BadRequest: It is neither.
-        ServiceUnavailable: It gave no answer.
+        ServiceUnavailable: The institution gave no answer.
     """
     if not is_end_to_end_id(asked) and not is_txid(asked):
         raise errors.BadRequest(
@@ -106,7 +106,7 @@ async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) 
 
 
 async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Transfer | None, SentPix | None]:
-    """A transfer that left over the account, and the institution's record of it by its name there."""
+    """Read a transfer over the account, and the institution's record of it by its name there."""
     order = (await transfer_store.find_named(at.pool, [asked], "OUT")).get(asked)
     if order is None or order.institution_id != opened.account.id:
         return None, None
@@ -117,7 +117,7 @@ async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Tran
 
 
 async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | None, Sequence[ReceivedPix]]:
-    # An end-to-end id could be a txid by its form; none of our charges has one that begins so.
+    # An end-to-end id has the form of a txid, but none of our charges has one with this beginning.
     if is_end_to_end_id(asked):
         pix = await institution.read_received(asked)
         return None, [] if pix is None else [pix]

@@ -35,7 +35,7 @@ _NO_DUE: Final = "a instituição desta conta não abre cobranças com venciment
 
 
 class InstitutionViolated(Violated):
-    """An institution's refusal, or one known in advance, in this API's words.
+    """An institution's refusal, or one known in advance, in this API's terms.
 
     Args:
         refusal: In the institution's words.
@@ -47,10 +47,10 @@ class InstitutionViolated(Violated):
 
 
 class NewContents(Struct, frozen=True, kw_only=True):
-    """All that a charge is to say."""
+    """The wanted contents of a charge."""
 
     txid: str | None
-    """If ``None``, the service makes one."""
+    """If ``None``, the service generates one."""
     contents: ChargeContents
     location_id: int | None
     is_new: bool
@@ -85,7 +85,7 @@ async def put_at_institution(
         *_judge(put.contents, put.location_id, put.kind),
         *(() if before is None else _judge_left_out(before, put.contents, put.kind)),
     ]
-    # An earlier request may have opened it there: a due date that has passed since is no answer to its repeat.
+    # An earlier request may have opened it there: a due date that has passed since does not refuse a replay.
     if violations and not (charge is None and await _is_being_opened(context, caller, put)):
         raise Violated(put.kind, violations)
     try:
@@ -104,7 +104,7 @@ async def put_at_institution(
 
 
 async def _repeat_former(context: Context, charge: Charge, put: NewContents) -> StandardCharge:
-    """A charge of the holder that the caller's has succeeded, over no institution: it is paid as it is, and changes no more."""
+    """Return a predecessor's charge without an institution: it is paid as it is, and changes no more."""
     if not put.is_new and await _has_contents_already(context, charge, put.contents):
         return StandardCharge.of(charge, None)
     raise errors.ExternalIdConflict("txid: a charge of the former account has it")
@@ -123,7 +123,7 @@ async def patch_at_institution(
     """Revise a charge at its institution, or remove it there; ``None`` if it is not at one.
 
     Raises:
-        NotFound: There is no such charge.
+        NotFound: The charge does not exist.
         Violated: The conflicts, and the institution's refusals.
     """
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
@@ -151,7 +151,7 @@ async def patch_at_institution(
 
 
 async def judge_key(context: Context, caller: Caller, key: str | None, kind: LocationKind = AT_ONCE) -> list[Violation]:
-    """Whether a key that is asked for is the holder's."""
+    """Check that a requested key is the holder's."""
     if key is None or await context.directory.find_owner(key) == caller.holder_id:
         return []
     reason = "a chave não pertence a este usuário recebedor"
@@ -172,8 +172,8 @@ async def _remove(context: Context, caller: Caller, charge: Charge, kind: Locati
 
 
 async def _find_removed(context: Context, caller: Caller, charge: Charge) -> Charge | None:
-    """The charge, if what this caller had asked for has removed it: a repeat of the same request gets what became of it."""
-    # Whether an answer has arrived is unknown: its process may have been killed before. Nothing follows a removal.
+    """Find a charge that this caller's request has removed: a replay gets its result."""
+    # It is unknown whether an answer arrived: its process may have been killed before. Nothing follows a removal.
     last = await change_store.find_last(context.pool, charge.id, charge.holder_id)
     if last is None or (last.kind, last.state, last.removal) != ("remove", "done", "REMOVED_BY_RECEIVER"):
         return None
@@ -188,7 +188,7 @@ async def _is_being_opened(context: Context, caller: Caller, put: NewContents) -
 
 
 async def _has_contents_already(context: Context, charge: Charge, contents: ChargeContents) -> bool:
-    # While its contents there are unknown, they count as different.
+    # While its contents at the institution are unknown, they count as different.
     is_known = await change_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
     return is_known and are_equivalent(contents, charge_rules.read_contents(charge))
 
@@ -198,7 +198,7 @@ def _want_charge(caller: Caller, put: NewContents) -> NewOpening:
 
 
 def _judge(contents: ChargeContents, location_id: int | None, kind: LocationKind) -> list[Violation]:
-    """What the door offers, and charges at institutions do not."""
+    """Check for features of the API that charges at institutions lack."""
     found: list[Violation] = []
     if contents.may_change_amount:
         reason = "não é oferecido nas cobranças desta conta, que são abertas na instituição"
@@ -213,7 +213,7 @@ def _judge(contents: ChargeContents, location_id: int | None, kind: LocationKind
 
 
 def _judge_left_out(before: ChargeContents, after: ChargeContents, kind: LocationKind) -> Sequence[Violation]:
-    """What a put would take away: a revision at the institution takes nothing away."""
+    """Check for members that a put would remove: a revision at the institution removes nothing."""
     left_out = {
         "devedor": before.payer is not None and after.payer is None,
         "solicitacaoPagador": before.question is not None and after.question is None,

@@ -1,6 +1,6 @@
-"""Joins lines of an account's statement to transfers, refunds and movements, and judges the rest.
+"""Matches lines of an account's statement with transfers, refunds and movements, and judges the rest.
 
-The network's names are looked up first, at any date of our lines; then resemblances.
+Network names are looked up first, at any date of our lines; then resemblances.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from pixconnect.platform.pool import Connection
 
 AT_ONCE: Final = 2_000
 DONE: Final = ("before_opening", "perhaps_struck", *SET_ASIDE)
-"""Lines that wait for one of these are joined to nothing, and posted as nothing."""
+"""Lines with one of these reasons are neither matched nor posted."""
 
 
 async def find_left(
     connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
 ) -> tuple[list[UnmatchedItem], Sequence[RecordedItem]]:
-    """Join what can be joined of some items, and judge the rest, with the items that were only alike and are alone again."""
-    # By names first: what only looks alike gets what no name has claimed.
+    """Match items as far as possible, and judge the rest, with items that lost a match by resemblance."""
+    # By names first: resemblance gets only items that no name has claimed.
     named_ids, released = await _join_named(connection, account, alone)
     if looks := joining.list_looks(item for item in alone if item.item_id not in named_ids):
         outdone = await item_store.release_outdone(connection, account.id, looks)
@@ -92,10 +92,10 @@ async def list_alone(connection: Connection, account: InstitutionAccount, since:
 async def _join_named(
     connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem]
 ) -> tuple[set[str], Sequence[RecordedItem]]:
-    """By the network's names and the movements' items, at any date of our lines.
+    """Match by network names and movements' items, at any date of our lines.
 
     Returns:
-        The joined items, and items detached from lines that they only resembled.
+        The matched items, and items detached from lines that they only resembled.
     """
     joined_ids, released = set[str](), list[RecordedItem]()
     for start in range(0, len(alone), AT_ONCE):
@@ -109,7 +109,7 @@ async def _join_named(
         claimed = joining.find_claimed(
             items, [line for line in lines if line.key in alike], {key: kept[name] for key, name in alike.items()}
         )
-        # What only looks alike is looked for later, among all lines of its days.
+        # Resemblances are searched later, among all lines of their days.
         joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited - claimed)
         joins = [join for join in joined.joins if join.by == "name" or named[join.item_id]]
         async with connection.transaction():
@@ -140,7 +140,7 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
 async def _list_near(
     connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> list[BookLine]:
-    """Our unmatched lines, of the amounts and about the days of some items without names; of any, if one is a sum."""
+    """List our unmatched lines, of the amounts and near the days of some items without names; of any, if one is a sum."""
     bare = [item for item in items if not item.names]
     if not bare:
         return []
@@ -167,7 +167,7 @@ async def _judge_left(
     )
     known = structs.replace(known, sent_there=await _find_sent_at_institution(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
-    # What would be posted is no sum of transfers that no line is.
+    # An item to be posted is no sum of unmatched transfers.
     days = {one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}
     lone = dict[tuple[str, date], int]()
     for day in sorted(days):
@@ -181,7 +181,7 @@ async def _judge_left(
 
 
 def _find_reason(judged: UnmatchedItem, waiting: Waiting | None) -> Waiting | None:
-    """Why a line waits; a possible payer's text stays that, with any other possible meaning."""
+    """Find why a line waits; a possible payer's text stays that, with any other possible meaning."""
     is_weaker = waiting != "perhaps_text" and judged.waits not in (None, "not_yet_read")
     return judged.waits if waiting is None or is_weaker or judged.waits == "before_opening" else waiting
 
@@ -193,7 +193,7 @@ async def _find_sent_at_institution(
     lines: LeftLines,
     known: OpenAmounts,
 ) -> frozenset[tuple[str, int]]:
-    """What the reversals that are left may be of; what seems to have come back twice is for a person."""
+    """Find the sent Pix that the remaining reversals may be of; a second apparent return is left to an operator."""
     came_back = [(name, item.amount_cents) for item in left if item.kind == "reversal" for name in item.names]
     if not came_back:
         return frozenset()
@@ -206,13 +206,13 @@ async def _find_sent_at_institution(
     return frozenset(pair for pair in sent if names.count(pair[0]) == 1)
 
 
-# Joins nameless reversals with the orders that they give back; they wait for the end and for the debit of such an order.
+# Matches nameless reversals with the orders that they return; these wait for the end and the debit of such an order.
 
 
 class NamelessReversals(Struct, frozen=True, kw_only=True):
     joined_ids: frozenset[str] = frozenset()
     waiting_ids: frozenset[str] = frozenset()
-    """Of lines that may give back an order which is open, or whose debit may be on a day that was not read whole."""
+    """Of lines that may reverse an open order, or an order whose debit may be on a day that was not read whole."""
 
 
 async def join_nameless(
@@ -236,10 +236,8 @@ async def join_nameless(
     )
 
 
-# Joins lines that take blocked money off the account to its blocks: none is posted as a movement beside its block.
-#
-# If a block has ended for some days and no line gave its money back, a court has it: the debit is a movement then. If a part of
-# it was returned to payers, the rest is (``list_kept``).
+# Matches debits and credits of blocks, so that none is posted beside its block. If its money was not credited for days after
+# the block's end, a court has it, and the debit becomes a movement; if payers got a part, the rest does (``list_kept``).
 
 
 async def join_debits(
@@ -249,10 +247,10 @@ async def join_debits(
     open_cents: Collection[int],
     now: datetime,
 ) -> tuple[list[RecordedItem], dict[str, Waiting]]:
-    """Join what can be joined; the items that are left, and why some of them wait, by their ids.
+    """Match debits; return the remaining items, and why some of them wait, by id.
 
     Args:
-        open_cents: Amounts of orders under way: a debit of one that names nothing may be the order's.
+        open_cents: Amounts of pending orders: a debit without names may be an order's.
     """
     released = await debited_store.release_ended(connection, account.id, now - CREDITED_WITHIN)
     left = [*left, *(await item_store.find(connection, account.id, [*released])).values()]
@@ -274,7 +272,7 @@ async def join_debits(
 
 
 async def post_kept(context: Writer, account: InstitutionAccount, now: datetime) -> None:
-    """Post the unreturned remainder of debits of which a part was returned to payers; done once for each."""
+    """Post the unreturned remainder of debits of which a part was returned to payers; once each."""
     async with context.pool.acquire() as connection:
         kept = await debited_store.list_kept(connection, account.id, now - CREDITED_WITHIN)
         items = await item_store.find(connection, account.id, [*kept])

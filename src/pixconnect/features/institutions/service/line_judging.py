@@ -1,6 +1,6 @@
 """Judges lines of an account's statement by the recorded facts of their days, and records the outcomes.
 
-The lock on recording is held until the transaction ends: two readings of one file at once would both find its lines new.
+The lock on recording is held until the transaction ends: two concurrent readings of one file would both find its lines new.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 _AROUND: Final = timedelta(days=400)
-"""How far from a file's days balances are looked for."""
+"""How far from a file's days balances are searched."""
 _AFTER: Final = timedelta(days=35)
 
 
@@ -38,7 +38,7 @@ class JudgedFile(Struct, frozen=True, kw_only=True):
     lines: Sequence[JudgedLine]
     """Of the file."""
     closed: frozenset[date]
-    """Days that were proved before it."""
+    """Days that were proved before."""
 
 
 async def judge_file(
@@ -51,7 +51,7 @@ async def judge_file(
     """Judge and record a file's lines, in the caller's transaction.
 
     Args:
-        others: Days that another format has reported completely: their lines are those of ``judge_second``.
+        others: Days that another format has reported completely: ``judge_second`` judges their lines.
         dated: As ``StatementFile.date`` returns it.
     """
     await item_store.lock_recording(connection, account.id)
@@ -97,7 +97,7 @@ async def write_judged(
 async def _find_again(
     connection: Connection, account_id: int, source: ItemSource, new: Sequence[InstitutionItem]
 ) -> None:
-    """Lines that another format alone had, and that waited: the format of their days has them now."""
+    """Find waiting lines of another format alone: the format of their days has them now."""
     if not new:
         return
     days = min(item.day for item in new), max(item.day for item in new)
@@ -140,7 +140,7 @@ async def _read_evidence(
         if (cents := await _find_opening(connection, account)) is not None:
             ends[since] = cents
     later = sorted(day for day in ends if day > last_on)
-    # A closed day's balance must still agree; where there is none, another may decide what waited.
+    # A closed day's balance must still agree; without one, another may decide waiting lines.
     span = since or first_on, next((day for day in later if day in closed), later[0] if later else last_on)
     nets = Counter[date]()
     has_investments = find_balance_meaning(account) == "with_investments"
@@ -172,7 +172,7 @@ def _is_of(item: RecordedItem, source: ItemSource) -> bool:
 
 
 def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:
-    """The reported balances at the ends of days."""
+    """List the reported balances at the ends of days."""
     ends = {day.day - timedelta(days=1): day.opening_cents for day in days if day.opening_cents is not None}
     for day in days:
         if day.closing_cents is not None:
@@ -181,7 +181,7 @@ def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:
 
 
 async def _find_opening(connection: Connection, account: InstitutionAccount) -> int | None:
-    """The balance at the end of the day on which the account's books began, unless a line of that day has no hour."""
+    """Find the balance at the end of the day on which the account's books began, unless a line of that day has no hour."""
     day = to_day(account.opened_at)
     before_cents = await item_store.sum_before_opening(connection, account.id, day)
     has_investments = find_balance_meaning(account) == "with_investments"

@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def list_lost(context: Operator) -> Sequence[InstitutionAccount]:
-    """Accounts with a loss that no operator has confirmed as recovered."""
+    """List accounts with a loss that no operator has confirmed as recovered."""
     async with context.pool.acquire() as connection:
         return [account for account in await account_store.list_all(connection) if account.lost_at is not None]
 
@@ -51,9 +51,9 @@ async def recover_account(
         statement_was_read: The operator's confirmation, if the institution's API has no statement.
 
     Raises:
-        BadRequest: No loss of it is known, or not everything was read since; or a day of that time has no statement here, and
-            nothing else shows whether a repeated request was paid before.
-        NotFound: There is no such account.
+        BadRequest: It has no known loss, or not everything was read since; or a day of that time has no statement here, and
+            nothing else shows whether a replayed request was paid before.
+        NotFound: The account does not exist.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
@@ -93,7 +93,7 @@ async def recover_account(
 def _find_doubt(
     account: InstitutionAccount, traits: InstitutionTraits, accounts: Sequence[InstitutionAccount]
 ) -> str | None:
-    """Why only the lines of its statement show whether a repeated request was paid before; ``None`` if a name shows it too."""
+    """Find why only statement lines show whether a replayed request was paid before; ``None`` if names show it too."""
     if traits.names_first:
         return "pays without our name"
     for other in accounts:
@@ -110,7 +110,7 @@ async def _check_recorded(connection: Connection, account: InstitutionAccount, l
     first_on = to_day(min([loss.known_until or loss.noticed_at - _A_DAY for loss in losses], default=lost_at - _A_DAY))
     last_on = to_day(lost_at)
     told = await day_store.list_days(connection, account.id, first_on, last_on)
-    # A record from before the loss was noticed may lack later payments.
+    # A record from before the detection of the loss may lack later payments.
     recorded = {day.day for day in told if day.read_at is not None and day.read_at >= lost_at}
     missing: list[date] = [day for day in list_span(first_on, last_on) if day not in recorded]
     if missing:

@@ -1,6 +1,6 @@
-"""The accounts at institutions as one process has them open: each read again once an operator has changed it.
+"""The accounts at institutions that one process has open: each is read again after an operator's change.
 
-A change is known within a second, as elsewhere (``IN_FORCE_AFTER_S``).
+A change is visible within a second, as elsewhere (``IN_FORCE_AFTER_S``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class NoSender:
-    """Of an account whose sending credential this process cannot open: nothing else may stand in its place."""
+    """For an account whose sending credential this process cannot open: no other sender replaces it."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -62,7 +62,7 @@ class NoSender:
 
 
 class OpenAccounts:
-    """Opens accounts when they are first needed; connections of one are its own."""
+    """Opens accounts on first use; each has connections of its own."""
 
     def __init__(
         self,
@@ -123,17 +123,17 @@ class OpenAccounts:
                 own_sender=await self._open_sender(account),
             )
         except errors.BadRequest as error:
-            # The operator must mend it, and no caller is at fault; callers do not learn which file is missing.
+            # The operator must repair it, and no caller is at fault; callers do not learn which file is missing.
             _log.error("an account cannot be opened", institution=account.name, reason=error.message)
             raise errors.ServiceUnavailable("the account at the institution cannot be opened now") from error
-        # In its place before the other one is closed: who comes from now on gets this one.
+        # Replaced before the old one is closed, so that new callers get this one.
         self._opened[account.id] = opened
         if before is not None:
             await _close(before)
         return opened
 
     async def _open_sender(self, account: InstitutionAccount) -> Sender | None:
-        """The sender, if the account has a separate credential for it; ``None`` if it shares the other one."""
+        """Open the sender, if the account has a separate credential for it; ``None`` if it shares the other one."""
         sealed = await account_store.read_sealed(self._pool, account.id)
         if sealed is None or sealed.sending is None:
             return None
@@ -143,7 +143,7 @@ class OpenAccounts:
             credential = await read_sending_credential(self._pool, self._sending_box, account.id)
             return None if credential is None else self._open_institution(account, credential)
         except (SealBroken, errors.BadRequest) as error:
-            # What comes in is read all the same.
+            # Incoming money is read all the same.
             reason = error.message if isinstance(error, errors.BadRequest) else _OTHER_KEY
             _log.error("what sends over an account cannot be opened", institution=account.name, reason=reason)
             return NoSender(reason)
@@ -154,7 +154,7 @@ class OpenAccounts:
         self._opened.clear()
 
     def forget(self) -> None:
-        """Look again before the next use: a loss may have paused them."""
+        """Read the accounts again before the next use: a loss may have paused them."""
         self._fresh_until_s = float("-inf")
 
     async def _look(self) -> None:
@@ -172,7 +172,7 @@ async def _close(opened: OpenAccount) -> None:
 
 
 def at_account(context: Context, account: InstitutionAccount, rail: Rail) -> Context:
-    """The context in which reports of one account are taken: its own rail and abilities, and all else as the process has it."""
+    """Return the context for one account's reports: its own rail and abilities, and the process's everything else."""
     policy = structs.replace(
         context.policy, account=account, abilities=abilities_of(account), has_rail=True, ispb=UNNAMED_ISPB
     )

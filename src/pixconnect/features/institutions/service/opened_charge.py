@@ -81,7 +81,7 @@ def _write_charge(
 
 
 async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
-    """Write the charge with a static code, which it keeps; what may be open there is withdrawn, never completed."""
+    """Write the charge with a static code, which it keeps; a possible charge there is withdrawn, never completed."""
     account = await context.directory.read_account(opening.holder_id)
     wanted, reference = opening.contents, context.entropy.token(REFERENCE_LENGTH)
     code = br_code.format_static_br_code(
@@ -90,7 +90,7 @@ async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | 
     async with context.writes.transaction() as batch:
         locked = await OPENINGS.lock(batch.connection, opening)
         if locked is None or locked.state != "opening":
-            # A worker has learnt of it meanwhile.
+            # A worker has found it meanwhile.
             found = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
             if found is None:
                 raise unknown_outcome(opening)
@@ -99,7 +99,7 @@ async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | 
         charge = _write_charge(work, opening, wanted, code, counted_from=work.now)
         await work.write()
         await opening_store.note_opened(batch.connection, opening, reference=reference)
-        # Only what certainly was never sent needs no withdrawal, and a worker may have asked since.
+        # Only a charge that was certainly never sent needs no withdrawal, and a worker may have called since.
         if isinstance(answer, UnknownOutcome) or locked.calls_count > opening.calls_count:
             now = context.clock.real_now()
             await change_store.insert(batch.connection, _withdraw(charge, opening.institution_id, now))
@@ -107,7 +107,7 @@ async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | 
 
 
 def _withdraw(charge: Charge, institution_id: int, now: datetime) -> ChargeChange:
-    """Remove there what may have been opened; until it may not arrive any more, that it is absent says nothing."""
+    """Remove a possibly opened charge there; while it may still arrive, its absence proves nothing."""
     return ChargeChange(
         id=0,
         charge_id=charge.id,
@@ -122,7 +122,7 @@ def _withdraw(charge: Charge, institution_id: int, now: datetime) -> ChargeChang
 
 
 def unknown_outcome(opening: ChargeOpening) -> errors.OutcomeUnknown:
-    """For a caller whose time is over."""
+    """Return the error for a caller's timeout."""
     return errors.OutcomeUnknown(
         f"the institution has not answered yet whether the charge of external_id {opening.external_id} is open: the same "
         "request under it gets the charge once that is known",

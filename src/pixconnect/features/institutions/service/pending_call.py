@@ -6,9 +6,9 @@
                           │ unknown: 504, and a worker queries on, at longer and longer intervals
                           └ nothing was sent: 503, and the row is given up
 
-``CallKind`` has the differences between opening and changing a charge. Orders go another way (``handover``): they are held, and
-sent in batches under the fence of a slot. Defences and returns have no waiting caller, and webhooks no queue: an operator
-repeats the verb.
+``CallKind`` has the differences between opening and changing a charge. Orders use ``handover``: they are held, and sent in
+batches under the fence of a slot. Defences and returns have no waiting caller; webhooks have no queue, as an operator repeats
+the verb.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 
 LOOK_EVERY_S: Final = 0.05
 DUE_MAX: Final = 20
-"""Rows of a kind that a worker asks about before it looks at anything else of the account."""
+"""Rows of a kind that a worker queries before the account's other work."""
 
 Row = TypeVar("Row", bound=PendingCall)
 _log = structlog.get_logger(__name__)
@@ -55,16 +55,16 @@ class RefusedByInstitution(Exception):  # noqa: N818  each door has its own erro
 class CallKind(Struct, Generic[Row], frozen=True, kw_only=True):
     rows: PendingCalls[Row]
     ask: Callable[[Context, Institution, Row], Awaitable[OpeningAnswer]]
-    """Reads how the charge is at the institution, and calls where it is not as wanted."""
+    """Reads the charge's state at the institution, and calls if it is not as wanted."""
     settle: Callable[[Context, Row, OpeningAnswer], Awaitable[Charge | UnknownOutcome | None]]
-    """Writes the end of a row: the charge that it made, or why it is still open; ``None`` where ``rows`` have the end."""
+    """Writes the end of a row: its charge, or why it is still open; ``None`` if ``rows`` have the end."""
     explain: Callable[[Row], Exception | None]
-    """Why a row that has ended did not have the wanted effect."""
+    """Explains why an ended row did not have the wanted effect."""
     unknown_outcome: Callable[[Row], errors.OutcomeUnknown]
 
 
 async def require_account(context: Context, institution_id: int) -> OpenAccount:
-    """The account, for a request; ``ServiceUnavailable`` while a loss of the database has paused it, and once it is closed."""
+    """Return a request's account; ``ServiceUnavailable`` while a loss of the database has paused it, and once it is closed."""
     opened = await context.institutions.find_receiving(institution_id)
     if opened is None:
         raise explain_pause()
@@ -85,13 +85,13 @@ async def call_once(context: Context, kind: CallKind[Row], row: Row, call: Await
 
 
 async def answer_caller(context: Context, kind: CallKind[Row], row: Row, answer: OpeningAnswer) -> Charge:
-    """What came of a call, for the caller whose process has made it."""
+    """Return a call's result to the caller whose process has made it."""
     refusal, is_given_up = None, False
     with or_unknown(kind.unknown_outcome(row)):
         match answer:
             case NotSent():
                 async with write_alone(context.pool) as connection:
-                    # Where a worker asks by now, it is not certain any more that nothing was sent.
+                    # If a worker calls by now, it is no longer certain that nothing was sent.
                     is_given_up = await kind.rows.end(connection, row, "given_up", answer.reason)
             case UnknownOutcome():
                 pass
@@ -114,12 +114,12 @@ async def await_end(
     wait_s: float = CALL_TIMEOUT_S,
     refusal: CertainRefusal | None = None,
 ) -> Charge:
-    """The charge, once another process has ended the row.
+    """Wait until another process has ended the row, and return the charge.
 
     Args:
         context: The caller's.
         kind: The kind of call.
-        row: As it was.
+        row: Its earlier state.
         wait_s: How long to wait for its end.
         refusal: The institution's answer: it has more details than the row.
     """
@@ -142,10 +142,10 @@ async def await_end(
 
 
 async def go_on(context: Context, opened: OpenAccount, kind: CallKind[Row]) -> int:
-    """Ask about the rows of an account that are due; returns their number. A defect stops none of the others."""
+    """Process the due rows of an account; returns their number. A defect of one stops none of the others."""
     began_at = context.clock.real_now()
     for count in range(DUE_MAX):
-        # One by one: each is put off from when it is asked about.
+        # One by one: each is postponed from its own query on.
         again_at = context.clock.real_now() + TAKEN_FOR
         row = await kind.rows.take_due(context.pool, opened.account.id, began_at, again_at)
         if row is None:
@@ -160,7 +160,7 @@ async def go_on(context: Context, opened: OpenAccount, kind: CallKind[Row]) -> i
 
 
 async def ask_again(context: Context, opened: OpenAccount, kind: CallKind[Row], row: Row) -> bool:
-    """Ask about one; returns whether its outcome is known now."""
+    """Process one row; returns whether its outcome is known now."""
     answer = await kind.ask(context, opened.institution, row)
     left = await kind.settle(context, row, answer)
     if not isinstance(left, UnknownOutcome):

@@ -1,4 +1,4 @@
-"""Sends R$ 0,01 from an account's house to a key that an operator names, and sees what comes back by hand."""
+"""Sends R$ 0,01 from an account's house to a key that an operator names, and finds what is returned by hand."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class PennyTerms(Struct, frozen=True, kw_only=True):
 
     account: InstitutionAccount
     fee_cents: int | None
-    """What the institution last took for a transfer from the account; ``None`` where no fee of one was read."""
+    """The last known fee for a transfer from the account; ``None`` if none was read."""
 
 
 class PennySent(Struct, frozen=True, kw_only=True):
-    """How far it is."""
+    """The progress of the test."""
 
     transfer: Transfer
     came_back: Sequence[Transfer] = ()
-    """Pix of as much that came in for the house since, the newest first: a customer pays more."""
+    """Pix of the same amount that came in for the house since, newest first: customers pay more."""
 
     @property
     def is_back(self) -> bool:
@@ -45,10 +45,10 @@ class PennySent(Struct, frozen=True, kw_only=True):
 
 
 async def read_penny_terms(context: Context, name: str) -> PennyTerms:
-    """See what sending would be done from, and at which price.
+    """Read the terms of sending: its source and its price.
 
     Raises:
-        NotFound: There is no such account.
+        NotFound: The account does not exist.
         BadRequest: It is not active.
     """
     async with context.pool.acquire() as connection:
@@ -67,7 +67,7 @@ async def send_penny(
     Raises:
         RuleBroken: As of every transfer.
         ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
-        OutcomeUnknown: It may have been accepted; look at the house's transfers.
+        OutcomeUnknown: It may have been accepted; check the house's transfers.
     """
     request = KeyTransferRequest(amount_cents=PENNY_CENTS, key=key, key_type=key_type)
     async with write_alone(operator.pool) as connection:
@@ -77,7 +77,7 @@ async def send_penny(
 
 
 async def follow_penny(context: Context, sent: Transfer) -> PennySent:
-    """How it stands, and what came in for the house meanwhile."""
+    """Return its state, and the house's incoming Pix meanwhile."""
     now = await transfer_store.find_by_id(context.pool, sent.holder_id, sent.id)
     span = Span(page_size=_LISTED_MAX, initial_at=sent.created_at)
     page = await transfer_store.read_page(context.pool, sent.holder_id, "CONFIRMED", span)

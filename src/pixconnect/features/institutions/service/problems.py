@@ -1,4 +1,4 @@
-"""What a person must look at of accounts at institutions. `institution list` names the accounts, for operators alone."""
+"""Problems of accounts at institutions for the health check. `institution list` names the accounts, for operators alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.tables import order as order_store
 
 UNREAD_MAX: Final = timedelta(minutes=5)
-"""So long an account at an institution may stay unread; one that is polled more seldom, for three of its intervals."""
+"""How long an account at an institution may stay unread; one with a longer interval, for three intervals."""
 _CHECK: Final = "institutions"
 
 
@@ -48,7 +48,7 @@ async def _count_late_transfers(context: Context) -> int:
 
 
 async def _find_ending(context: Context) -> str | None:
-    # The nearest of all: the others are in `institution list`.
+    # The soonest; `institution list` has the others.
     ending = find_ending(await certificate_store.list_all(context.pool), context.clock.real_now())
     return f"a certificate of an account at an institution {ending[0].said}" if ending else None
 

@@ -1,6 +1,6 @@
-"""What proposals about accounts at institutions have in common: their locks, and the account that they are about.
+"""The common part of proposals about accounts at institutions: their locks and their account.
 
-Proposing for a case and confirming lock what waits on the account first, and then the case: neither waits for the other.
+Both a case's proposal and its confirmation lock the account's proposals first, and then the case, so they never deadlock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ACTS_ON_LINES: Final = frozenset(("answer", "adjust", "decide"))
 
 
 async def lock_to_propose(connection: Connection, case_id: int) -> None:
-    """Lock what waits on the account of a case, if there is such a case and it is about one."""
+    """Lock the proposals of a case's account, if the case exists and is about one."""
     known = await case_store.find(connection, case_id)
     if known is not None and known.institution_id is not None:
         await proposal_store.lock_account(connection, known.institution_id)
@@ -52,7 +52,7 @@ async def find_account_of(connection: Connection, case: Case) -> InstitutionAcco
 
 
 async def lock_account_of(connection: Connection, proposal: Proposal) -> InstitutionAccount:
-    """Lock the account that a proposal is about, and what waits on it."""
+    """Lock a proposal's account, and its proposals."""
     account_id = errors.require(proposal.institution_id, "it is about an account")
     account = errors.found(await account_store.lock(connection, account_id), "code: its account was removed")
     await proposal_store.lock_account(connection, account_id)
@@ -61,14 +61,14 @@ async def lock_account_of(connection: Connection, proposal: Proposal) -> Institu
 
 @asynccontextmanager
 async def confirming(context: Operator, proposal: Proposal) -> AsyncGenerator[tuple[Connection, InstitutionAccount]]:
-    """A transaction for the proposed action on an account, which is locked; it also confirms the proposal.
+    """Begin the transaction of the proposed action on a locked account; it also confirms the proposal.
 
     Raises:
         ServiceUnavailable: Another process works on the account's lines.
     """
     account_id = errors.require(proposal.institution_id, "it is about an account")
     async with write_alone(context.pool) as connection:
-        # Before all else, as settling lines does: a line is judged and posted, or answered, and never both.
+        # First, as in settling lines: a line is either judged and posted, or answered.
         if proposal.act in _ACTS_ON_LINES and not await day_store.lock_work(connection, account_id):
             account = errors.found(await account_store.find(connection, account_id), "code: its account was removed")
             raise errors.ServiceUnavailable(being_worked_on(account))
@@ -81,20 +81,19 @@ async def confirming(context: Operator, proposal: Proposal) -> AsyncGenerator[tu
 async def record_confirmed(
     context: Operator, connection: Connection, account: InstitutionAccount, before: audit.State, after: audit.State
 ) -> None:
-    """Record what a confirmation has changed."""
+    """Audit the changes of a confirmation."""
     await audit.record(context, connection, CONFIRM, name_account(account.name), before=before, after=after)
 
 
-# Releases a removed Pix key whose former holder's account can no longer be read: one operator proposes, another confirms.
-#
-# The confirmed proposal is the release: assigning the key to another holder looks for it (``read_quarantine`` in the schema).
+# Releases a removed Pix key whose former holder's account can no longer be read: one operator proposes, another confirms. The
+# confirmed proposal is the release: ``read_quarantine`` in the schema reads it.
 
 
 async def propose_release(context: Operator, name: str, text: str) -> Proposal:
     """Propose to end the quarantine of a key that waits for a reading of an account.
 
     Raises:
-        NotFound: There is no such account.
+        NotFound: The account does not exist.
         BadRequest: The key does not wait for it, or the account is read, so that the quarantine ends by itself.
     """
     key = holder.as_kept(text)

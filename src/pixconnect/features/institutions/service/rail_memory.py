@@ -1,4 +1,4 @@
-"""What an account's rail remembers of its orders, in the database, under the fence of the account's slot."""
+"""Stores an account rail's order calls under the fence of the account's slot; and makes automatic returns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection, Pool
 
 LOSS_REMEMBERED_FOR: Final = timedelta(days=35)
-"""So long after a loss a request that comes again may be one whose call was forgotten."""
+"""How long after a loss a replayed request may be one whose call was lost."""
 _FAILED = (*DATABASE_FAILED, errors.PixConnectError)
 _decode_party = msgspec.json.Decoder(Party).decode
 
@@ -106,7 +106,7 @@ class StoredRailMemory:
 
     def _mint(self, order: OrderNaming) -> RailStep:
         now = self._clock.real_now()
-        # Its name is ours to choose, so it has one at once; if a first step returns another, it waits for that.
+        # We choose its name, so it has one at once; if a first step returns another, it waits for that.
         named = "new" if self._names_first and order.kind == "order" else "minted"
         name = name_order_at_institution if order.kind == "order" else name_refund_at_institution
         return RailStep(
@@ -118,7 +118,7 @@ class StoredRailMemory:
             amount_cents=order.amount_cents,
             payee=_name_payee(order),
             name_there=name(order.naming_key, self._institution_id, order.named_holder_id, order.external_id),
-            # What may have been called and forgotten is asked about, and never called.
+            # Possibly lost calls are queried, and never repeated.
             state="calling" if order.outlived_loss else named,
             called_at=now if order.outlived_loss else None,
             created_at=now,
@@ -132,11 +132,8 @@ def _name_payee(order: OrderNaming) -> str | None:
     return name_payee(_decode_party(order.counterparty), is_by_key=order.initiation_type != "MANUAL")
 
 
-# Gives back what pays no charge, where the account's operator wants that: after a reading that shows no return of it.
-#
-# It was noted in the transaction that credited the payment, so nothing is given back that came while the option was off. What
-# cannot be made now (a contest, a limit, too little money) is tried again, listed with the reason, and becomes a case after a
-# day. What can never be made is given up: the payment stays credited, and is listed with the reason.
+# Returns payments without a charge, if the operator wants that, after a reading that shows no return. A temporary failure is
+# retried and becomes a case after a day; a permanent one is given up, and the payment stays credited. Both are listed.
 
 AT_ONCE: Final = 16
 LISTED_MAX: Final = 500
@@ -181,10 +178,10 @@ async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -
 
 
 async def list_without_charge(context: Operator, name: str, days_count: int) -> Sequence[UnmatchedCredit]:
-    """What came in on an account in the last days and pays no charge, the newest first.
+    """List received Pix of the last days without a charge, newest first.
 
     Raises:
-        NotFound: There is no such account.
+        NotFound: The account does not exist.
     """
     since = context.clock.real_now() - timedelta(days=days_count)
     async with context.pool.acquire() as connection:

@@ -1,4 +1,4 @@
-"""Returns of received Pix without a request here: a person made them at the institution, or the institution itself.
+"""Returns of received Pix without a request here, made by a person at the institution, or by the institution itself.
 
 ::
 
@@ -8,8 +8,8 @@
              ├── under our name ──► the report of our refund
              └── of a Pix that was here before the books ──► movement
 
-A pending return there is not recorded before it has settled, and a refused one moves nothing. If the statement had it first,
-and it was taken for a movement, that movement is reversed in the transaction that records the refund.
+A pending return there is recorded once it has settled, and a refused one moves nothing. If the statement had it first, and it
+was posted as a movement, that movement is reversed in the transaction that records the refund.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from pixconnect.platform.base.clock import to_day
 
 
 class ListedReturn(Struct, frozen=True, kw_only=True):
-    """A return that the institution lists, with every id made before the first try."""
+    """A return that the institution lists; all ids are generated before the first try."""
 
     holder_id: int
     original: Transfer
@@ -66,10 +66,10 @@ class ListedReturn(Struct, frozen=True, kw_only=True):
 
 
 class RecordedReturn(Struct, frozen=True, kw_only=True):
-    """What became of a listed return."""
+    """The result of recording a listed return."""
 
     is_recorded: bool = False
-    """By this look; it may have been before."""
+    """Recorded now; it may have been before."""
     misfit: Misfit | None = None
     """Why it is kept for an operator."""
 
@@ -133,10 +133,9 @@ async def _end_ours(
     listed: Sequence[ReceivedPix],
     recorded: Mapping[tuple[int, int], Sequence[Refund]],
 ) -> Collection[str]:
-    """Our refunds that are listed as ended, by their names there.
+    """End our refunds that are listed as ended, by their names there.
 
-    Those still pending here end by that; those that ended otherwise here, or were requested otherwise, are kept for an
-    operator.
+    Refunds pending here end by that. Refunds that ended otherwise here, or were requested otherwise, are kept for an operator.
     """
     over = [(pix, refund) for pix in listed for refund in pix.refunds if refund.status != "under_way"]
     steps = await step_store.find_named(context.pool, account.id, [refund.id for _, refund in over])
@@ -163,7 +162,7 @@ async def _end_ours(
                     report_id=refund.id, id=step.order_name, settled_at=settled_at, network_id=refund.return_id
                 )
             )
-    # What we had taken for failed contradicts us, and is kept as that.
+    # A refund that we recorded as failed contradicts our records, and is kept as that.
     if endings:
         await take_reports(context, endings)
     return steps.keys()
@@ -175,7 +174,7 @@ async def _submit(context: Context, new: Sequence[ListedReturn]) -> list[datetim
     outcomes = await context.writes.submit_all(RECORD_RETURNS, new)
     for returned, outcome in zip(new, outcomes, strict=True):
         if isinstance(outcome, errors.InternalError):
-            # One that the database refuses must not keep the others from being read.
+            # A row that the database rejects must not block the others.
             misfit = Misfit(reason="cannot_be_recorded", explanation="recording it failed: the log has the reason")
             await kept_usecases.keep(context.pool, returned.report, misfit, is_listed=True)
         elif isinstance(outcome, errors.PixConnectError):
@@ -188,7 +187,7 @@ async def _submit(context: Context, new: Sequence[ListedReturn]) -> list[datetim
 
 
 async def _compare(context: Context, report: InstitutionReturn, known: Refund) -> None:
-    """A repeated listing is the same; its network name may be reported later."""
+    """Compare a repetition with the recorded one; its network name may be reported later."""
     told: dict[str, tuple[object, object]] = dict(amount_cents=(known.amount_cents, report.amount_cents))
     misfit = find_change(told)
     if misfit is not None:
@@ -203,7 +202,7 @@ async def _compare(context: Context, report: InstitutionReturn, known: Refund) -
 
 
 def _find_namesake(report: InstitutionReturn, named: Mapping[str, Refund]) -> Misfit | None:
-    """For a return that is new, or had no network name: whether another one already has the reported name."""
+    """Find whether another return already has the reported name, for one that is new or had no network name."""
     other = None if report.return_id is None else named.get(report.return_id)
     if other is None:
         return None
@@ -251,7 +250,7 @@ async def _find_mistaken(
 async def _record_without_original(
     context: Context, account: InstitutionAccount, reports: Sequence[InstitutionReturn]
 ) -> None:
-    """The returned payment came before the books began: then only later returns are ours to count."""
+    """Record a return of a payment from before the books: only later returns count here."""
     for report in reports:
         # One without an instant may be older, as its payment is.
         if report.settled_at is None or report.settled_at < account.opened_at:
@@ -313,7 +312,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
             continue
         mistaken = returned.mistaken
         if mistaken is not None:
-            # A second return that looks the same is not this line: it is taken back once.
+            # A second return that looks the same is not this line: it is reversed once.
             movement = moved.pop(mistaken.key, None)
             mistaken = None if movement is None else mistaken
             if movement is not None:
@@ -353,7 +352,7 @@ def _is_ours(
 
 
 def _judge(report: InstitutionReturn, original: Transfer, named: Mapping[str, Refund]) -> RecordedReturn:
-    """Whether it is recorded now: it is new, and can be believed."""
+    """Whether to record it now: it is new and plausible."""
     namesake = _find_namesake(report, named)
     if namesake is not None:
         return RecordedReturn(misfit=namesake)

@@ -1,8 +1,8 @@
 """Makes every call of receiving once, in an institution's tests or at a counterpart, and reports differences.
 
-It opens one charge and removes it again, and returns one cent of a Pix that came in there, under one id twice, if refunds are
-allowed and such a Pix exists. It registers nothing and records no money: credits and returns are read into the books as ever.
-The audit has the names before anything is sent, so that the remains of a crash are known.
+It opens one charge and removes it again, and returns one cent of a received Pix, under one id twice, if refunds are permitted
+and such a Pix exists. It registers nothing and records no money: credits and returns are read into the books as usual. The
+audit has the names before anything is sent, so that the remains of a crash are known.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _LIFETIME_S: Final = 3600
 _RETURNED_CENTS: Final = 1
 _NAME_LENGTH: Final = 32
 _NOBODYS: Final = "E00000000202001010000rehearsal00"
-"""An end-to-end id of its form that no Pix has."""
+"""A well-formed end-to-end id that no Pix has."""
 
 Walked = AsyncGenerator[RehearsedStep]
 
 
 class RehearsalTerms(Struct, frozen=True, kw_only=True):
-    """The names and terms of one rehearsal; the same plan asks the same."""
+    """The names and terms of one rehearsal; the same plan makes the same calls."""
 
     profile: InstitutionProfile
     keys: Sequence[str]
@@ -67,7 +67,7 @@ class RehearsalTerms(Struct, frozen=True, kw_only=True):
 
     @property
     def terms(self) -> ChargeTerms:
-        # If an institution's tests pay small charges by themselves, ours is larger: it is to be removed.
+        # If an institution's tests pay small charges automatically, ours is larger, since it is removed.
         cents = self.profile.homologation.paid_cents_max + 1
         return ChargeTerms(
             txid=self.txid,
@@ -80,17 +80,17 @@ class RehearsalTerms(Struct, frozen=True, kw_only=True):
 async def rehearse(
     context: Operator, open_institution: OpenInstitution, taken: Sequence[TakenExchange], name: str
 ) -> Rehearsal:
-    """Walk through an account's operations.
+    """Run an account's operations.
 
     Args:
-        context: Who rehearses.
-        open_institution: Its connections put what they exchange into ``taken``.
+        context: The operator's.
+        open_institution: Its connections record their exchanges in ``taken``.
         taken: As above.
         name: The account.
 
     Raises:
         BadRequest: The account is of production, is paused, or has no key.
-        NotFound: There is no such account.
+        NotFound: The account does not exist.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
@@ -143,7 +143,7 @@ def check_place(account: InstitutionAccount) -> None:
 
 
 async def walk(institution: Institution, plan: RehearsalTerms) -> list[RehearsedStep]:
-    """One step after the other, so that a recording can be answered from in its order; none keeps the next from being tried."""
+    """Take one step after the other, so that a recording can be replayed in order; a failure does not stop later steps."""
     steps = list[RehearsedStep]()
     for name, act in _ACTS.items():
         try:
@@ -182,11 +182,11 @@ async def _open(institution: Institution, plan: RehearsalTerms) -> Walked:
 
 
 async def _open_again(institution: Institution, plan: RehearsalTerms) -> Walked:
-    """A second opening may be answered or refused, as the profile says, and is never another charge."""
+    """Open the charge again: answered or refused, as the profile defines, and never another charge."""
     answer = await institution.open_charge(plan.terms)
     traits = plan.profile.standard.operations.get("cob.criar_com_txid")
     is_answered = isinstance(answer, OpenedCharge)
-    # Where the profile has no such operation, either will do.
+    # Without such an operation in the profile, either will do.
     is_known = traits is None or is_answered == (traits.repeats == "answered")
     is_good = is_known and not isinstance(answer, NotSent | CertainRefusal)
     yield _judge("open the same charge again", f"it is {_say(answer)}", is_good=is_good)

@@ -1,7 +1,9 @@
 """Compares a second format of a day's statement with the first one: agreement confirms, and nothing is posted twice.
 
-The format that first reports a day completely has the day. A line of another format alone waits for a person in the case of its
-day. A later file of the first format that has the line ends the question.
+The format that first reports a day completely owns the day. A line of another format alone waits for an operator in the case of
+its day, until a later file of the first format has it.
+
+Also reserves the sums of waiting debits.
 """
 
 from __future__ import annotations
@@ -39,13 +41,13 @@ from pixconnect.platform.pool import Connection
 
 _BEFORE: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
-"""Lines that wait for one of these are no line of their day."""
+"""Lines with one of these reasons are no line of their day."""
 
 
 class SecondForm(Struct, frozen=True, kw_only=True):
     lines: Sequence[JudgedLine]
     unlisted: Counter[date]
-    """How many lines of each day are recorded, count, and are not in this form."""
+    """Recorded lines of each day that count and are not in this form."""
 
 
 async def judge_second(
@@ -60,8 +62,8 @@ async def judge_second(
 ) -> SecondForm:
     """Compare lines of days that another format has reported completely, in the caller's transaction.
 
-    Lines in both are known. Lines in this format alone are recorded and wait for a person: they move no money by themselves.
-    Lines known to be complete (``is_whole``) end questions about lines missing from them.
+    Lines in both are known. Lines in this format alone are recorded and wait for an operator: they move no money by themselves.
+    If this file is known to be complete (``is_whole``), lines missing from it are no longer in question.
     """
     if not days:
         return SecondForm(lines=(), unlisted=Counter())
@@ -71,14 +73,14 @@ async def judge_second(
     standing = sorted((item for item in recorded if item.waits not in _GONE), key=lambda item: item.waits in SET_ASIDE)
     own_aside = [item for item in recorded if item.source == source and item.waits in SET_ASIDE]
     compared = compare(lines, [item for item in standing if item not in own_aside], source)
-    # What a second form has is no payer's text.
+    # A line in a second format is no payer's text.
     shown = [
         one for one in compared.matches if one is not None and one.waits == "perhaps_text" and one.source != source
     ]
     await item_store.note_waiting(connection, account_id, {item.item_id: None for item in shown})
     more = [line for line, is_more in zip(lines, compared.is_more, strict=True) if is_more]
     named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:ITEM_ID_LENGTH_MAX]) for line in more]
-    # A reference may come again on another day, or for a line that a person has answered.
+    # A reference may come again on another day, or for a line that an operator has answered.
     found = await item_store.find(connection, account_id, [line.item_id for line in named])
     evidence = Evidence(
         first_on=span[0],
@@ -115,7 +117,7 @@ async def note_second(
         closing_cents = closing.cents if closing and one.day == closing.on else None
         balances = (one.opening_cents, opening_cents), (one.closing_cents, closing_cents)
         apart = [new - old for old, new in balances if old is not None and new is not None and new != old]
-        # A difference that stays is the case of the first day that has it.
+        # A persistent difference is a case of the first day that has it.
         differ_count = sum(cents != usual_cents for cents in apart)
         is_same = not (apart or compared.unlisted[one.day] or one.day in more)
         missing = [new if old is None and is_same else None for old, new in balances]
@@ -124,7 +126,7 @@ async def note_second(
 
 
 async def _find_difference(connection: Connection, day: RecordedDay) -> int:
-    """By how much a second form's balance at the end of the last day before that has one was above the first form's."""
+    """Return by how much a second form's last earlier closing balance was above the first form's."""
     before = await day_store.list_days(connection, day.institution_id, day.day - _BEFORE, day.day - timedelta(days=1))
     told = [
         one.second_closing_cents - one.closing_cents
@@ -137,22 +139,20 @@ async def _find_difference(connection: Connection, day: RecordedDay) -> int:
 async def find_others(
     connection: Connection, institution_id: int, source: ItemSource, days: Collection[date]
 ) -> dict[date, RecordedDay]:
-    """Those of some days that another format has reported."""
+    """Find those of some days that another format has reported."""
     told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
     return {one.day: one for one in told if one.source != source}
 
 
-# Reserves the sum of each debit of a statement that waits: the bank may have taken it, so the house cannot pay it out.
+# Reserves the sum of each waiting debit of a statement in a block of the house: the bank may have debited it, so the house
+# cannot pay it out.
 #
-# ::
+# - A debit waits: a block opens, as far as there is money; incoming money covers the rest.
+# - The debit becomes a movement: the block ends in the same transaction.
+# - The debit is matched, set aside or struck: the block ends when the account's lines are settled.
 #
-#     a debit waits                        a block of the house opens: available -> blocked, as far as there is money
-#     money comes in, less is reserved     it covers what is still lacking, as of any block
-#     the debit becomes a movement         the block ends in the transaction that posts the movement
-#     joined, set aside, struck            the block ends when the account's lines are settled: blocked -> available
-#
-# The lines decide, not their history: each run compares waiting debits with open blocks, so that reading a file again changes
-# nothing, and a run after a crash does the rest. A waiting credit gives nothing, since it has no entry.
+# Each run compares waiting debits with open blocks, so that reading a file again changes nothing, and a run after a crash does
+# the rest. A waiting credit has no effect, since it has no entry.
 
 _CHANGED_AT_ONCE: Final = 50
 """Each takes up to two ids of the batch."""
@@ -165,22 +165,22 @@ class AccountLines(Struct, frozen=True, kw_only=True):
 
 
 async def reserve_lines(context: Writer, account: InstitutionAccount) -> None:
-    """Make the blocks of an account's house those of the debits that wait. Call it where no line is judged meanwhile."""
+    """Make the blocks of an account's house match its waiting debits. Call it while no line is judged."""
     asked = AccountLines(institution_id=account.id, holder_id=account.house_id)
     while await reserved_store.differs(context.pool, account.id):
-        # What another has done meanwhile, or what no run can do, is not tried again.
+        # Changes that another has made meanwhile, or that no run can make, are not tried again.
         if not await context.writes.submit(RESERVE_LINES, asked):
             return
 
 
 async def _reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
-    """For each account, whether anything was changed."""
+    """Return, for each account, whether anything was changed."""
     work = await lock_balances(batch)
     held = work.claim(HeldBlocks)
     await held.read()
     outcomes: list[bool] = []
     for asked in batch:
-        # After the lock: who posts a line as a movement of the house ends its block under the same one.
+        # After the lock: posting a line as a movement of the house ends its block under the same one.
         waiting = await reserved_store.list_waiting(batch.connection, asked.institution_id)
         blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
         ended = [block for block in blocks if block.line_id not in waiting][:_CHANGED_AT_ONCE]

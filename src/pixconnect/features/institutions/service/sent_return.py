@@ -53,7 +53,7 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
         return 0
     lasts, now = await sweep_store.list_last_of(context.pool, account.id), context.clock.real_now()
     is_new = is_told or is_due("sent", lasts.get("sent"), EVERY, now, account.lost_at)
-    # An account that may only receive is not permitted to list sent Pix.
+    # A receive-only account is not permitted to list sent Pix.
     if (
         "near" not in lasts
         or not is_new
@@ -76,13 +76,13 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
 async def record_sent_returns(
     context: Context, account: InstitutionAccount, listed: Sequence[SentReturn | MalformedItem]
 ) -> None:
-    """Record the new returns of a list; those that cannot be recorded yet are left to the next one."""
+    """Record the new returns of a list; those that cannot be recorded yet are left to the next reading."""
     for item in listed:
         if isinstance(item, MalformedItem):
             await keep_unreadable(context, account, item)
     returns = {one.return_id: one for one in listed if isinstance(one, SentReturn)}
     known = await refund_store.find_named(context.pool, list(returns), "IN")
-    # One that says the same as before costs this look; another amount is compared where it is taken.
+    # An unchanged repetition ends here; another amount is compared when it is recorded.
     new = [
         one
         for one in returns.values()
@@ -103,7 +103,7 @@ async def record_sent_returns(
         else:
             reports.append(report)
     await take_reports(context, reports)
-    # A line that waits for one of them is joined; where another process joins lines right now, the next statement does it.
+    # Matches a line that waits for one of them; while another process matches lines, the next statement does it.
     with suppress(errors.ServiceUnavailable):
         await settle_items(context, account, to_day(min(one.settled_at for one in new)))
 
@@ -114,7 +114,7 @@ def _as_report(returned: SentReturn) -> ReturnReport:
         return_id=returned.return_id,
         original_end_to_end_id=returned.end_to_end_id,
         amount_cents=returned.amount_cents,
-        # The list has no reason; it is the receiver's wish unless the institution says otherwise.
+        # The list has no reason: by default, the receiver requested it.
         reason="MD06",
         description=None,
         reported_at=returned.settled_at,
@@ -123,7 +123,7 @@ def _as_report(returned: SentReturn) -> ReturnReport:
 
 
 async def _record_unordered(context: Context, account: InstitutionAccount, returned: SentReturn) -> None:
-    """A return of a Pix without an order here, unless an order may still get this name."""
+    """Record a return of a Pix without an order here, unless an order may still get this name."""
     async with context.pool.acquire() as connection:
         _, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
         if returned.settled_at < account.opened_at or unnamed_cents:

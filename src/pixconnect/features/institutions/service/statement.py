@@ -1,8 +1,8 @@
-"""The lines of an institution's statement: each once, joined to our record of it, or posted if there is none.
+"""The lines of an institution's statement: each is recorded once, then matched to our record of it, or posted.
 
-Recording a line decides nothing about money. Joining and posting follow, for one account by one process at a time, and may be
-repeated after a crash at any instant: joins stay, and a movement is posted once for its item. A process that dies after posting
-leaves a movement with the item's name, which the next run joins.
+Recording a line decides nothing about money. Matching and posting follow, for one account by one process at a time, and may be
+repeated after a crash at any instant: matches stay, and a movement is posted once for its item. A process that dies after
+posting leaves a movement with the item's name, which the next run matches.
 """
 
 from __future__ import annotations
@@ -54,30 +54,30 @@ from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 WAITED_MAX: Final = timedelta(days=35)
-"""Lines that have waited for longer are checked again once a day, or when a statement covers their day."""
+"""Lines that have waited for longer are checked once a day, or when a statement covers their day."""
 
 
 class RecordedStatement(Struct, frozen=True, kw_only=True):
-    """What a statement brought."""
+    """The contents of a recorded statement."""
 
     first_on: date
     last_on: date
     new: Sequence[InstitutionItem]
     known_count: int
     set_aside: Sequence[JudgedLine] = ()
-    """Lines that are no money, or may be none."""
+    """Lines that moved no money, or may not have."""
     closing_cents: int | None = None
     """The balance at the end of the last day, if reported."""
     compared_days: Sequence[date] = ()
     """Days reported by another format, with which this one was compared."""
     notes: Sequence[str] = ()
-    """What the file's reader passed over or cannot prove."""
+    """What the file's reader skipped or could not prove."""
     others: Sequence[StatementAccount] = ()
     """Further accounts of the file, which were not read."""
 
 
 class FilePreview(Struct, frozen=True, kw_only=True):
-    """What the first file of a form would do, for the person who confirms it."""
+    """What the first file of a form would do, for the operator who confirms it."""
 
     chosen: ChosenStatements
     recorded: RecordedStatement
@@ -92,7 +92,7 @@ class FilePreview(Struct, frozen=True, kw_only=True):
 
 
 async def preview_file(context: Operator, name: str, content: bytes, *, is_own: bool = False) -> FilePreview | None:
-    """What a file would do, without doing it; ``None`` if a person has confirmed that form of file.
+    """Return what a file would do, without doing it; ``None`` if an operator has confirmed that form of file.
 
     Raises:
         NotFound: As ``record_file``; ``BadRequest`` too.
@@ -119,11 +119,11 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
 async def record_file(
     context: Operator, name: str, content: bytes, *, is_own: bool = False, file_name: str = ""
 ) -> RecordedStatement:
-    """Keep what a statement file of an account says; the operator confirms the first file of a form by it.
+    """Record a statement file of an account; for the first file of a form this is the operator's confirmation.
 
     Raises:
-        NotFound: There is no such account.
-        BadRequest: The file cannot be read for certain, or is of another account; nothing of it was kept.
+        NotFound: The account does not exist.
+        BadRequest: The file is ambiguous, or is of another account; nothing of it was kept.
     """
     account = await day_usecases.read_named_account(context, name)
     file = parse_file(content)
@@ -142,10 +142,10 @@ async def record_file(
 async def record_day_file(
     context: Writer, account: InstitutionAccount, day: date, content: bytes, file_name: str = ""
 ) -> RecordedStatement:
-    """Keep what the institution's own file of a day says.
+    """Record the institution's own file of a day.
 
     Raises:
-        BadRequest: As ``record_file``, it is of another day, or no person has confirmed the first such file.
+        BadRequest: As ``record_file``; it is of another day, or no operator has confirmed the first such file.
     """
     # Such a file may have a hundred thousand lines, and the worker's other accounts go on meanwhile.
     file = await asyncio.to_thread(parse_file, content)
@@ -167,7 +167,7 @@ async def _record_file(
     file_name: str = "",
 ) -> RecordedStatement:
     digest = hashlib.sha256(content).digest()
-    # A file that comes again is judged as it was before.
+    # A repeated file is judged as before.
     read_at = await reserved_store.find_first_reading(connection, account.id, digest) or now
     parts = [await _record(connection, account, statement, read_at) for statement in chosen.statements]
     recorded = _merge([part for part, _ in parts], chosen.others)
@@ -209,7 +209,7 @@ async def _record(
     dated = file.date(read_at)
     as_of, _ = dated
     told = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
-    # A format that has not reported a day completely yields to one that does.
+    # A format that has not reported a day completely yields to one that has.
     others = {day: one for day, one in told.items() if one.source == "api" or one.was_read_whole}
     judged = await judge_file(connection, account, file, others, dated)
     second = [item for item in file.items if item.day in others]
@@ -221,11 +221,11 @@ async def _record(
     judged_lines = [*judged.lines, *compared.lines]
     await note_second(connection, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
-    # A line may be dated beyond the days that the file speaks of: it is kept, and proves nothing of its day.
+    # A line dated beyond the file's days is kept, and proves nothing about its day.
     days = sorted({*spoken, *(item.day for item in lines["new"])} - set(others))
     if judged.judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
-    # A file that contradicts proved days without a proof says nothing about their balances.
+    # A file that contradicts proved days without a proof decides nothing about their balances.
     is_corrected = any(line.outcome == "perhaps_struck" for line in judged.judgement.lines)
     contradicts = any(line.outcome == "contradicts" for line in judged.lines)
     kept = judged.closed if contradicts and not is_corrected else frozenset[date]()
@@ -262,7 +262,7 @@ def list_span(first: date, last: date) -> list[date]:
 
 
 class SettledStatement(Struct, frozen=True, kw_only=True):
-    """What became of items that were alone."""
+    """The result for unmatched items."""
 
     joined_count: int = 0
     posted_count: int = 0
@@ -270,7 +270,7 @@ class SettledStatement(Struct, frozen=True, kw_only=True):
 
 
 async def settle_items(context: Writer, account: InstitutionAccount, since: date | None = None) -> SettledStatement:
-    """Join the items, post the unclaimed ones, and judge the days again; repeating it changes nothing more.
+    """Match the items, post the unmatched ones, and judge the days again; repeating it changes nothing more.
 
     Args:
         since: The first day that a statement has just covered.
@@ -278,7 +278,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
     Raises:
         ServiceUnavailable: Another process does the same for this account.
     """
-    # The lock is its session's, so its connection is kept to the end, and all the work takes another one.
+    # A session owns the lock, so its connection is kept to the end, and all the work uses another one.
     async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
         if not is_alone:
             raise errors.ServiceUnavailable(being_worked_on(account))
@@ -303,16 +303,15 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
 
 
 async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_deep: bool) -> None:
-    """Settle the lines that files, readings and answers have left to settle, and release what no line waits for any more.
+    """Settle the remaining lines of files, readings and answers, and release reserves without a waiting line.
 
     Args:
-        is_deep: Also look at those that have waited for longer than ``WAITED_MAX``.
+        is_deep: Also check those that have waited for longer than ``WAITED_MAX``.
     """
     today = to_day(context.clock.now())
     since = today - (day_usecases.LOOKED_BACK if is_deep else WAITED_MAX)
     first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
-    # A process that died after an answer about the only line has left its reserve alone.
+    # A process that died after an answer about the only line has left its reserve.
     if first_on is not None or await reserved_store.differs(context.pool, account.id):
-        # Another process that works on them settles them.
         with suppress(errors.ServiceUnavailable):
             await settle_items(context, account, first_on)

@@ -1,6 +1,6 @@
-"""Which statements of a file are those of an account, and whether a person has confirmed that form of file.
+"""Finds an account's statements in a file, and whether an operator has confirmed that form of file.
 
-How a form of file names the account is known once a person has looked at the first such file. Until then nothing is kept of it.
+An operator's look at the first file of a form shows how it names the account. Until then nothing of it is recorded.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Connection
 
 DAYS_MAX: Final = 400
-"""A statement speaks of at most so many days."""
+"""Maximum length of a statement."""
 YEARS: Final = range(2000, 3000)
 
 
 class ChosenStatements(Struct, frozen=True, kw_only=True):
     statements: Sequence[StatementFile]
-    """Of the account, in the order of their days."""
+    """The account's, in the order of their days."""
     others: Sequence[StatementAccount]
     """Further accounts of the file, which are not read."""
     is_own: bool
@@ -68,10 +68,10 @@ async def choose(
     """Find the statements of an account in a file.
 
     Args:
-        connection: Where to look.
+        connection: The database.
         account: The account.
         file: A whole file.
-        is_own: The institution wrote it: no file that a person brought contradicts it.
+        is_own: The institution wrote it, so no file from an operator contradicts it.
 
     Raises:
         BadRequest: The file is of another account, or more than one of its accounts may be meant.
@@ -98,7 +98,7 @@ def _read_known(account: InstitutionAccount) -> StatementAccount:
         return str(account.options.get(option, ""))
 
     bank = read("bank")
-    # A counterpart is anything, under the name of a bank.
+    # A counterpart can be anything, with the name of a bank.
     if not bank and account.environment != "counterpart":
         profile = read_profile(account.profile_name)
         bank = f"{profile.ispb}/{profile.compe}"
@@ -114,7 +114,7 @@ def _read_known(account: InstitutionAccount) -> StatementAccount:
 async def confirm(
     context: Operator, connection: Connection, account: InstitutionAccount, chosen: ChosenStatements
 ) -> None:
-    """Keep that a person has looked at the first file of this form; later ones must be of the same account."""
+    """Record that an operator has confirmed the first file of this form; later ones must be of the same account."""
     source = FileSource(
         institution_id=account.id,
         format=chosen.first.format,
@@ -127,12 +127,12 @@ async def confirm(
 
 
 def find_balance_meaning(account: InstitutionAccount) -> BalanceMeaning:
-    """What the institution's balances of an account are, by the account's option or else by the profile."""
+    """Return the meaning of the institution's balances, by the account's option or else by the profile."""
     return cast("BalanceMeaning", account.options.get("balance", read_profile(account.profile_name).account.balance))
 
 
 async def add_blocked(connection: Connection, account: InstitutionAccount, file: StatementFile) -> StatementFile:
-    """The file with the blocked money at its balances' instants added, if its balances omit that."""
+    """Return the file with blocked money added to its balances, if these omit that."""
     if find_balance_meaning(account) != "available":
         return file
 

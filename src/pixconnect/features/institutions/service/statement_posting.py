@@ -1,7 +1,7 @@
 """Posts lines of an institution's statement without one of our records: as movements, or as own investments.
 
-If a line shows that an order left which two operators closed as never sent, it is a movement of its holder that names the case;
-the order stays as it ended, and its case opens again.
+If a line shows that an order left which two operators closed as never sent, it becomes a movement of its holder that names the
+case; the order stays as it ended, and its case is reopened.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _POSTED_AT_ONCE: Final = 200
 
 
 async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
-    """Post what waits for nothing: on the holder whose Pix a fee names, else on the house. Answers how many there were."""
+    """Post lines that wait for nothing: on the holder of the Pix that a fee names, else on the house. Return their number."""
     async with context.pool.acquire() as connection:
         contrary = await _find_contrary(connection, account, left)
     invested_ids = await invest(context, account, [one for one in left if one.item.item_id not in contrary])
@@ -74,7 +74,7 @@ async def describe_movements(
     part: Sequence[UnmatchedItem],
     contrary: Mapping[str, CaseEnding],
 ) -> list[tuple[int, MovementReport]]:
-    """Whose movement each line is, and the movement: of the holder whose Pix it names, else of the house."""
+    """Return each line's movement and its holder: the holder of the Pix that it names, else the house."""
     holders = await find_holders(connection, account, [one.item for one in part])
     holders |= {name: ending.holder_id for name, ending in contrary.items()}
     return [
@@ -87,7 +87,7 @@ async def describe_movements(
 async def find_holders(
     connection: Connection, account: InstitutionAccount, items: Sequence[InstitutionItem]
 ) -> dict[str, int]:
-    """Whose movement each line would be, by its id: the holder's whose Pix it names, else the house's."""
+    """Find the holder of each line's movement, by its id: that of the Pix that it names, else the house."""
     lines = await line_store.find_named(
         connection, account.id, sorted({name for one in items for name in one.names}), []
     )
@@ -109,10 +109,10 @@ async def _report(
         kind=left.kind if ending is None else "by_hand",
         direction=item.direction,
         amount_cents=item.amount_cents,
-        # A name is one fact: of a line that says otherwise than a case, the order has it.
+        # A name is one fact: if line and case disagree, the order has it.
         end_to_end_id=item.end_to_end_id if ending is None else None,
         description=text[:DESCRIPTION_LENGTH_MAX] or None,
-        # Many lines have only a day: noon of it is that day in each zone of Brazil.
+        # Many lines have only a day: noon of it is that day in each time zone of Brazil.
         settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
     )
 
@@ -120,7 +120,7 @@ async def _report(
 async def _find_contrary(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> dict[str, CaseEnding]:
-    """The lines that contradict the decision of two operators, each recorded before it is posted."""
+    """Record each line that contradicts the decision of two operators, before it is posted."""
     out = [one for one in left if one.item.direction == "OUT" and one.waits != "perhaps_text"]
     pix = [one for one in out if one.item.kind not in NO_PIX or one.item.names]
     amounts = sorted({one.item.amount_cents for one in pix})
@@ -130,7 +130,7 @@ async def _find_contrary(
     names = await ending_store.read_names(connection, [ending.order_name for ending in endings])
     contrary = {ending.contrary_item_id: ending for ending in endings if ending.contrary_item_id is not None}
     free = [ending for ending in endings if ending.contrary_item_id is None]
-    # What names an order is that one; only then what merely looks like one.
+    # Lines that name an order first; then those that only resemble one.
     for one in sorted(pix, key=lambda one: (one.waits is None, one.item.item_id)):
         ending = None if one.item.item_id in contrary else _choose(one, free, names)
         if ending is not None:
@@ -145,7 +145,7 @@ def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str,
     named = [ending for ending in alike if names.get(ending.order_name, frozenset()) & set(left.item.names)]
     if named:
         return named[0]
-    # A line that waits for something else is judged by that, and one called no Pix by its names alone.
+    # A line that waits for another reason is judged by that, and one that is called no Pix by its names alone.
     near = [
         ending for ending in alike if left.waits is None and left.item.kind not in NO_PIX and _is_near(left, ending)
     ]
@@ -157,19 +157,17 @@ def _is_near(left: UnmatchedItem, ending: CaseEnding) -> bool:
     return first_on <= left.item.day <= last_on + timedelta(days=DAYS_APART_MAX)
 
 
-# Joins lines that move money between an account and its own investment, by which no holder has less or more.
-#
-# Call it while no other line of the account is joined. If a process dies after the yield's movement, the next run joins the
-# line with that yield, though the position may have changed.
+# Matches lines between an account and its own investment, which change no holder's money. Call it while no other line of the
+# account is matched. If a process dies after posting a yield, the next run matches the line with that yield.
 
 _BEFORE: Final = timedelta(days=10)
-"""How far back the last day before a redemption that was read is looked for."""
+"""How far back the last day before a redemption is searched."""
 
 
 async def plan(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> dict[str, int | None]:
-    """What ``plan_investments`` makes of the lines among these that wait for nothing and are own investments."""
+    """Run ``plan_investments`` on those of these lines that wait for nothing and are own investments."""
     items = [one.item for one in left if one.waits is None and is_own_investment(one.item)]
     if not items:
         return {}
@@ -193,7 +191,7 @@ async def plan(
 async def hold_back(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> list[UnmatchedItem]:
-    """The same lines; redemptions without a recorded application wait."""
+    """Return the lines; redemptions without a recorded application wait."""
     planned = await plan(connection, account, left)
     return [
         structs.replace(one, waits="could_be_ours") if planned.get(one.item.item_id, 0) is None else one for one in left
@@ -201,7 +199,7 @@ async def hold_back(
 
 
 async def invest(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> set[str]:
-    """Join own investments, and post what they yielded; answers the ids of those that are no movements."""
+    """Match own investments, and post their yield; returns the ids of those that are no movements."""
     async with context.pool.acquire() as connection:
         planned = await plan(connection, account, left)
     items = {one.item.item_id: one.item for one in left}
@@ -228,7 +226,7 @@ async def invest(context: Writer, account: InstitutionAccount, left: Sequence[Un
 async def report_part(
     context: Writer, account: InstitutionAccount, item: InstitutionItem, part: tuple[str, MovementKind, int]
 ) -> MovementReport:
-    """The movement of the house that is a part of a line, by its name, kind and cents."""
+    """Report the part of a line that is the house's movement, by its name, kind and cents."""
     name, kind, cents = part
     return MovementReport(
         report_id=f"statement:{account.id}:{name}",

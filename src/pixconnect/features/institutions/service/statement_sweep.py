@@ -1,4 +1,4 @@
-"""Reads the account's own statement if the API has one: lines are kept, joined, and posted if unclaimed.
+"""Reads the account's own statement if the API has one: lines are recorded, matched, and posted if unmatched.
 
 The balance at yesterday's end is reported (Inter), or computed in a moment without movement: the present balance, less today's
 lines. Two such balances, and the lines listed between them, prove the days between (``features/institutions/rules/day.py``);
@@ -31,14 +31,14 @@ EVERY: Final = timedelta(minutes=10)
 DAYS_BEHIND: Final = timedelta(days=2)
 """Whole days before today that are read again each hour: institutions book late."""
 DISAGREEING_BEHIND: Final = timedelta(days=30)
-"""So far back each hour while a day disagrees: something may have been dated back."""
+"""Days read again each hour while a day disagrees: something may have been backdated."""
 
 
 async def sweep_statement(context: Context, account: InstitutionAccount, institution: Institution) -> int:
-    """Read the last days' lines if that is due, and answer how many there were.
+    """Read the last days' lines if that is due, and return how many there were.
 
     Raises:
-        InstitutionUnavailable: Lines that were read until then stay; their days count as read by a whole reading alone.
+        InstitutionUnavailable: Lines that were read until then stay; only a whole reading counts for their days.
     """
     if not institution.traits.has_statement:
         return 0
@@ -54,7 +54,7 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     except InstitutionUnavailable as error:
         await note_failure(context, account, "statement", error.reason)
         raise
-    # After the last page: who dies before it has kept lines, and no day that counts as read whole.
+    # After the last page: a crash before it leaves lines, and no day that counts as read whole.
     await note_listed(context, account, (first, today))
     await settle_items(context, account, first)
     await note_end(context, account, "statement", began_at, count)
@@ -64,7 +64,7 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
 
 
 async def read_day_of_now(context: Context, account: InstitutionAccount, institution: Institution) -> None:
-    """Read today's lines at once, and join or post them.
+    """Read today's lines at once, and match or post them.
 
     Raises:
         InstitutionUnavailable: As ``sweep_statement``.
@@ -76,9 +76,9 @@ async def read_day_of_now(context: Context, account: InstitutionAccount, institu
 
 
 async def _find_first(context: Context, account: InstitutionAccount, last: Sweep | None, now: datetime) -> date:
-    """The first day to read: none is left out, open ones come again, and each hour more do."""
+    """Find the first day to read: none is left out, open ones come again, and each hour more do."""
     today, opened_on = to_day(now), to_day(account.opened_at)
-    # If the account was added again after a loss, only these days show what it had paid in the forgotten time.
+    # If the account was added again after a loss, only these days show what it had paid in the lost time.
     forgotten = await day_store.list_unread_of_loss(context.pool, account.id, now - REPEATED_FOR)
     if last is None:
         return min([opened_on, *forgotten])
@@ -100,10 +100,10 @@ async def _record(
     days: tuple[date, date],
     moved: dict[str, int] | None = None,
 ) -> tuple[int, bool]:
-    """Record all lines of some days, page by page; how many there were, and whether each could be read.
+    """Record all lines of some days, page by page; return how many there were, and whether each was readable.
 
     Args:
-        moved: Takes what each line moved, by its id: one that is listed twice while pages shift is one.
+        moved: Receives each line's amount, by its id: a line that shifting pages list twice counts once.
     """
     count, is_whole, listed = 0, True, list[InstitutionItem]()
     async with context.pool.acquire() as connection:
@@ -142,7 +142,7 @@ async def _compare(
 async def record_listed(context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:
     """Store the lines listed by the institution's API, and return how many are new.
 
-    A list may have any number of them, so it is stored part by part: after a crash the stored part is true. Its completeness is
+    A list may have any number of them, so it is stored in parts: after a crash the stored part is true. Its completeness is
     recorded separately (``note_listed``).
     """
     new_count = 0
@@ -164,7 +164,7 @@ async def record_listed(context: Writer, account: InstitutionAccount, items: Seq
 
 
 async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[date, date]) -> None:
-    """Note that the API's list of some whole days, the first and the last included, was read to its end."""
+    """Record that the API's list of some whole days, first and last included, was read to its end."""
     spoken = list_span(*days)
     async with write_alone(context.pool) as connection:
         others = await find_others(connection, account.id, "api", spoken)
@@ -198,14 +198,14 @@ async def _note_closing(context: Context, account: InstitutionAccount, instituti
 
 
 async def _reckon(context: Context, account: InstitutionAccount, institution: Institution, today: date) -> int | None:
-    """Today's opening balance, computed in a moment without movement."""
+    """Compute today's opening balance in a moment without movement."""
     for _ in range(STILL_TRIES_MAX):
         before_cents = await institution.read_balance()
         moved = dict[str, int]()
         _, is_whole = await _record(context, account, institution, (today, today), moved)
         # Lines and balance are of one moment only if nothing has moved while they were read.
         is_still = await institution.read_balance() == before_cents
-        # Past midnight the balance has lines in it that are of no day that was read.
+        # Past midnight the balance includes lines of a day that was not read.
         if not is_whole or to_day(context.clock.real_now()) != today:
             return None
         if is_still:

@@ -1,8 +1,8 @@
 """A company changes its bank: a holder on the new account succeeds the one on the former account.
 
-The former holder stays and starts nothing new: printed codes, returns, contests and refunds of its received Pix go on over its
-account, and pending orders end there. Its clients, keys and webhooks are the successor's from then on. Both are one family: a
-name used by one is used for both, and either finds the other's resources.
+The former holder stays and starts nothing new: printed codes, returns, contests and refunds of its received Pix continue over
+its account, and pending orders end there. Its clients, keys and webhooks become the successor's. Both are one family: a name
+used by one is used for both, and either finds the other's resources.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ENDPOINTS_MAX = 10_000
 
 
 class Succession(Struct, frozen=True, kw_only=True):
-    """A holder that was succeeded, its successor, and what the successor has."""
+    """A holder, its successor, and the successor's new possessions."""
 
     former: Holder
     heir: Holder
     keys: Sequence[PixKey]
     keys_to_claim: Sequence[str]
-    """Those that the file of the new account does not name: until the new bank has them, payments arrive at the old one."""
+    """Keys that the new account's file does not name: until the new bank has them, payments arrive at the old one."""
     clients: Sequence[Client]
     endpoints_count: int
 
@@ -46,18 +46,18 @@ class Succession(Struct, frozen=True, kw_only=True):
 async def succeed_holder(
     context: Operator, former_id: int, institution: str, account_number: str, branch: str
 ) -> Succession:
-    """Open a holder on another account and give it what the former one has; doing it twice changes nothing.
+    """Open a holder on another account and move the former one's possessions to it; doing it twice changes nothing.
 
     Raises:
-        NotFound: There is no such holder, or no such account.
-        BadRequest: The holder lies on that account, is disabled, was succeeded otherwise, or has charges that are being
-            opened; or the account is closed, or of another owner.
+        NotFound: The holder or account does not exist.
+        BadRequest: The holder is on that account, is disabled, was succeeded otherwise, or has charges that are being opened;
+            or the account is closed, or of another owner.
         InvalidAccount: The account number is taken, or malformed.
         ServiceUnavailable: Another operation has the balance; nothing was done.
     """
     async with write_alone(context.pool) as connection:
         account = await find_account(connection, institution)
-        # As every batch: the balance first. Two that succeed it at once come here one after the other.
+        # The balance first, as in every batch. Two concurrent successions are serialized here.
         await ledger_store.lock_balance(connection, former_id)
         former = await holder_store.lock(connection, former_id, alone=True)
         if former is None:
@@ -73,7 +73,7 @@ async def succeed_holder(
 async def _repeat(
     connection: Connection, former: Holder, account: InstitutionAccount, account_number: str, branch: str
 ) -> Succession:
-    """The same answer to the same request; ``BadRequest`` to any other."""
+    """Return the same answer to the same request; ``BadRequest`` to any other."""
     heir_id = errors.require(former.successor_id, "it was succeeded")
     heir = errors.require(await holder_store.find(connection, heir_id), "no holder is ever removed")
     if (heir.institution_id, heir.account_number, heir.branch) != (account.id, account_number, branch):
@@ -182,7 +182,7 @@ async def _show(connection: Connection, former_id: int, heir_id: int, account: I
     )
 
 
-# Which account at an institution a holder's money lies on.
+# The account at an institution that has a holder's money.
 
 
 async def create_holder_on_account(context: Operator, new: NewHolder, name: str) -> Holder:
@@ -195,11 +195,11 @@ async def create_holder_on_account(context: Operator, new: NewHolder, name: str)
 
 
 async def move_holder(context: Operator, holder_id: int, name: str) -> None:
-    """Put a holder that has never had anything on an account.
+    """Move a holder without any activity to an account.
 
     Raises:
         BadRequest: It has had money, payments or charges, or is of another owner.
-        NotFound: There is no such holder, or no such account.
+        NotFound: The holder or account does not exist.
     """
     async with write_alone(context.pool) as connection:
         account = await find_account(connection, name)

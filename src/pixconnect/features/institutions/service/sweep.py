@@ -1,12 +1,10 @@
-"""Reads an account's lists again and again, and records each payment once.
+"""Reads an account's lists repeatedly, and records each payment once.
 
 Listed payments that are recorded already are compared, at the cost of one query. New ones are recorded like any rail's report,
-and their returns as refunds. A sweep has ended when all its findings are recorded or kept; only then does it count as read.
+and their returns as refunds. A sweep counts as read once all its findings are recorded or kept.
 
-Payers who become known later: an institution reports more about one than when it first listed the payment.
-
-That happens once, changes no money, and has an event. It never contradicts earlier facts: such a list is kept for an operator
-instead (``sweep``).
+A list may report more about a payer than before. That is recorded once, changes no money, and has an event. A list that
+contradicts earlier facts is kept for an operator instead.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ class ListedPayer(Struct, frozen=True, kw_only=True):
     holder_id: int
     transfer_id: int
     party: Party
-    """As the institution reports it now."""
+    """The party as the institution reports it now."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -112,7 +110,7 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
     # An opening balance of 0 has no entry.
     if not account.opening_cents:
         return
-    # A holder may lie on another account later, whose books begin too.
+    # A holder may be on another account later, whose books begin too.
     item_id = f"opening-balance:{account.id}"
     if await movement_store.find_items(context.pool, [(account.house_id, item_id)]):
         return
@@ -132,7 +130,7 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
 
 
 async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
-    """Do the sweeps of an account that are due, and return how many payments were listed.
+    """Run the due sweeps of an account, and return how many payments were listed.
 
     Args:
         context: The account's (``at_account``).
@@ -152,7 +150,7 @@ async def sweep_due(context: Context, institution: Institution, told: Collection
 
 
 async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
-    """Read a list once, whole, and return how many payments it had.
+    """Read a whole list once, and return how many payments it had.
 
     Raises:
         InstitutionUnavailable: Facts recorded until then stay; the next sweep begins where this one did.
@@ -167,7 +165,7 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
             count += len(page)
             known = await _leave_unknown(context, institution, page)
             is_whole = await record_page(context, known) and len(known) == len(page) and is_whole
-            # Three days of a busy account are hundreds of pages: what comes in now waits for none but one.
+            # Three days of a busy account are hundreds of pages: new payments wait for one page at most.
             if pace != "near" and await _is_near_due(context, account):
                 await sweep(context, institution, "near")
     except InstitutionUnavailable as error:
@@ -187,7 +185,7 @@ def _is_due(context: Context, account: InstitutionAccount, pace: Pace, last: Swe
 
 
 async def keep_unreadable(context: Context, account: InstitutionAccount, item: MalformedItem) -> None:
-    """Keep an item that cannot be read, once however often it is listed; the others go on."""
+    """Keep an unreadable item, once however often it is listed; the others go on."""
     name = item.end_to_end_id or account.name
     unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)
     misfit = Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}")
@@ -197,7 +195,7 @@ async def keep_unreadable(context: Context, account: InstitutionAccount, item: M
 async def note_end(
     context: Context, account: InstitutionAccount, pace: Pace, began_at: datetime, items_count: int
 ) -> None:
-    """A sweep has ended with all that it found recorded or kept."""
+    """Record the end of a sweep whose findings are all recorded or kept."""
     done = Sweep(
         institution_id=account.id,
         pace=pace,
@@ -213,7 +211,7 @@ async def note_failure(context: Context, account: InstitutionAccount, pace: Pace
 
 
 async def expire_account_charges(context: Context, institution: Institution) -> int:
-    """Expire charges whose end was over, with the institution's lag, before a reading that has found no payment of them."""
+    """Expire charges whose end had passed, with the institution's lag, before a reading that found no payment of them."""
     account = _account(context)
     near = await sweep_store.find(context.pool, account.id, "near")
     if near is None:
@@ -225,7 +223,7 @@ async def expire_account_charges(context: Context, institution: Institution) -> 
 async def _leave_unknown(
     context: Context, institution: Institution, page: Sequence[ReceivedPix | MalformedItem]
 ) -> Sequence[ReceivedPix | MalformedItem]:
-    """Without payments of charges not known to be open, so that they pay them later; those charges are queried now."""
+    """Leave out payments of charges with an unknown opening, so that they pay them later; those charges are queried now."""
     txids = [pix.txid for pix in page if isinstance(pix, ReceivedPix) and pix.txid is not None]
     if not txids:
         return page
@@ -235,16 +233,16 @@ async def _leave_unknown(
 
 
 async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedItem]) -> bool:
-    """Record the new items of a page; whether all of it is recorded or kept now."""
+    """Record the new items of a page; return whether all of it is recorded or kept now."""
     account = _account(context)
     for item in page:
         if isinstance(item, MalformedItem):
             await keep_unreadable(context, account, item)
     readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
-    # A list that shifts names the same one twice: a later difference is compared with the recorded facts.
+    # A shifting list repeats items: a later difference is compared with the recorded facts.
     listed = {pix.end_to_end_id: pix for pix in reversed(readable)}
     again = [pix for pix in readable if pix != listed[pix.end_to_end_id]]
-    # Facts before the books begin are not ours to count.
+    # Facts before the books begin do not count here.
     counted = {name: pix for name, pix in listed.items() if pix.settled_at >= account.opened_at}
     is_whole = not counted or await _record_received(context, account, counted)
     await record_returns(context, account, list(listed.values()))
@@ -271,7 +269,7 @@ async def _record_received(context: Context, account: InstitutionAccount, listed
 
 
 def as_report(pix: ReceivedPix) -> CreditReport:
-    """What a rail would report of it; whose it is, is found when it is recorded."""
+    """Return a rail's equivalent report; its holder is found when it is recorded."""
     return CreditReport(
         report_id=pix.end_to_end_id,
         end_to_end_id=pix.end_to_end_id,
@@ -295,13 +293,13 @@ def _name_payer(payer: KnownPayer) -> Party:
 
 
 def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer, payer: Party) -> Misfit | None:
-    """What a list says otherwise of a payment than it said before; its returns may become more, and its payer known."""
+    """Find how a list contradicts a payment's earlier report; returns may be added, and its payer may become known."""
     elsewhere = find_other_account(transfer.institution_id, account.id)
     if elsewhere is not None:
         return elsewhere
     told: dict[str, tuple[object, object]] = dict(
         amount_cents=(transfer.amount_cents, pix.amount_cents),
-        # What a list leaves out says nothing otherwise.
+        # Missing members contradict nothing.
         key=(transfer.own_key, pix.key or transfer.own_key),
         txid=(transfer.txid, pix.txid or transfer.txid),
         instant=(transfer.network_settled_at, pix.settled_at),

@@ -1,7 +1,7 @@
-"""The webhooks registered at an institution; operators set our address there and remove it again.
+"""Webhooks at an institution: operators register our address there and remove it again.
 
-An earlier registration is saved, with the secret, before any call to the institution; an unknown outcome is read there again,
-never guessed.
+An earlier registration is saved, with the secret, before any call to the institution; an unknown outcome is queried, never
+guessed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 _URL_MAX: Final = 200
-"""Sicoob takes no longer one."""
+"""Sicoob's maximum."""
 
 
 class RegisteredWebhook(Struct, frozen=True, kw_only=True):
-    """What an institution has for a key, or for the whole account; ``url`` is ``None`` where there is none."""
+    """The institution's webhook of a key, or of the whole account; ``url`` is ``None`` without one."""
 
     key: str | None
     url: str | None
@@ -74,13 +74,13 @@ class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
 
 
 async def read_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
-    """Raises ``ServiceUnavailable`` where the institution gives no answer."""
+    """Read the registrations; ``ServiceUnavailable`` if the institution gives no answer."""
     async with _open(context, open_institution, name) as (account, institution):
         return await _read(context, account, institution)
 
 
 async def check_keys_pay(context: Operator, open_institution: OpenInstitution, name: str) -> None:
-    """Look whether each key of an account may pay.
+    """Check that each key of an account may pay.
 
     Raises:
         BadRequest: The institution would refuse to pay from a key, since that has no webhook.
@@ -111,7 +111,7 @@ async def set_webhooks(
     """Register our address for each key.
 
     Args:
-        replaces: Also where another address is registered, which is saved.
+        replaces: Also replace another registered address, which is saved.
         has_new_secret: Make another secret; calls to the earlier address are refused.
 
     Raises:
@@ -133,8 +133,7 @@ async def set_webhooks(
                 await webhook_store.keep(connection, one)
             said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
             await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
-        # Asked after the commit: killed at any call, the secret that stands there is known here, and what stood there before
-        # too.
+        # Called after the commit: if killed at any call, we know both the registered secret and the replaced address.
         failures = await _register(institution, before, address)
         after = await _read(context, account, institution)
     if after.whose != "ours":
@@ -150,21 +149,21 @@ async def restore_webhooks(context: Operator, open_institution: OpenInstitution,
             said = dict(restored={each.key: each.url for each in before.kept})
             await audit.record(context, connection, "institution webhook restore", f"institution {name}", after=said)
         failures = await _put_back(institution, before)
-        # What counts is what stands there now, not what each call was answered.
+        # The present registration counts, not the answer to each call.
         after = await _read(context, account, institution)
         if any(each.is_ours for each in after.found):
             raise errors.ServiceUnavailable(f"webhook: ours is still registered: {'; '.join(failures)}")
         async with write_alone(context.pool) as connection:
-            # Only once it stands there again: killed before this, the same verb does it again.
+            # Only once it is registered again: if killed before this, the same verb does it again.
             await webhook_store.forget_kept(connection, account.id)
         return await _read(context, account, institution)
 
 
 async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> str | None:
-    """Put back what stood there before an account that nothing names is forgotten; answers why it could not be done.
+    """Restore the earlier registrations before an unreferenced account is removed; return why that failed.
 
     Raises:
-        BadRequest: Something names the account.
+        BadRequest: The account is referenced.
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
@@ -180,7 +179,7 @@ async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution
 
 
 def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
-    """The meaning of the registrations for an account."""
+    """Return the meaning of the registrations for an account."""
     return [_judge(there.account, each) for each in there.found]
 
 
@@ -208,7 +207,7 @@ async def _register(institution: Institution, there: RegisteredWebhooks, address
             if each.url != address:
                 failures += await _attempt(institution.set_webhook(each.key or "", address))
         return failures
-    # Ours is registered before an older one goes: in between the account is called twice, and not never.
+    # Ours is registered before an older one is removed: in between the account is called twice, but never missed.
     if all(each.url != address for each in there.found):
         failures += await _attempt(institution.set_webhook("", address))
     for each in there.found:
@@ -245,7 +244,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
     async with context.pool.acquire() as connection:
         callback = await webhook_store.find(connection, account.id)
         kept = await webhook_store.list_kept_webhooks(connection, account.id)
-    # Without one of our secrets no registration is ours, but it may have been: a restored database may lack an older one.
+    # Without one of our secrets no registration is ours, but a restored database may lack an older secret.
     ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
     there = [RegisteredWebhook(key=each.key, url=each.url, whose=judge_address(each.url, ours)) for each in listed]
     if institution.traits.has_webhook_per_key:
@@ -257,7 +256,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
 
 
 async def _make_secret(context: Operator, connection: Connection, account: InstitutionAccount, *, is_new: bool) -> str:
-    """Our address, with the secret that the account has, or a new one."""
+    """Return our address, with the account's secret or a new one."""
     callback = await webhook_store.find(connection, account.id)
     if callback is not None and not is_new:
         return _address(context, account, _open_secret(context, callback))

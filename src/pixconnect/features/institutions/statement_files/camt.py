@@ -35,9 +35,9 @@ from pixconnect.platform.base.clock import to_day
 _DEPTH_MAX: Final = 40
 _TEXT_LENGTH_MAX: Final = 4096
 _PARTS_COUNT_MAX: Final = 400
-"""Accounts, spans and balances of a statement, each."""
+"""Maximum of accounts, spans and balances of a statement, each."""
 _TEXTS_COUNT_MAX: Final = 50_000
-"""Elements with a text in one of these, or in one entry, which may be a batch of a thousand Pix."""
+"""Maximum of elements with a text in one of these, or in one entry, which may be a batch of a thousand Pix."""
 _NAMES_COUNT_MAX: Final = 5_000
 _TRANSACTION: Final = "NtryDtls/TxDtls"
 _BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
@@ -56,7 +56,7 @@ class _Part(Struct, kw_only=True):
     """Of an entry."""
 
     def find(self, *paths: str) -> str | None:
-        """The first text at the first of the paths that has one."""
+        """Find the first text at the first non-empty path."""
         return next((text for path in paths for told, text in self.texts if told == path), None)
 
     def find_all(self, end: str) -> list[str]:
@@ -204,7 +204,7 @@ class _Reader:
         return None if text is None else self._read_or_note(spans[0], text, f"{end}Dt")
 
     def _read_or_note(self, part: _Part, text: str, field: str) -> date | None:
-        """A day that moves no money: if unreadable, it counts as missing."""
+        """Read a balance; an unreadable one counts as missing, as it moves no money."""
         try:
             return _parse_date(text, field, part.line)[0]
         except InvalidStatement as error:
@@ -297,7 +297,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
 
 
 def _find_parts(entry: _Part) -> ItemParts | None:
-    """For an entry of several transactions, their number as counted or listed, and their network names."""
+    """For an entry of several transactions, find their number as counted or listed, and their network names."""
     told = [
         int(text)
         for text in entry.find_all("NtryDtls/Btch/NbOfTxs")
@@ -320,7 +320,7 @@ def _find_kind(entry: _Part) -> ItemKind:
         case ("RRCT" | "IRCT", _):
             return "pix"
         case _:
-            # The bank's words; those of a payment's remittance are its payer's, unless there are no others.
+            # The bank's words; remittance texts are the payer's, used only without others.
             words = [*entry.find_all("AddtlNtryInf"), *entry.find_all("AddtlTxInf")]
             return files.find_kind(" ".join(words or entry.find_all("/RmtInf/Ustrd")))
 
@@ -345,7 +345,7 @@ def _parse_instant(text: str) -> datetime | None:
 
 
 def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:
-    """A date, or an instant; without a zone only its day is known."""
+    """Parse a date, or an instant; without a zone only its day is known."""
     try:
         told = datetime.fromisoformat(text if "T" in text else text[:10])
     except ValueError:

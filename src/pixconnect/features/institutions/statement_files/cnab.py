@@ -1,10 +1,9 @@
 """CNAB 240, the statement format of banks for companies: records of 240 columns, in a lot for each statement of an account.
 
-A lot's header has the balance before its lines, its trailer the one after them, and counts and adds them up. Columns count from
-1, as in the layout. A line has no id of the bank's: its number in the lot restarts in each file.
+A lot's header has the balance before its lines, and its trailer the one after them, their count and their sums. Columns count
+from 1, as in the layout. A line has no id of the bank's: its number in the lot restarts in each file.
 
-Source:
-    FEBRABAN, layout of 240 positions: "Extrato de conta corrente para conciliação bancária" (service 04, segment E).
+Source: FEBRABAN, layout of 240 positions: "Extrato de conta corrente para conciliação bancária" (service 04, segment E).
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class _Record(Struct, frozen=True):
         return int(digits)
 
     def read_cents(self, field: str) -> int:
-        """The amount and its direction, which balances and lines have in the same columns."""
+        """Read the amount and its direction, in the same columns of balances and lines."""
         cents, direction = self.read_number(151, 168, field), self.cut(169, 169).upper()
         if cents > AMOUNT_MAX_CENTS:
             raise self.fail(f"{field} (columns 151 to 168): is more than {AMOUNT_MAX_CENTS} cents")
@@ -85,7 +84,7 @@ class _Record(Struct, frozen=True):
             bank=files.clean_text(self.cut(1, 3)),
             branch=files.clean_text(self.cut(53, 57)),
             number=files.clean_text(f"{number}-{digit}" if digit else number),
-            # 40 is the statement of a current account; other forms of a lot name no type.
+            # 40 is the statement of a current account; other forms of a lot have no type.
             type="checking" if self.cut(12, 13) == "40" else "",
             agreement=files.clean_text(self.cut(33, 52)),
         )
@@ -183,7 +182,7 @@ class _Reader:
         self._lot = _Lot(header=record, number=number, opening=opening)
 
     def _read_balance(self, record: _Record, name: str) -> StatedBalance | None:
-        """``None`` if it has no day, or is one of the middle of a day."""
+        """Read a balance; ``None`` if it has no day, or is intraday."""
         cents = record.read_cents(name)
         try:
             on = record.read_day(143, f"the day of {name}")
@@ -244,7 +243,7 @@ class _Reader:
 
 
 def read_cnab(content: bytes) -> StatementFile:
-    """Read the statements of accounts; each lot of one goes on where the one before it ended.
+    """Read the statements of accounts; each lot of one continues where the one before it ended.
 
     Raises:
         InvalidStatement: It is none, or its trailers count or add up other lines than it has.
@@ -259,8 +258,8 @@ def read_cnab(content: bytes) -> StatementFile:
 
 
 def _decode(content: bytes) -> str:
-    # Columns are characters: UTF-8 by mistake would move those behind an accent. A file with 240 bytes in each line is not
-    # UTF-8, though a payer's letters may look like both.
+    # Columns are characters: decoding as UTF-8 by mistake would shift those behind an accent. A file with 240 bytes in each
+    # line is not UTF-8, though a payer's letters may look like both.
     if all(len(line) in (0, _COLUMNS) for line in content.splitlines()):
         return content.decode("latin-1")
     try:
@@ -270,7 +269,7 @@ def _decode(content: bytes) -> str:
 
 
 def _find_instant(header: _Record) -> datetime | None:
-    """When the file was made, by columns that no line depends on."""
+    """Find when the file was made, by columns that no line depends on."""
     try:
         day = header.read_day(144, "the day of the file")
         at = time.fromisoformat(header.cut(152, 157))
@@ -303,7 +302,7 @@ def _make_item(record: _Record, cents: int) -> InstitutionItem | None:
 
 
 def _read_origin(record: _Record) -> str:
-    """The complement: by type 01 the bank, branch and account that the money came from or went to, otherwise a text."""
+    """Read the complement: with type 01 the bank, branch and account of the counterparty, otherwise a text."""
     written = record.cut(114, 133)
     if not written.strip("0 ") or record.cut(112, 113) in ("", "00"):
         return ""

@@ -1,10 +1,9 @@
 """Efi's conciliation file of a closed day: one record a line, its columns by its kind, texts in base64, instants in UTC.
 
-The account is debited when Efi takes a Pix (``PEC``, ``PEB``) and credited again where it fails (``EPE``): both are items
-here, and the rule of a day joins both to the order.
+The account is debited when Efi accepts a Pix (``PEC``, ``PEB``) and credited again if it fails (``EPE``): both are items here,
+and the rule of a day matches both with the order.
 
-Source:
-    Efi, "Extrato de Conciliacao API Pix", layout 4.0 of July 2023.
+Source: Efi, "Extrato de Conciliacao API Pix", layout 4.0 of July 2023.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class _Record(Struct, frozen=True):
 _FEE: Final = ("protocol", "end_to_end_id", "amount", "at")
 _WIRE: Final = ("protocol", "wire_id", "amount", "at")
 _SENT: Final = ("protocol", "end_to_end_id", "send_id", "amount")
-# Lines other than requested Pix: a transfer that came back is the reversal of one.
+# Lines other than requested Pix: a returned transfer is the reversal of one.
 _RECORDS: Final = dict(
     PR=_Record("IN", "pix", ("protocol", "end_to_end_id", "txid", "amount", "tax_id", "text", "more", "at")),
     PEC=_Record("OUT", "pix", (*_SENT, "key", "text", "origin", "at")),
@@ -73,7 +72,7 @@ _RECORDS: Final = dict(
     TTFE=_Record("OUT", "fee", _WIRE),
     ETTFE=_Record("IN", "fee", _WIRE),
 )
-# The layout's own example of a sent Pix's fee has the names of a return beside.
+# The layout's own example of a sent Pix's fee also has the names of a return.
 _OTHER_COLUMNS: Final = {
     ("TPE", 8): ("protocol", "end_to_end_id", "txid", "refund_id", "return_of", "amount", "at"),
     ("TFE", 6): ("protocol", "wire_id", "amount", "text", "at"),
@@ -110,7 +109,7 @@ def read_efi_file(content: bytes) -> StatementFile:
         else:
             items.add(_read_item(row, number, notes), number)
             count += 1
-    # The trailer leaves the balances out of its count; by its first sentence it would not.
+    # The trailer does not count the balances, although its first sentence says that it does.
     if trailer[0] != "T" or len(trailer) < 2 or trailer[1] not in (str(count), str(len(rows) - 2)):
         raise InvalidStatement(f"T: the trailer must count the {count} records before it: the file is cut off", last)
     return StatementFile(
@@ -133,7 +132,7 @@ def _decode(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # Only names of people have other characters than ASCII.
+        # Only people's names have other characters than ASCII.
         return content.decode("cp1252", "replace")
 
 
@@ -168,7 +167,7 @@ def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem
         raise InvalidStatement("amount: must not be below 0", number)
     if amount_cents == 0:
         return None
-    # A protocol is of one movement of money; the name beside it distinguishes movements that an older file gives one protocol.
+    # A protocol is of one movement of money; the name distinguishes movements that an older file gives one protocol.
     name = told.get("return_id") or told.get("end_to_end_id") or told["wire_id"]
     item_id = ":".join((row[0], _need(told, "protocol", number), name))
     return InstitutionItem(

@@ -1,9 +1,9 @@
 """OFX, as banks in Brazil write it: 1.x (SGML, mostly in Windows-1252) and 2.x (XML), read by one reader.
 
 We read it ourselves, as a sequence of tags with texts. ofxtools, with which our tests read our own files, skips the balance
-after a ``STMTTRN`` without an end, reads nothing without ``ACCTTYPE``, takes a day for midnight in UTC, and names no line.
+after an unclosed ``STMTTRN``, reads nothing without ``ACCTTYPE``, takes a day for midnight in UTC, and names no line.
 
-Tolerated faults change no amount: missing end tags, a comma before the cents, a wrong encoding in the header. An unreadable
+Tolerated errors change no amount: missing end tags, a comma before the cents, a wrong encoding in the header. An unreadable
 field that moves no money, such as a balance's date, is noted. Ambiguous contents are refused.
 """
 
@@ -38,13 +38,13 @@ from pixconnect.kernel.rules.rail import MovementKind
 
 _OTHER_STATEMENTS: Final = {"CCSTMTRS", "INVSTMTRS"}
 _AROUND: Final = {"STMTRS", "STMTTRNRS", "BANKMSGSRSV1", "OFX"}
-"""The allowed parents."""
+"""The permitted parents."""
 _TYPES: Final = dict[str, MovementKind](FEE="fee", SRVCHG="fee")
 _WAITS: Final = "what is nothing of yours waits for your answer, unless balances prove it"
 _TAGS_MAX: Final = 400
-"""Directly in one element, lines of money apart."""
+"""Maximum directly in one element, apart from lines of money."""
 _TEXT_LENGTH_MAX: Final = 4096
-# Of markup that banks and payers write into texts only the words are kept.
+# Markup that banks and payers write into texts is stripped.
 _MARKUP: Final = re.compile(r"</?(?:BR|P|B|I|U|DIV|SPAN|FONT|STRONG|EM)\b[^<>]{0,200}>", re.IGNORECASE)
 _TEXT_ENDS: Final = re.compile(
     r"</(?:NAME|EXTDNAME|MEMO)>\s{0,20}(?:</STMTTRN>)?\Z|</STMTTRN>\Z|</(NAME|MEMO)>\s{0,20}<\1>", re.IGNORECASE
@@ -63,7 +63,7 @@ class _Aggregate(Struct, kw_only=True):
     texts: dict[str, str]
     tags_count: int = 0
     is_foreign: bool = False
-    """A free text of it has another currency."""
+    """A free text of it contains another currency."""
 
 
 class _Reader:
@@ -76,7 +76,7 @@ class _Reader:
         self._top = _Aggregate(name="the file", line=1, texts={})
         self._open: list[_Aggregate] = []
         self._passed: str | None = None
-        """The reason for skipping the last statement that is no bank account's."""
+        """The reason for skipping the last statement that is not of a bank account."""
         self._is_passing = False
         self._statements: list[StatementFile] = []
         self._begin()
@@ -145,7 +145,7 @@ class _Reader:
         return unescape(_MARKUP.sub(" ", text)).strip()
 
     def _doubt_currency(self, code: str | None, line: int) -> None:
-        """By the standard's order the bank's currency stands behind the texts, where a payer may have written one, too."""
+        """In the standard's order the bank's currency follows the texts, where a payer may have written one, too."""
         try:
             files.check_currency(code, "CURSYM", line)
         except InvalidStatement as error:
@@ -251,7 +251,7 @@ class _Reader:
             rule = f"line {lists[0].line}: BANKTRANLIST: a line of money begins no line of the file"
             self._doubtful |= {*self._items.items}
             self._notes.append(f"{rule}, so a payer's text may pass for one: {_WAITS}")
-        # The element around all statements has ended only when the last of them is concluded.
+        # The element around all statements ends only when the last of them is concluded.
         around = [one for one in (*self._open, *self._found.get("OFX", ())) if one.name == "OFX"]
         made_at = [parse_instant(one.texts.get("DTSERVER", "")) for one in around]
         return StatementFile(

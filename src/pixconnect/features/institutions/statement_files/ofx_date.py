@@ -1,4 +1,4 @@
-"""Dates as banks in Brazil write them into OFX: the day in Sao Paulo, and the instant if a zone comes with it."""
+"""Dates as banks in Brazil write them into OFX: the day in Sao Paulo, and the instant if it has a zone."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _BRASILIA: Final = timedelta(hours=-3)
 
 
 def parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None] | None:
-    """Read a day and its instant; ``None`` where the text names no day, such as ``00000000``.
+    """Read a day and its instant; ``None`` if the text has no day, such as ``00000000``.
 
-    The zone's number counts, not its name: many write ``[-3:GMT]``. Midnight there is how they write a day without a time.
-    Where the time or the zone cannot be read, the day counts as it is written.
+    The zone's number counts, not its name: many write ``[-3:GMT]``. They write a day without a time as midnight there. If the
+    time or the zone is unreadable, the day counts as written.
 
     Raises:
         InvalidStatement: It could be more than one day.

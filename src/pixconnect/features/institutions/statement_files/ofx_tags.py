@@ -1,8 +1,7 @@
 """The tags of an OFX file, and the text after each. Anything else is text: banks copy a payer's ``<3``, and tags too.
 
 Banks do not escape these texts. The bank's style before the first of them, which no payer has written, decides where each ends
-(``Layout``). So a payer's text adds no line of money, no balance and no field to a file whose lines of money stand in lines of
-their own.
+(``Layout``). So if each line of money has a line of the file, a payer's text cannot add a line of money, a balance or a field.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _ENDING_FIELD: Final = re.compile(
 _BLANKS: Final = re.compile(r"\s*+")
 _LIST: Final = re.compile(r"<(?P<end>/?)(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?BANKTRANLIST\s*+>", re.IGNORECASE)
 _STATEMENT: Final = re.compile(r"<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTRS[\s>]", re.IGNORECASE)
-# What may stand behind the end of a text in a line of the file.
+# What may follow the end of a text in a line of the file.
 _FOLLOWING: Final = re.compile(
     r"[ \t]*+(?:\Z|</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTTRN>[ \t]*+\Z"
     r"|<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?(?:NAME|EXTDNAME|MEMO|CHECKNUM|REFNUM)>)",
@@ -87,24 +86,24 @@ class Layout(NamedTuple):
     own_lines: bool
     """Each of their fields begins a line of the file: a free text ends with its line."""
     in_lines: bool
-    """Each line of money begins one: a free text ends there too, but further fields may stand in its line."""
+    """Each line of money begins one: a free text ends with it too, but further fields may share its line."""
     closed: bool
     """Their fields have end tags: a free text ends with the last of its end tags in its line."""
 
     needed: frozenset[str]
-    """Those of the fields that each line of money needs which stand before its first free text."""
+    """The required fields before each line's first free text."""
 
     escaped: bool
     """It is XML, and by the standard its texts contain no tags."""
 
     @property
     def is_certain(self) -> bool:
-        """Whether a payer's text cannot be taken for a line of money."""
+        """Whether a payer's text cannot be mistaken for a line of money."""
         return self.in_lines or self.escaped
 
 
 def list_tags(content: bytes) -> tuple[Layout, Iterator[Tag]]:
-    """How the file is written, and its tags from ``<OFX>`` on.
+    """Return how the file is written, and its tags from ``<OFX>`` on.
 
     Raises:
         InvalidStatement: There is none, or a document type is declared.
@@ -148,7 +147,7 @@ def _skip_blanks(text: str, position: int) -> int:
 
 
 def _find_list_ends(text: str) -> set[int]:
-    """Where lists end: of several ends of one statement the last is the bank's."""
+    """Find the ends of lists: of several ends of one statement the last is the bank's."""
     lists = [*_LIST.finditer(text)]
     ends = set[int]()
     for found, after in zip_longest(lists, lists[1:]):
@@ -165,7 +164,7 @@ def _begins_line(gap: str) -> bool:
 
 
 def _find_layout(text: str, start: int, *, escaped: bool) -> Layout:
-    """By the lines of money up to the first free text."""
+    """Find the layout by the lines of money up to the first free text."""
     begins, in_lines, closed, is_inside, end, stood = list[bool](), False, False, False, start, set[str]()
     for found in _TAG.finditer(text, start):
         name, is_first, end = found["name"].upper(), _begins_line(text[end : found.start()]), found.end()
@@ -194,25 +193,25 @@ class _FreeTexts:
 
     def __init__(self, text: str, layout: Layout) -> None:
         self._text, self._layout = text, layout
-        # Where no line ends a text, most of these texts must have an end tag.
+        # If no line ends a text, most of these texts must have an end tag.
         self._closed = {
             name for name in FREE_TEXTS if layout.closed or 2 * text.count(f"</{name}>") > text.count(f"<{name}>")
         }
         self._name: str | None = None
         self._stood: set[str] = set()
-        """Fields of the line of money so far: none comes twice."""
+        """Fields of the line of money so far: none occurs twice."""
         self._is_inside = False
         self._list_ends = set[int]() if layout.is_certain else _find_list_ends(text)
         lines_count = text.count("<STMTTRN>")
         self._usual = {name for name in FREE_TEXTS if text.count(f"<{name}>") * 2 > lines_count}
         self._line_end = -1
         self._last_ends = dict[str, int]()
-        """Where the last end tag of each free text begins in the line that was looked at last."""
+        """Where the last end tag of each free text begins in the last checked line."""
 
     def has(self, found: re.Match[str], *, begins_line: bool) -> bool:
         """Whether an apparent tag is a part of the text being read."""
         name, is_end = found["name"].upper(), bool(found["end"])
-        # Where no line of the file ends a text, what follows a tag shows whether the tag is the bank's.
+        # If no line of the file ends a text, the text after a tag shows whether the tag is the bank's.
         is_doubtful = not self._layout.is_certain and not FREE_TEXTS.isdisjoint(self._stood)
         if is_doubtful and not self._is_banks(found, name):
             return True
@@ -232,7 +231,7 @@ class _FreeTexts:
         return False
 
     def _is_banks(self, found: re.Match[str], name: str) -> bool:
-        """Whether a tag behind a free text fits into a line of money, or between two of them, where it stands."""
+        """Whether a tag behind a free text fits into a line of money, or between two of them, at its position."""
         is_end = bool(found["end"])
         if name == "BANKTRANLIST":
             return found.start() in self._list_ends
@@ -244,11 +243,11 @@ class _FreeTexts:
             return name != self._name or self._is_followed(found)
         if name in FREE_TEXTS:
             return name in self._usual - self._stood
-        # By the standard's order a correction precedes the texts.
+        # In the standard's order a correction precedes the texts.
         return name in _CURRENCY or name in PARENTS or name in _FIELDS - self._stood - {"CORRECTFITID"}
 
     def _is_followed(self, found: re.Match[str]) -> bool:
-        """Whether the bank's next tag stands directly behind the end of a text."""
+        """Whether the bank's next tag directly follows the end of a text."""
         following = _TAG.match(self._text, _skip_blanks(self._text, found.end()))
         if following is None:
             return False
@@ -257,7 +256,7 @@ class _FreeTexts:
         return not (following["end"] and name == self._name) and self._is_banks(following, name)
 
     def _ends_line_of_money(self, found: re.Match[str]) -> bool:
-        """Whether a line's end stands before another line, before the end of the list, or at the end of the file."""
+        """Whether a line's end precedes another line, the end of the list, or the end of the file."""
         position = _skip_blanks(self._text, found.end())
         if position == len(self._text) or position in self._list_ends:
             return True
@@ -270,7 +269,7 @@ class _FreeTexts:
         return not self._list_ends and name in PARENTS and PARENTS[name] != "STMTTRN"
 
     def _begins_line_of_money(self, found: re.Match[str]) -> bool:
-        """Whether the fields behind a line's beginning are those that each line needs, up to its first free text."""
+        """Whether the fields behind a line's beginning are the required ones, up to its first free text."""
         seen, position = set[str](), found.end()
         for _ in range(_HEAD_MAX):
             field = _TAG.search(self._text, position)
@@ -282,14 +281,14 @@ class _FreeTexts:
         return self._layout.needed <= seen
 
     def _is_after(self, found: re.Match[str], name: str, *, begins_line: bool) -> bool:
-        """Whether a tag stands behind the text that is being read."""
+        """Whether a tag follows the text that is being read."""
         layout, is_end = self._layout, bool(found["end"])
         is_own_end = is_end and name == self._name
         if not layout.in_lines:
             is_field = name in PARENTS or (
                 name in _FIELDS and (is_end or name in FREE_TEXTS or name not in self._stood)
             )
-            # What stands around lines of money has ended their texts.
+            # Elements around lines of money have ended their texts.
             is_around = name in PARENTS and PARENTS[name] != "STMTTRN"
             return is_own_end or is_around if self._name in self._closed else is_field
         if begins_line:
@@ -309,7 +308,7 @@ class _FreeTexts:
         if position > self._line_end:
             self._line_end = self._text.find("\n", position) % (len(self._text) + 1)
             line = self._text[position : self._line_end]
-            # A text that another one follows ends before that: behind it a payer may have written the same end.
+            # A text followed by another one ends before that: behind it a payer may have written the same end.
             ends = [(found["name"].upper(), found) for found in _TEXT_END.finditer(line)]
             self._last_ends = {name: position + found.start() for name, found in ends}
             self._last_ends |= {
@@ -319,7 +318,7 @@ class _FreeTexts:
 
 
 def _decode(content: bytes) -> str:
-    """Texts as the header says; valid UTF-8 beyond ASCII counts as UTF-8 regardless.
+    """Decode as the header declares; valid UTF-8 beyond ASCII counts as UTF-8 regardless.
 
     Amounts, days and ids are ASCII, so that a wrong header changes names and texts alone.
     """
@@ -327,13 +326,13 @@ def _decode(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         header = content[:_HEADER_LENGTH_MAX].decode("ascii", "replace").upper()
-        # Windows-1252 is the meaning of CHARSET:1252, and the encoding of files that wrongly claim UTF-8.
+        # CHARSET:1252 means Windows-1252, which files that wrongly claim UTF-8 use too.
         codec = "iso-8859-1" if re.search(r"8859-1\b", header) else "cp1252"
         return content.decode(codec, "replace")
 
 
 def _blank_out(text: str, *, is_xml: bool) -> str:
-    """The text without comments, and with escaped CDATA; each line stays where it is.
+    """Blank out comments and escape CDATA; each line keeps its position.
 
     SGML of banks is not escaped: marks that a payer may have written hide no tag, and are text.
 

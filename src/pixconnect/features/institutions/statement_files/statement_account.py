@@ -1,4 +1,4 @@
-"""Which account a statement file is of: the parts of its name, and how two ways of writing one account compare."""
+"""The account of a statement file: the parts of its name, and the comparison of two spellings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SETTINGS: Final = dict(bank="bank", branch="branch", type="account_type", agree
 
 
 class StatementAccount(Struct, frozen=True, kw_only=True):
-    """The account as a file names it; a part that the file does not have is an empty text."""
+    """The account as a file names it; a missing part is an empty text."""
 
     bank: str = ""
     """Its ISPB, its code of three digits (COMPE) or its BIC; several are joined by a slash."""
@@ -31,13 +31,13 @@ class StatementAccount(Struct, frozen=True, kw_only=True):
 
 
 def read_type(text: str) -> str:
-    """The type of an account by OFX's or ISO 20022's word for it."""
+    """Return the type of an account by OFX's or ISO 20022's word for it."""
     word = text.strip().upper()
     return _TYPES.get(word, word.lower())
 
 
 def read_iban(iban: str) -> StatementAccount | None:
-    """The parts of a Brazilian IBAN: BR, two check digits, ISPB, branch, number with its digit, type, number of the owner.
+    """Read a Brazilian IBAN: BR, two check digits, ISPB, branch, number with its digit, type, number of the owner.
 
     Example:
         >>> str(read_iban("BR18 0036 0305 0000 1000 9795 493C 1"))
@@ -55,13 +55,13 @@ def read_iban(iban: str) -> StatementAccount | None:
 
 
 def merge(accounts: Sequence[StatementAccount]) -> StatementAccount:
-    """Each part from the first account that has it."""
+    """Take each part from the first account that has it."""
     parts = {name: next((text for one in accounts if (text := getattr(one, name))), "") for name in _FIELDS}
     return StatementAccount(**parts)
 
 
 def find_difference(told: StatementAccount, wanted: StatementAccount, name: str) -> str | None:
-    """Why a file of one account is not of the wanted one; ``None`` if they agree in all parts that both have.
+    """Find why a file's account is not the wanted one; ``None`` if they agree in all parts that both have.
 
     Args:
         told: By the file.
@@ -108,13 +108,13 @@ def _bank_codes(text: str) -> dict[str, str]:
 
 
 def _branches(branch: str) -> set[str]:
-    """With its digit and, if the digit is marked, without it."""
+    """List the branch with its digit and, if the digit is marked, without it."""
     base, mark, _ = branch.partition("-")
     return {_plain(branch).lstrip("0")} | ({_plain(base).lstrip("0")} if mark else set())
 
 
 def _numbers(account: StatementAccount, other: StatementAccount) -> set[str]:
-    """The account's number as written and, if it begins with the branch, without that."""
+    """List the account's number as written and, if it begins with the branch, without that."""
     plain = _plain(account.number)
     heads = {
         form.zfill(_BRANCH_LENGTH) for branch in (account.branch, other.branch) for form in _branches(branch) if form

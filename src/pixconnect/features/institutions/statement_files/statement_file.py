@@ -1,6 +1,6 @@
 """The contents of an institution's statement file in any format: an account, a span of days, balances, and items.
 
-Files come from people and from other systems, so nothing in one is trusted: it is bounded, and anything not certain is an error
+Files come from people and from other systems, so nothing in one is trusted: it is bounded, and anything ambiguous is an error
 that names its line. Amounts are read into integer cents; a sign, a separator or a day is never guessed.
 """
 
@@ -38,19 +38,19 @@ ItemKind = MovementKind | Literal["pix", "refund"]
 
 
 class InvalidStatement(ValueError):  # noqa: N818  named by its subject
-    """A file is no statement that can be read for certain; nothing of it was taken."""
+    """A file is no unambiguous statement; nothing of it was recorded."""
 
     def __init__(self, rule: str, line: int | None = None) -> None:
         super().__init__(rule if line is None else f"line {line}: {rule}")
         self.rule = rule
         self.line = line
-        """Counted from 1; ``None`` where the rule is about the whole file."""
+        """Counted from 1; ``None`` if the rule is about the whole file."""
 
 
 class StatedBalance(Struct, frozen=True, kw_only=True):
     cents: int
     on: date
-    """It is the balance at the end of this day in Sao Paulo, as far as the file knew it."""
+    """The balance is of the end of this day in Sao Paulo, as far as the file knew it."""
 
 
 class StatementFile(Struct, frozen=True, kw_only=True):
@@ -62,21 +62,21 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     """At the end of the day before ``first_on``."""
     closing: StatedBalance | None = None
     items: tuple[InstitutionItem, ...]
-    """All lines with an amount, in the file's order; an id may stand more than once (``judging.judge_lines``)."""
+    """All lines with an amount, in the file's order; an id may occur more than once (``judging.judge_lines``)."""
     perhaps_texts: frozenset[InstitutionItem] = frozenset()
-    """Those among them that a payer may have written into the text of another one, or written an amount's currency into."""
+    """Those that a payer may have written into another one's text, or whose currency a payer may have written."""
     made_at: datetime | None = None
-    """When the institution made the file, if it gives an instant."""
+    """When the institution made the file, if given."""
     notes: tuple[str, ...] = ()
     """Skipped or unproved parts, each with its place, as sentences for the operator."""
     others: tuple[StatementFile, ...] = ()
     """Further statements of the file, of other accounts or of other days."""
 
     def date(self, read_at: datetime) -> tuple[datetime, date]:
-        """The file's own instant, and the last day of which it can list a movement.
+        """Return the file's own instant, and the last day whose movements it can list.
 
         Args:
-            read_at: When the file was first read. It counts if the file gives no instant, or an impossible one.
+            read_at: When the file was first read. Used if the file has no instant, or an impossible one.
         """
         if self.made_at is not None and self.made_at <= read_at and self.first_on <= to_day(self.made_at):
             return self.made_at, to_day(self.made_at)
@@ -100,14 +100,14 @@ def is_whole(file: StatementFile, opening_cents: int | None) -> bool:
 
 
 def join_statements(statements: Sequence[StatementFile]) -> StatementFile:
-    """The statements of one file: the first, with the others in it."""
+    """Join the statements of one file: the first, with the others in it."""
     if len(statements) > STATEMENTS_MAX:
         raise InvalidStatement(f"there are more than {STATEMENTS_MAX} statements")
     return structs.replace(statements[0], others=tuple(statements[1:]))
 
 
 def choose_statements(file: StatementFile, wanted: StatementAccount, name: str) -> list[StatementFile]:
-    """The statements of the wanted account, in the order of their days.
+    """Choose the statements of the wanted account, in the order of their days.
 
     Raises:
         InvalidStatement: There is none, more than one account may be meant, or two statements are of the same days.
@@ -133,12 +133,12 @@ def choose_statements(file: StatementFile, wanted: StatementAccount, name: str) 
 
 
 def find_final_balance(file: StatementFile, as_of: datetime) -> StatedBalance | None:
-    """The closing balance, unless its day still went on when the file was made."""
+    """Find the closing balance, unless its day had not ended when the file was made."""
     return file.closing if file.closing is not None and file.closing.on < to_day(as_of) else None
 
 
 class ItemList:
-    """Collects the lines of one file, as many as a file may have."""
+    """Collects the lines of one file, up to a maximum."""
 
     def __init__(self) -> None:
         self._items: list[InstitutionItem] = []
@@ -146,10 +146,10 @@ class ItemList:
         self._lines_count = 0
 
     def add(self, item: InstitutionItem | None, line: int) -> None:
-        """Add a line; ``None`` is one that moves no money, such as a balance that a bank writes among the lines.
+        """Add a line; ``None`` moves no money, such as a balance that a bank writes among the lines.
 
-        A line without an id of the institution's gets one of its contents, and each of several equal ones its own: a later
-        file that has the same lines of a day gives them the same ids.
+        A line without an id of the institution's gets one of its contents, and each of several equal ones its own: a later file
+        that has the same lines of a day gives them the same ids.
         """
         self._lines_count += 1
         if self._lines_count > ITEMS_MAX:
@@ -174,7 +174,7 @@ def check_content(content: bytes) -> None:
     if not content.strip():
         raise InvalidStatement("the file is empty")
     nul_at = content.find(b"\0")
-    # Of the letters of a header, UTF-16 makes every other byte a NUL.
+    # For ASCII letters, as in a header, every other byte of UTF-16 is a NUL.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) or (
         nul_at in (0, 1) and content[nul_at:16:2].strip(b"\0") == b""
     ):
@@ -185,7 +185,7 @@ def check_content(content: bytes) -> None:
 
 
 def split_lines(text: str) -> list[tuple[int, str]]:
-    """The lines of a file that has a line for each record, with their numbers and without blank ones and Ctrl-Z."""
+    """Split a file of one record per line, numbering the lines and dropping blank ones and Ctrl-Z."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x1a", " ")
     if text.count("\n") > 2 * ITEMS_MAX:
         raise InvalidStatement(f"there are more than {2 * ITEMS_MAX} lines")
@@ -195,7 +195,7 @@ def split_lines(text: str) -> list[tuple[int, str]]:
     return lines
 
 
-# A group of thousands counts only where a separator of decimals follows: 1.234 could be either.
+# A group of thousands counts only before a separator of decimals: 1.234 could be either.
 _AMOUNT: Final = re.compile(
     r"(?P<sign>[+-]?)\s*(?:(?:R\$|BRL)\s*(?P<inner>[+-]?)\s*)?"
     r"(?:(?P<whole>[0-9]{1,15}|(?=[.,]))|(?P<points>[0-9]{1,3}(?:\.[0-9]{3})+)(?=,)|(?P<commas>[0-9]{1,3}(?:,[0-9]{3})+)(?=\.))"
@@ -207,7 +207,7 @@ def parse_cents(text: str, field: str, line: int) -> int:
     """Read a signed amount in reais, with a point or a comma before its cents; a ``D`` or a minus behind it is a sign too.
 
     Raises:
-        InvalidStatement: It is no amount, has parts of a cent, or is more than an amount can be.
+        InvalidStatement: It is no amount, has fractions of a cent, or exceeds the maximum of an amount.
 
     Example:
         >>> parse_cents("-1.234,5", "TRNAMT", 1), parse_cents("R$ 300,00 D", "BALAMT", 1)
@@ -225,7 +225,7 @@ def parse_cents(text: str, field: str, line: int) -> int:
 
 
 def check_currency(code: str | None, field: str, line: int) -> None:
-    """Refuse another currency than the real, which some banks call by its number, its sign or a dead predecessor (BRC)."""
+    """Refuse currencies other than the real, which some banks write as its number, its sign or a former code (BRC)."""
     if code and re.fullmatch(r"BR[A-Z]|R\$|REAL|REAIS|986|790", code.strip(), re.IGNORECASE) is None:
         raise InvalidStatement(f"{field}: the account is in {code[:10]!r}, and not in BRL", line)
 
@@ -239,11 +239,11 @@ def check_item_id(text: str, field: str, line: int) -> str:
 
 
 YEARS: Final = range(1990, 2100)
-"""Programs write 0001, 1900 or 9999 where they have no date."""
+"""Programs write 0001, 1900 or 9999 if they have no date."""
 
 
 def check_instant(told: datetime | None) -> datetime | None:
-    """When a file was made, in Brazil if no zone is given; midnight is how programs write a day without a time."""
+    """Read when a file was made, in Brazil if no zone is given; midnight is how programs write a day without a time."""
     if told is None or told.time() == time() or told.year not in YEARS:
         return None
     return told.replace(tzinfo=told.tzinfo or SAO_PAULO)
@@ -253,7 +253,7 @@ _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 def clean_text(text: str) -> str:
-    """A text of another system in one line, cut, without characters that no database or terminal accepts."""
+    """Clean another system's text: one line, cut, without characters that PostgreSQL or a terminal rejects."""
     return " ".join(_UNPRINTABLE.sub(" ", text[: 4 * TEXT_LENGTH_MAX]).split())[:TEXT_LENGTH_MAX]
 
 
@@ -265,7 +265,7 @@ _TAX_ID: Final = re.compile(
 
 
 def find_names(texts: Iterable[str]) -> Sequence[str]:
-    """The end-to-end ids and ids of returns in some texts, each once, in their order."""
+    """Find the end-to-end ids and ids of returns in some texts, each once, in order."""
     words = dict.fromkeys(word for text in texts for word in _NAME.findall(text))
     return [word for word in words if identifiers.is_end_to_end_id(word) or identifiers.is_return_id(word)]
 
@@ -299,7 +299,7 @@ _PIX_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
     ("refund", re.compile(r"\W*((PIX\W+)?(DEV\b|DEVOLU|DEVOLVID)|REFUND\b)", re.IGNORECASE)),
 )
-# Two of these may stand behind the bank's own first words.
+# Two of these may follow the bank's own first words.
 _OTHER_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
     ("judicial", re.compile(r"(?:\W*+\w++){0,3}?\W*+(JUDICIAL|BACENJUD|SISBAJUD)", re.IGNORECASE)),
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
@@ -310,7 +310,7 @@ _OTHER_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
 
 
 def find_kind(text: str) -> ItemKind:
-    """The kind that a bank's text names, where no field does.
+    """Find the kind that a bank's text names, if no field does.
 
     Example:
         >>> find_kind("TAR PIX RECEBIDO"), find_kind("PIX ENVIADO tarifa de julho")
@@ -324,7 +324,7 @@ def find_kind(text: str) -> ItemKind:
 
 
 def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) -> tuple[str, ...]:
-    """A note of lines outside the days that a file claims to cover: it may lack other lines of their days."""
+    """Note lines outside the days that a file claims to cover: it may lack other lines of their days."""
     days = sorted({item.day for item in items if not span[0] <= item.day <= span[1]})
     if not days:
         return ()
@@ -335,7 +335,7 @@ def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) ->
 
 
 def note_ongoing(file: StatementFile, as_of: datetime) -> tuple[str, ...]:
-    """A note if the file has a balance of a day that was not over."""
+    """Note if the file has a balance of a day that was not over."""
     closing = file.closing
     if closing is None or find_final_balance(file, as_of) is not None:
         return ()
@@ -345,7 +345,7 @@ def note_ongoing(file: StatementFile, as_of: datetime) -> tuple[str, ...]:
 
 
 def find_days(told: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:
-    """The days that a file covers: its own statement of them, else those of its items."""
+    """Find the days that a file covers: its own statement of them, else those of its items."""
     days = [item.day for item in items]
     first_on, last_on = told
     if not days and (first_on is None or last_on is None):

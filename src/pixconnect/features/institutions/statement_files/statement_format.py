@@ -1,4 +1,4 @@
-"""The format of a statement file, by its own contents: names and endings of files prove little."""
+"""Detects the format of a statement file by its contents: file names prove little."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class SealedCredentials(Struct, frozen=True, kw_only=True):
 
 
 async def next_id(connection: Connection) -> int:
-    """A number that no account has, nor had; the caller holds the lock of the installation."""
-    # Ids never come again: an id that was used stands in rows for ever, and a row here is never deleted.
+    """Return a number that no account has, nor had; the caller holds the lock of the installation."""
+    # Used ids stay referenced for ever, and a row here is never deleted.
     return await connection.fetchval("select coalesce(max(id), 0) + 1 from institution_account")
 
 
@@ -53,7 +53,7 @@ _INSERT: Final[LiteralString] = f"""
 
 
 async def insert(connection: Connection, account: InstitutionAccount, sealed: SealedCredentials) -> bool:
-    """Remember a new account; ``False`` if its name is taken."""
+    """Insert a new account; ``False`` if its name is taken."""
     values = ACCOUNT.values(account)
     return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
 
@@ -68,7 +68,7 @@ async def find(connection: Connection | Pool, account_id: int) -> InstitutionAcc
 
 
 async def lock(connection: Connection, account_id: int) -> InstitutionAccount | None:
-    """An account that was not removed, and its row's lock."""
+    """Lock the row of an account that was not removed."""
     return await ACCOUNT.find(connection, "where id = $1 and removed_at is null for no key update", account_id)
 
 
@@ -81,7 +81,7 @@ async def lock_named(connection: Connection, name: str) -> InstitutionAccount | 
 
 
 async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
-    """All of them but removed ones, by name: there are few."""
+    """List all but removed accounts, by name: there are few."""
     return await ACCOUNT.find_all(connection, "where removed_at is null order by name")
 
 
@@ -101,7 +101,7 @@ _SET_STATE: Final[LiteralString] = """
 
 
 async def set_state(connection: Connection, account_id: int, state: AccountState) -> None:
-    """Set it for a reason of an operator's: what a loss has set is over."""
+    """Set the state on an operator's behalf, which ends any state set by a loss."""
     await connection.execute(_SET_STATE, account_id, state)
 
 
@@ -111,11 +111,11 @@ _PAUSE: Final[LiteralString] = """
 
 
 async def pause(connection: Connection, account_id: int) -> None:
-    """Pause it as an operator does: one that a loss has paused is read all the same, and stays paused afterwards."""
+    """Pause an account as an operator; one that a loss has paused is still read, and stays paused afterwards."""
     await connection.execute(_PAUSE, account_id)
 
 
-# One that an operator has paused, before the loss or since, stays paused.
+# An account paused by an operator, before the loss or since, stays paused.
 _RECOVER: Final[LiteralString] = f"""
     update institution_account
     set state = case when paused_because is null then state else 'active' end, paused_because = null, lost_at = null,
@@ -125,7 +125,7 @@ _RECOVER: Final[LiteralString] = f"""
 
 
 async def recover(connection: Connection, account_id: int) -> InstitutionAccount | None:
-    """Let an account be again as it was before the database forgot something."""
+    """Restore the account's state from before the database's loss."""
     return ACCOUNT.read_found(await connection.fetchrow(_RECOVER, account_id))
 
 
@@ -148,7 +148,7 @@ _RESEAL: Final[LiteralString] = (
 
 
 async def reseal(connection: Connection, account_id: int, sealed: SealedCredentials) -> None:
-    """Keep the same credentials, sealed with other secret keys."""
+    """Store the same credentials, sealed with other secret keys."""
     await connection.execute(_RESEAL, account_id, sealed.receiving, sealed.sending)
 
 
@@ -163,7 +163,7 @@ async def name_alone(connection: Connection) -> None:
     await connection.execute("select set_config('lock_timeout', '3s', true), pg_advisory_xact_lock($1)", _NAMING_LOCK)
 
 
-# The lock also keeps two accounts from being the first at once.
+# The lock also keeps two accounts from both being the first.
 _TAKE_ENVIRONMENT: Final[LiteralString] = """
     with locked as materialized (select environment from installation for update),
     taken as (
@@ -176,11 +176,11 @@ _TAKE_ENVIRONMENT: Final[LiteralString] = """
 
 
 async def take_environment(connection: Connection, environment: Environment) -> Environment:
-    """The environment of this installation, set to the given one if unset; blocks adding accounts until we end."""
+    """Return the environment of this installation, set to the given one if unset; blocks adding accounts until we end."""
     return await connection.fetchval(_TAKE_ENVIRONMENT, environment)
 
 
-# A return may be asked for during 90 days, so one of the last 90 days is of a Pix of the last 180.
+# A return may be requested for 90 days, so one of the last 90 days is of a Pix of the last 180.
 _FIND_USE: Final[LiteralString] = """
     select case
         -- Holders stay on an account that is closed, with nothing.
@@ -215,11 +215,11 @@ _FIND_USE: Final[LiteralString] = """
 
 
 async def find_use(connection: Connection, account_id: int, now: datetime) -> str | None:
-    """The reason why it cannot be removed; ``None`` if only long-ended rows reference it."""
+    """Find why it cannot be removed; ``None`` if only long-ended rows reference it."""
     return await connection.fetchval(_FIND_USE, account_id, now)
 
 
-# An account without a credential could be asked nothing, even if a process still had its row.
+# Without a credential no call is possible, even if a process still has its row.
 _REMOVE: Final[LiteralString] = """
     update institution_account
     set removed_at = $2, receiving_sealed = '', sending_sealed = null, revision = revision + 1,
@@ -237,7 +237,7 @@ _HOLDERS: Final[LiteralString] = "select id from holder where institution_id = $
 
 
 async def list_lying_on(connection: Connection | Pool, account_id: int) -> Sequence[int]:
-    """The ids of the holders whose money lies on it."""
+    """List the ids of its holders."""
     return [row["id"] for row in await connection.fetch(_HOLDERS, account_id)]
 
 
@@ -254,7 +254,7 @@ _LIST_LEFT: Final[LiteralString] = """
 
 
 async def list_left(connection: Connection, account_id: int) -> dict[int, tuple[int, int]]:
-    """What each holder on it has, less what it owes, and what a closing that was cut off has taken of that, in cents."""
+    """List each holder's funds on it less debts, and what an interrupted closing has moved out, in cents."""
     rows = await connection.fetch(_LIST_LEFT, account_id)
     return {row["id"]: (row["left_cents"], row["taken_cents"]) for row in rows}
 
@@ -295,5 +295,5 @@ _BALANCE: Final[LiteralString] = f"""
 
 
 async def sum_balance_here(connection: Connection | Pool, account_id: int) -> int:
-    """What our books say is on it, in cents: minus its holders' settlement and differences, without what lies elsewhere."""
+    """Sum our books' balance of it, in cents: minus its holders' settlement and differences, without money elsewhere."""
     return await connection.fetchval(_BALANCE, account_id)

@@ -15,9 +15,9 @@ from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
-# Blocks of accounts at institutions, with the lines of the statement that took their money off the account.
+# Blocks of accounts at institutions, with the statement lines of their debits.
 
-# The debits for blocks, with their parts that were given back, returned to payers, and kept.
+# The debits for blocks, with their parts that were credited again, returned to payers, and kept.
 _DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debit.amount_cents as debited_cents,
         coalesce((
@@ -69,16 +69,16 @@ _LIST: Final[LiteralString] = f"""
 async def list_blocks(
     connection: Connection, institution_id: int, ended_since: datetime, without: Sequence[int]
 ) -> list[BlockOfAccount]:
-    """Blocks of an account, without some, to which a line may be joined, the oldest first.
+    """List blocks of an account, except some, that a line may match, oldest first.
 
     Args:
-        ended_since: Of those that have ended and have no debit, these.
+        ended_since: Of ended blocks without a debit, those since then.
     """
     rows = await connection.fetch(_LIST, institution_id, without, ended_since)
     return [convert(dict(row), BlockOfAccount) for row in rows]
 
 
-# What ended so long ago, and whose debit has been known so long, and was not given back.
+# Blocks that ended so long ago, whose debit has been known for so long, and was not credited again.
 _ENDED: Final[LiteralString] = f"""
     ({_DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
         and state = 'ended' and block.modified_at <= $2 and credited_cents = 0
@@ -93,7 +93,7 @@ _RELEASE_ENDED: Final[LiteralString] = f"""
 
 
 async def release_ended(connection: Connection, institution_id: int, before: datetime) -> dict[str, int]:
-    """Separate debits from blocks that ended before an instant, and whose money was neither returned nor given back."""
+    """Detach debits from blocks that ended before an instant, and whose money was neither returned nor credited again."""
     rows = await connection.fetch(_RELEASE_ENDED, institution_id, before)
     return {row["item_id"]: row["block_id"] for row in rows}
 
@@ -105,14 +105,14 @@ _LIST_KEPT: Final[LiteralString] = f"""
 
 
 async def list_kept(connection: Connection, institution_id: int, before: datetime) -> dict[str, int]:
-    """The unreturned cents of debits whose block ended before an instant after a part was returned, by id."""
+    """List the unreturned cents of debits whose block ended before an instant after a partial return, by id."""
     rows = await connection.fetch(_LIST_KEPT, institution_id, before)
     return {row["item_id"]: row["cents"] for row in rows}
 
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000
-"""The maximum of newest fee lines read."""
+"""Maximum of newest fee lines read."""
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
 _CALLED: Final[LiteralString] = """
@@ -122,7 +122,7 @@ _CALLED: Final[LiteralString] = """
 
 
 async def read_called(pool: Pool, account_id: int) -> dict[str, int]:
-    """Cents by name of orders that were called at an account and have not ended."""
+    """Return cents by name of orders that were called at an account and have not ended."""
     return _decode(await pool.fetchval(_CALLED, account_id))
 
 
@@ -160,12 +160,12 @@ _READ: Final[LiteralString] = f"""
 
 
 async def read_books(pool: Pool, account_id: int, reading_began_at: datetime, *, tells_fees_later: bool) -> Books:
-    """The books as of now.
+    """Read the present books.
 
     Args:
-        pool: Where to look.
+        pool: The database.
         account_id: The account.
-        reading_began_at: When the balance was read that they are compared with.
+        reading_began_at: When the balance for the comparison was read.
         tells_fees_later: Fees come with a file of the day, not with a list that is read all the time.
     """
     (row,) = await pool.fetch(_READ, account_id, reading_began_at - CLOCKS_APART)
@@ -186,7 +186,7 @@ _READ_BLOCKED: Final[LiteralString] = f"""
 
 
 async def read_blocked(connection: Connection | Pool, account_id: int, before: datetime) -> int:
-    """The blocked money of an account at an instant, in cents."""
+    """Return the blocked money of an account at an instant, in cents."""
     return await connection.fetchval(_READ_BLOCKED, account_id, before)
 
 
@@ -213,5 +213,5 @@ _LAST_FEE: Final[LiteralString] = """
 
 
 async def find_last_fee(connection: Connection, institution_id: int) -> int | None:
-    """The last fee for a transfer, in cents."""
+    """Find the last fee for a transfer, in cents."""
     return await connection.fetchval(_LAST_FEE, institution_id)

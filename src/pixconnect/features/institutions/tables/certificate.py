@@ -1,4 +1,4 @@
-"""The table of when the certificates of accounts end."""
+"""The table of the expiry of accounts' certificates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORGET_OTHERS: Final[LiteralString] = """
 async def note(
     connection: Connection | Pool, institution_id: int, used: Sequence[AccountCertificate], *, of_sending: bool = False
 ) -> None:
-    """Note those of an account's receiving credential and its institution, or of its sending one; there are no others."""
+    """Record the certificates of an account's receiving credential and its institution, or of its sending one."""
     parts = [one.part for one in used]
     await connection.execute(_FORGET_OTHERS, institution_id, parts, of_sending)
     await connection.execute(_NOTE, institution_id, parts, [one.ends_at for one in used])
@@ -35,7 +35,7 @@ _LIST: Final[LiteralString] = """
 
 
 async def list_all(connection: Connection | Pool) -> list[tuple[str, AccountCertificate]]:
-    """Of all accounts that are in use, with each one's name."""
+    """List certificates of all accounts in use, with each one's name."""
     return [
         (row["name"], AccountCertificate(part=row["part"], ends_at=row["ends_at"]))
         for row in await connection.fetch(_LIST)

@@ -40,7 +40,7 @@ async def insert(connection: Connection, opening: ChargeOpening) -> bool:
     return await connection.fetchval(_INSERT, *OPENINGS.values(opening)) is not None
 
 
-# A paused account still opens charges, since a pause only stops outgoing money; after a loss, the charges open at the
+# A paused account still opens charges, since a pause only stops outgoing money. After a loss, the charges open at the
 # institution are unknown.
 _MAY_BEGIN: Final[LiteralString] = """
     select exists (
@@ -62,13 +62,13 @@ _FIND_REFUSED: Final[LiteralString] = """
 
 
 async def find(connection: Connection | Pool, holder_id: int, external_id: str) -> ChargeOpening | None:
-    """The one that has this name now, refused ones apart."""
+    """Find the opening that has this name now, except refused ones."""
     which: LiteralString = "where external_id = $2 and holder_id = $1 and state in ('opening', 'opened')"
     return await OPENINGS.find(connection, which, holder_id, external_id)
 
 
 async def find_txid(connection: Connection | Pool, institution_id: int, txid: str) -> ChargeOpening | None:
-    """The one that has this txid on the account, of any holder."""
+    """Find the opening that has this txid on the account, of any holder."""
     which: LiteralString = "where institution_id = $1 and txid = $2 and state in ('opening', 'opened')"
     return await OPENINGS.find(connection, which, institution_id, txid)
 
@@ -90,12 +90,12 @@ _FIND_CHARGES: Final[LiteralString] = f"""
 
 
 async def find_charge(connection: Connection | Pool, institution_id: int, name: str) -> Charge | None:
-    """The charge of the account with this txid, txid of the institution, or reference of a static code."""
+    """Find the charge of the account with this txid, txid of the institution, or reference of a static code."""
     return CHARGE.read_found(await connection.fetchrow(_FIND_CHARGES, institution_id, name))
 
 
 async def find_refused_txid(pool: Pool, holder_id: int, external_id: str) -> str | None:
-    """The txid of the last refused opening of this name, unless another charge uses it at the institution."""
+    """Find the txid of the last refused opening of this name, unless another charge uses it at the institution."""
     return await pool.fetchval(_FIND_REFUSED, holder_id, external_id)
 
 
@@ -121,7 +121,7 @@ _REFUSE: Final[LiteralString] = """
 
 
 async def refuse(connection: Connection, opening: ChargeOpening, code: str, reason: str) -> None:
-    """End it as refused, unless another process has begun to ask since."""
+    """End it as refused, unless another process has called since."""
     keys = opening.charge_id, opening.holder_id, opening.calls_count
     await connection.execute(_REFUSE, *keys, code, reason)
 
@@ -135,7 +135,7 @@ _TAKE_NAMED: Final[LiteralString] = f"""
 async def take_named(
     pool: Pool, institution_id: int, txids: Sequence[str], again_at: datetime
 ) -> Sequence[ChargeOpening]:
-    """Openings of these txids with an unknown outcome, put off for all other workers."""
+    """Take openings of these txids with an unknown outcome, postponed for all other workers."""
     return [OPENINGS.read(row) for row in await pool.fetch(_TAKE_NAMED, institution_id, txids, again_at)]
 
 
@@ -173,5 +173,5 @@ _LIST: Final[LiteralString] = """
 
 
 async def list_begun(connection: Connection | Pool, begun_before: datetime, count_max: int) -> Sequence[WaitingCharge]:
-    """Those that began before an instant, the longest waiting first."""
+    """List those that began before an instant, longest waiting first."""
     return [convert(dict(row), WaitingCharge) for row in await connection.fetch(_LIST, begun_before, count_max)]

@@ -1,4 +1,4 @@
-"""The table of days of accounts at institutions, and the lock under which one account's days are worked on."""
+"""The tables of days, sweeps and own investments of accounts at institutions, and the lock on an account's lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RecordedDay(Struct, frozen=True, kw_only=True):
     disagreements_count: int = 0
     """Recorded lines and balances that a second form of the day contradicts."""
     second_closing_cents: int | None = None
-    """By a second form."""
+    """From a second form."""
     closed_at: datetime | None = None
     reopened_at: datetime | None = None
 
@@ -81,17 +81,17 @@ _LIST_UNREAD: Final[LiteralString] = """
 
 
 async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datetime) -> list[date]:
-    """Days that the database lost and no statement covered, for an account added after the loss.
+    """List days that the database lost and no statement covered, for an account added after the loss.
 
     Args:
         pool: The database.
         institution_id: The account.
-        lost_since: Losses noticed since then count; this bounds the lost span if its length is unknown.
+        lost_since: Losses detected since then count; this bounds the lost span if its length is unknown.
     """
     return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
 
 
-# A file made later takes precedence, even if it was read first.
+# A file made later wins, even if it was read first.
 _TELL: Final[LiteralString] = f"""
     insert into institution_day as told ({DAY.names}) values ({DAY.parameters})
     on conflict (institution_id, day) do update set
@@ -140,7 +140,7 @@ _REPLACE: Final[LiteralString] = """
 
 
 async def replace_proof(connection: Connection, institution_id: int, days: tuple[date, date]) -> None:
-    """Forget the balances between the beginning of the first day and the end of the last, which others have replaced."""
+    """Delete the balances between the beginning of the first day and the end of the last, which others have replaced."""
     await connection.execute(_REPLACE, institution_id, *days)
 
 
@@ -167,7 +167,7 @@ _JUDGE: Final[LiteralString] = """
 async def write_states(
     connection: Connection, institution_id: int, states: Sequence[tuple[date, DayState]], now: datetime
 ) -> None:
-    """Write the states that have changed."""
+    """Write the changed states."""
     days, names = [day for day, _ in states], [state for _, state in states]
     await connection.execute(_JUDGE, institution_id, days, names, now)
 
@@ -185,7 +185,7 @@ async def forget_closings(connection: Connection, institution_id: int, since: da
 
 class OpenDays(Struct, frozen=True, kw_only=True):
     judged_from: date
-    """Days before it are closed, and were not touched."""
+    """Days before it are closed and unchanged."""
     carried_from: date
     """The last earlier day with a reported balance: balances are carried forward from it."""
 
@@ -204,7 +204,7 @@ _FIND_OPEN: Final[LiteralString] = """
 
 
 async def find_open(connection: Connection, institution_id: int, since: date, touched_on: date) -> OpenDays:
-    """The first day to judge again: at the latest the first changed or open one."""
+    """Find the first day to judge again: at the latest the first changed or open one."""
     (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on)
     return OpenDays(**row)
 
@@ -219,18 +219,18 @@ _FIND_UNSETTLED: Final[LiteralString] = """
 async def find_unsettled(
     pool: Pool, institution_id: int, since: date, today: date, without: Sequence[str]
 ) -> date | None:
-    """The day of the oldest item that may be joined or posted: of one since a day, or of any that waits for nothing."""
+    """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
     return await pool.fetchval(_FIND_UNSETTLED, institution_id, since, today, without)
 
 
 async def lock_work(connection: Connection, institution_id: int) -> bool:
-    """Keep others from joining items of the same account until the transaction ends; ``False`` if another process is at it."""
+    """Lock an account's items until the transaction ends; ``False`` if another process has them."""
     return await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _LOCKS, institution_id)
 
 
 @asynccontextmanager
 async def working_on(connection: Connection, institution_id: int) -> AsyncGenerator[bool]:
-    """Keep others from joining items of the same account meanwhile; yields ``False`` if another process is at it."""
+    """Lock an account's items meanwhile; yields ``False`` if another process has them."""
     is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", _LOCKS, institution_id)
     try:
         yield is_alone
@@ -265,7 +265,7 @@ _SWEEP_LIST: Final[LiteralString] = f"select {SWEEP.select} from institution_swe
 
 
 async def list_last_of(connection: Connection | Pool, institution_id: int) -> dict[Pace, Sweep]:
-    """The last whole sweep of an account at each pace that it had one."""
+    """List the last whole sweep of an account at each pace."""
     found = [SWEEP.read(row) for row in await connection.fetch(_SWEEP_LIST, institution_id)]
     return {sweep.pace: sweep for sweep in found}
 
@@ -280,7 +280,7 @@ _WRITE: Final[LiteralString] = f"""
 
 
 async def write(connection: Connection | Pool, sweep: Sweep) -> None:
-    """Note a sweep that has ended with all its items recorded or kept."""
+    """Record the end of a sweep whose items are all recorded or kept."""
     await connection.execute(_WRITE, *SWEEP.values(sweep))
 
 
@@ -290,7 +290,7 @@ _HAS_SENT: Final[LiteralString] = """
 
 
 async def has_sent(pool: Pool, institution_id: int, since: date) -> bool:
-    """Whether anything was accepted since a day to be sent over an account."""
+    """Whether any order over an account was accepted since a day."""
     return await pool.fetchval(_HAS_SENT, institution_id, since)
 
 
@@ -300,11 +300,11 @@ _NOTE_FAILURE: Final[LiteralString] = """
 
 
 async def note_failure(pool: Pool, institution_id: int, pace: Pace, at: datetime, failure: str) -> None:
-    """Note that a sweep failed; one that never ended has no row, and is known by that."""
+    """Record a sweep's failure; a sweep that never ended has no row."""
     await pool.execute(_NOTE_FAILURE, institution_id, pace, at, failure)
 
 
-# The table of lines that move money between an account and its own investment.
+# The table of lines between an account and its own investment.
 
 POSITION: Final[LiteralString] = """
     select coalesce(sum(case direction when 'OUT' then principal_cents else -principal_cents end), 0)::bigint
@@ -319,10 +319,10 @@ _ADD: Final[LiteralString] = """
 
 
 async def read_position(connection: Connection | Pool, institution_id: int) -> int:
-    """The invested sum of an account, in cents."""
+    """Return the invested sum of an account, in cents."""
     return await connection.fetchval(POSITION, institution_id)
 
 
 async def add(connection: Connection, institution_id: int, principals: Mapping[str, int]) -> None:
-    """Record the invested part of joined lines, in the transaction that joins them."""
+    """Record the invested part of matched lines, in the transaction that matches them."""
     await connection.execute(_ADD, institution_id, list(principals), list(principals.values()))

@@ -31,14 +31,14 @@ async def find_due(pool: Pool, institution_id: int, now: datetime, count_max: in
     )
 
 
-# Only from *waiting*: of two that look at one payment the first says how it ended.
+# Only from *waiting*: if two check one payment, the first records how it ended.
 _MOVE: Final[LiteralString] = """
     update give_back set state = $3, reason = $4, due_at = $5 where transfer_id = $1 and holder_id = $2 and state = 'waiting'
 """
 
 
 async def move(pool: Pool, after: GiveBack) -> None:
-    """Write how it ended, or when it is looked at next; one that has ended stays."""
+    """Record how it ended, or its next try; ended ones stay."""
     await pool.execute(_MOVE, after.transfer_id, after.holder_id, after.state, after.reason, after.due_at)
 
 
@@ -51,7 +51,7 @@ _LIST_STANDING: Final[LiteralString] = f"""
 async def list_standing(
     connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
 ) -> list[GiveBack]:
-    """What an account has not been able to give back since an instant, the oldest first."""
+    """List an account's failed automatic returns since an instant, oldest first."""
     return [GIVE_BACK.read(row) for row in await connection.fetch(_LIST_STANDING, institution_id, since, count_max)]
 
 
@@ -68,7 +68,7 @@ _LIST_WITHOUT_CHARGE: Final[LiteralString] = """
 async def list_without_charge(
     connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
 ) -> Sequence[UnmatchedCredit]:
-    """What came in on an account since then and pays no charge, the newest first."""
+    """List an account's credits since then without a charge, newest first."""
     return [
         UnmatchedCredit(**row) for row in await connection.fetch(_LIST_WITHOUT_CHARGE, institution_id, since, count_max)
     ]

@@ -1,4 +1,4 @@
-"""The tables of institutions' statement lines, and of the files that they were read from."""
+"""The tables of institutions' statement lines, and of their source files."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ _ADD: Final[LiteralString] = f"insert into institution_item ({ITEM.names}) value
 
 
 async def add(connection: Connection, items: Sequence[RecordedItem]) -> None:
-    """Keep items that are new; in the order of their ids, so that no two processes wait for each other."""
+    """Insert new items, in the order of their ids, to avoid deadlocks."""
     ordered = sorted(items, key=lambda item: item.item_id)
     await _write(connection, _ADD, [ITEM.values(item) for item in ordered])
 
 
 async def _write(connection: Connection, statement: LiteralString, rows: Sequence[Sequence[object]]) -> None:
-    """Write many lines in parts: one statement of all would take longer than any may."""
+    """Write many lines in parts: one statement of all would exceed the statement timeout."""
     for start in range(0, len(rows), _AT_ONCE):
         await connection.executemany(statement, rows[start : start + _AT_ONCE])
 
 
-# Before the first analyze of a new account's lines, the planner takes each of its columns for selective. So look-ups by name
-# run one by one, and the other conditions are expressions that no index has.
+# Before the first analyze of a new account's lines, the planner assumes that each column is selective. So look-ups by name run
+# one by one, and the other conditions are expressions without an index.
 _FIND: Final[LiteralString] = f"""
     select {ITEM.select} from unnest($2::text[]) as wanted (name)
     cross join lateral (select * from institution_item where institution_id = $1 and item_id = wanted.name limit 1)
@@ -106,7 +106,7 @@ _LIST_ALONE: Final[LiteralString] = f"""
 async def list_unjoined(
     connection: Connection, institution_id: int, after: tuple[date, str], count: int, without: Sequence[str]
 ) -> list[RecordedItem]:
-    """Items that are joined to nothing, or wait, and not for one of some reasons; by day and id from after one of them."""
+    """List unmatched or waiting items, except for some reasons, by day and id after a position."""
     rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count, without)
     return [ITEM.read(row) for row in rows]
 
@@ -118,7 +118,7 @@ _LIST_ASIDE: Final[LiteralString] = f"""
 
 
 async def list_set_aside(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[RecordedItem]:
-    """Lines of some days that are no money, as far as the files show."""
+    """List lines of some days that moved no money, according to the files."""
     return [ITEM.read(row) for row in await connection.fetch(_LIST_ASIDE, institution_id, *days, SET_ASIDE)]
 
 
@@ -129,7 +129,7 @@ _JOIN: Final[LiteralString] = """
 
 
 async def join(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
-    """Join items to their records, and sums too, in the caller's transaction."""
+    """Match items, including sums, with their records, in the caller's transaction."""
     rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
     await _write(connection, _JOIN, rows)
     await add_parts(connection, institution_id, joins)
@@ -144,7 +144,7 @@ _LOCK_ALONE: Final[LiteralString] = """
 
 
 async def lock_alone(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> bool:
-    """Keep others from joining these items until the transaction ends; whether all of them are alone."""
+    """Lock these items until the transaction ends; return whether all are unmatched."""
     return await connection.fetchval(_LOCK_ALONE, institution_id, item_ids) == len(item_ids)
 
 
@@ -155,7 +155,7 @@ _RELEASE: Final[LiteralString] = """
 
 
 async def release(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, RecordedItem]:
-    """Separate items from lines that others name."""
+    """Detach items from lines that others name."""
     await connection.execute(_RELEASE, institution_id, item_ids)
     return await find(connection, institution_id, item_ids)
 
@@ -167,7 +167,7 @@ _REJOIN: Final[LiteralString] = """
 
 
 async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKey) -> None:
-    """Join a line to its true record, in the transaction that reverses its movement."""
+    """Match a line with its true record, in the transaction that reverses its movement."""
     await connection.execute(_REJOIN, mistaken.institution_id, mistaken.line_id, key[0], str(key[1]))
 
 
@@ -178,7 +178,7 @@ _STRIKE: Final[LiteralString] = """
 
 
 async def strike(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> None:
-    """Take lines out, in the transaction that takes their movements back."""
+    """Strike lines, in the transaction that reverses their movements."""
     await connection.execute(_STRIKE, institution_id, item_ids)
 
 
@@ -218,7 +218,7 @@ _FIND_SENT_THERE: Final[LiteralString] = """
 async def find_sent_at_institution(
     connection: Connection, institution_id: int, names: Sequence[str], amounts: Sequence[int]
 ) -> set[tuple[str, int]]:
-    """Names and cents of Pix that are movements, and have not come back."""
+    """Find names and cents of Pix that are movements, and have not come back."""
     rows = await connection.fetch(_FIND_SENT_THERE, institution_id, names, amounts)
     return {(row["end_to_end_id"], row["amount_cents"]) for row in rows}
 
@@ -236,12 +236,12 @@ _SUM: Final[LiteralString] = """
 async def sum_days(
     connection: Connection | Pool, account_id: int, first_on: date, last_on: date, *, has_investments: bool
 ) -> list[ItemGroup]:
-    """What the lines that count moved on each day, of the account with or without its investments."""
+    """Sum the lines that count on each day, for the account with or without its investments."""
     rows = await connection.fetch(_SUM, account_id, first_on, last_on, SET_ASIDE, has_investments)
     return [ItemGroup(**row) for row in rows]
 
 
-# A debit of an order that failed is a case until it is given back.
+# A debit of an order that failed is a case until it is reversed.
 _COUNT_CASES: Final[LiteralString] = """
     select day,
         count(*) filter (where (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($4)) +
@@ -278,11 +278,11 @@ _SUM_BEFORE: Final[LiteralString] = """
 
 
 async def sum_before_opening(connection: Connection, institution_id: int, opened_on: date) -> int | None:
-    """The sum moved on the opening day before the opening balance; ``None`` if a line has no hour."""
+    """Sum the movements of the opening day before the opening balance; ``None`` if a line has no hour."""
     return await connection.fetchval(_SUM_BEFORE, institution_id, opened_on)
 
 
-# Which transfers and refunds are lines of a statement, and which lines are sums of transfers.
+# Transfers and refunds that are lines of a statement, and lines that are sums of transfers.
 
 _ADD_PART: Final[LiteralString] = """
     insert into institution_item_part (institution_id, item_id, transfer_id) values ($1, $2, $3)
@@ -290,7 +290,7 @@ _ADD_PART: Final[LiteralString] = """
 
 
 async def add_parts(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
-    """Record the parts of sums, in the transaction that joins them."""
+    """Record the parts of sums, in the transaction that matches them."""
     rows = [(institution_id, one.item_id, int(name)) for one in joins for _, name in one.parts]
     if rows:
         await connection.executemany(_ADD_PART, rows)
@@ -309,7 +309,7 @@ _RELEASE_OUTDONE: Final[LiteralString] = """
 async def release_outdone(
     connection: Connection, institution_id: int, looks: Collection[tuple[date, str, int]]
 ) -> Sequence[str]:
-    """Detach items not called a Pix from our lines that fit other items better (``joining.list_looks``)."""
+    """Detach items not called a Pix from our lines that match other items better (``joining.list_looks``)."""
     rows = await connection.fetch(_RELEASE_OUTDONE, institution_id, *map(list, zip(*looks, strict=True)), list(PIX))
     return [row["item_id"] for row in rows]
 
@@ -320,7 +320,7 @@ _LIST_TEXTS: Final[LiteralString] = """
 
 
 async def list_sum_forms(connection: Connection, institution_id: int) -> frozenset[str]:
-    """The forms of the texts of sums that were joined on the account."""
+    """List the forms of the texts of sums that were matched on the account."""
     return frozenset(read_form(row["text"]) for row in await connection.fetch(_LIST_TEXTS, institution_id))
 
 
@@ -340,7 +340,7 @@ _FIND_JOINED: Final[LiteralString] = """
 async def find_joined(
     connection: Connection, institution_id: int, keys: Sequence[LineKey]
 ) -> tuple[set[LineKey], set[LineKey], dict[LineKey, str]]:
-    """Our lines joined to an item, those joined to a reversal too, and items joined by resemblance only."""
+    """Find our lines matched with an item, those matched with a reversal too, and items matched by resemblance only."""
     kinds, ids = [kind for kind, _ in keys], [str(name) for _, name in keys]
     rows = await connection.fetch(_FIND_JOINED, institution_id, kinds, ids)
     debited: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if not row["is_reversal"]}

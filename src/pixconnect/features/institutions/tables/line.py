@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection, Pool
 
-# What went by book, or was taken back, is on no institution's statement. A refund lies where its original does.
+# Book transfers and reversed movements are on no institution's statement. A refund is where its original is.
 _TRANSFERS: Final[LiteralString] = """
     select 'transfer' as kind, transfer.id::text as id, transfer.holder_id, transfer.direction, transfer.amount_cents,
         transfer.status, transfer.settled_at, transfer.network_settled_at, transfer.created_at,
@@ -44,14 +44,14 @@ _MOVEMENTS: Final[LiteralString] = """
         )
 """
 
-# A debit is no awaited reversal if two operators closed its order as never sent: the line contradicts them.
+# A debit awaits no reversal if two operators closed its order as never sent: the line contradicts them.
 _MAY_LEAVE: Final[LiteralString] = """
     and not exists (select from case_ending where case_ending.order_name = {name} and said = 'never')
 """
 _OF_TRANSFERS: Final[LiteralString] = _TRANSFERS + _MAY_LEAVE.replace("{name}", "transfer.end_to_end_id")
 _OF_REFUNDS: Final[LiteralString] = _REFUNDS + _MAY_LEAVE.replace("{name}", "refund.return_id")
 
-# One look at each index of names.
+# One look-up in each index of names.
 _FIND_NAMED: Final[LiteralString] = f"""
     {_OF_TRANSFERS} and transfer.end_to_end_id = any($2)
     union all {_OF_TRANSFERS} and transfer.network_id = any($2) and transfer.end_to_end_id <> all($2)
@@ -66,12 +66,12 @@ _FIND_NAMED: Final[LiteralString] = f"""
 async def find_named(
     connection: Connection, institution_id: int, names: Sequence[str], item_ids: Sequence[str]
 ) -> list[BookLine]:
-    """Lines with one of these network names, refunds of payments with one, and movements of these items or names."""
+    """Find lines with one of these network names, refunds of payments with one, and movements of these items or names."""
     moved = [*item_ids, *names]
     return [_read(row) for row in await connection.fetch(_FIND_NAMED, institution_id, names, moved)]
 
 
-# Lines that are joined to an item are excluded. The instants are ours: the network's are compared afterwards.
+# Matched lines are excluded. The instants are ours: the network's are compared afterwards.
 _LIST_ALONE: Final[LiteralString] = f"""
     select line.* from (
         {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
@@ -99,13 +99,13 @@ ALONE_MAX: Final = 20_000
 async def list_unmatched(
     connection: Connection | Pool, institution_id: int, days: tuple[date, date], amounts: Sequence[int] | None = None
 ) -> list[BookLine]:
-    """Settled lines of some days that no item is joined to, the oldest first, at most ``ALONE_MAX``.
+    """List settled, unmatched lines of some days, oldest first, at most ``ALONE_MAX``.
 
     Args:
-        connection: Where to look.
+        connection: The database.
         institution_id: The account.
         days: The first and the last, in Sao Paulo.
-        amounts: Those of these amounts only.
+        amounts: Only lines of these amounts.
     """
     # A line has the network's date if that differs from ours by minutes.
     begin, end = _begin_of(days[0] - timedelta(days=1)), _begin_of(days[1] + timedelta(days=2))
@@ -129,7 +129,7 @@ _SUM_ALONE: Final[LiteralString] = f"""
 
 
 async def sum_unmatched(connection: Connection, institution_id: int, day: date) -> dict[tuple[str, date], int]:
-    """The sum of a day's settled transfers that no item is joined to, by direction and that day, where they are several."""
+    """Sum a day's settled, unmatched transfers, by direction and day, where there are several."""
     begin, end = _begin_of(day - timedelta(days=1)), _begin_of(day + timedelta(days=2))
     rows = await connection.fetch(_SUM_ALONE, institution_id, begin, end, day)
     return {(row["direction"], day): row["cents"] for row in rows}
@@ -146,7 +146,7 @@ _LIST_UNSETTLED: Final[LiteralString] = f"""
 async def list_unsettled(
     connection: Connection, institution_id: int, days: tuple[date, date], amounts: Sequence[int]
 ) -> list[BookLine]:
-    """Transfers and refunds that were to leave on some days with some amounts, and that are open or failed."""
+    """List open or failed transfers and refunds that were to leave on some days with some amounts."""
     begin, end = _begin_of(days[0]), _begin_of(days[1] + timedelta(days=1))
     return [_read(row) for row in await connection.fetch(_LIST_UNSETTLED, institution_id, begin, end, amounts)]
 
@@ -164,7 +164,7 @@ _LIST_OPEN: Final[LiteralString] = """
 
 
 async def read_open_amounts(connection: Connection, institution_id: int) -> tuple[frozenset[int], frozenset[int]]:
-    """Amounts of pending orders: of all, and of those whose network name is not reported yet."""
+    """Return amounts of pending orders: of all, and of those whose network name is not reported yet."""
     rows = await connection.fetch(_LIST_OPEN, institution_id)
     every, unnamed = rows, [row for row in rows if row["is_unnamed"]]
     return frozenset(row["amount_cents"] for row in every), frozenset(row["amount_cents"] for row in unnamed)

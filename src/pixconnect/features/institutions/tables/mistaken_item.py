@@ -1,4 +1,4 @@
-"""Movements whose items proved to be transfers or refunds, or may be orders lost by the database."""
+"""Movements whose items proved to be transfers or refunds, or may be orders that the database lost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
-# Words for a kind may be a payer's. A name of the network is stronger; but a fee has the name of its Pix.
+# Words for a kind may be a payer's. A network name is stronger; but a fee has the name of its Pix.
 _MAY_BE_PIX: Final[LiteralString] = """
     (item.kind <> all({no_pix}) or item.return_id is not null or item.end_to_end_id is not null and item.kind <> 'fee')
 """
 
-# A process that died after posting the movement has not joined its line yet. The line is found by its names if it has some.
+# A process that died after posting the movement has not matched its line yet. The line is found by its names if it has some.
 # Without names it must be the only line of its amount and day, without other marks.
 _FIND_MISTAKEN: Final[LiteralString] = f"""
     select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
@@ -53,10 +53,10 @@ async def find_mistaken(
     of: Sequence[str],
     day: date,
 ) -> ReversedMovement | None:
-    """The movement that was really this transfer or refund, if its line was read before.
+    """Find the movement that was really this transfer or refund, if its line was read before.
 
     Args:
-        connection: Where to look.
+        connection: The database.
         institution_id: The account.
         amount_cents: The amount that left.
         names: Of the transfer or refund on the network.
@@ -65,7 +65,7 @@ async def find_mistaken(
     """
     no_pix = list(NO_PIX)
     rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, day, DAYS_APART_MAX, no_pix)
-    # Several that only look alike may each be something else: a person finds out.
+    # Several that only resemble it may each be something else: an operator finds out.
     if not rows or (not rows[0]["is_named"] and len(rows) > 1):
         return None
     return ReversedMovement(**{name: rows[0][name] for name in ("institution_id", "line_id", "holder_id", "item_id")})
@@ -83,7 +83,7 @@ _LIST_MOVED: Final[LiteralString] = f"""
 
 
 async def list_moved_amounts(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[int]:
-    """Amounts of some days' outgoing items that could be a Pix and are movements not reversed."""
+    """Return amounts of some days' outgoing items that could be a Pix and are unreversed movements."""
     rows = await connection.fetch(_LIST_MOVED, institution_id, *days, list(NO_PIX))
     return [row["amount_cents"] for row in rows]
 
@@ -114,11 +114,11 @@ async def may_be_forgotten(
     """Whether this amount left an account, without one of our orders, in a span that the database lost.
 
     Args:
-        pool: Where to look.
+        pool: The database.
         institution_id: The account.
         amount_cents: The amount that left.
-        now: Of the service.
-        known_for: The loss was noticed at most this long ago; it bounds the lost span if its length is unknown.
+        now: Service time.
+        known_for: The loss was detected at most this long ago; it bounds the lost span if its length is unknown.
     """
     asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))
     return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)
@@ -132,7 +132,6 @@ _INSERT: Final[LiteralString] = """
 
 
 async def insert(connection: Connection, refund: Refund, asked_as: str) -> None:
-    """In the transaction that records it."""
     await connection.execute(_INSERT, asked_as, refund.transfer_id, refund.holder_id, refund.id)
 
 
@@ -146,7 +145,7 @@ _FIND: Final[LiteralString] = f"""
 async def find_made(
     connection: Connection | Pool, names: Sequence[str], holder_ids: Sequence[int]
 ) -> dict[str, Refund]:
-    """The refunds recorded under names, by name; each of our names has one request and so one refund."""
+    """Find the refunds recorded under names, by name; each of our names has one request and so one refund."""
     return {row["asked_as"]: REFUND.read(row) for row in await connection.fetch(_FIND, names, holder_ids)}
 
 
@@ -156,7 +155,7 @@ _KEYS: Final[LiteralString] = """
 
 
 async def read_keys(connection: Connection | Pool, institution_ids: Sequence[int]) -> dict[int, bytes]:
-    """The key for our names, by account."""
+    """Read the naming keys, by account."""
     return {row["institution_id"]: row["naming_key"] for row in await connection.fetch(_KEYS, institution_ids)}
 
 
@@ -166,7 +165,7 @@ _KEYS_OF_HOLDERS: Final[LiteralString] = """
 
 
 async def read_keys_of_holders(pool: Pool, holder_ids: Sequence[int]) -> dict[int, bytes]:
-    """The same, of the accounts on which the money of holders lies."""
+    """Read the naming keys of holders' accounts."""
     return {row["institution_id"]: row["naming_key"] for row in await pool.fetch(_KEYS_OF_HOLDERS, holder_ids)}
 
 
@@ -181,6 +180,6 @@ _FIND_OF_TRANSFERS: Final[LiteralString] = f"""
 async def find_of_transfers(
     connection: Connection | Pool, wanted: Collection[tuple[int, int]]
 ) -> dict[tuple[str, int, int], Refund]:
-    """The institution's recorded returns of payments, by request name and payment."""
+    """Find the institution's recorded returns of payments, by request name and payment."""
     rows = await connection.fetch(_FIND_OF_TRANSFERS, *split_pairs(wanted))
     return {(row["asked_as"], row["transfer_id"], row["holder_id"]): REFUND.read(row) for row in rows}

@@ -24,7 +24,7 @@ def _read_caller(text: str | None) -> Caller | None:
 
 
 class PendingCalls(Table[Row]):
-    """One such table.
+    """A table of pending calls.
 
     Args:
         open_state: The state of rows whose outcome is unknown.
@@ -50,7 +50,7 @@ class PendingCalls(Table[Row]):
         self._here: LiteralString = f"where {key[0]} = $1 and {key[1]} = $2"
         self.open_state = open_state
         is_open: LiteralString = f"state = '{open_state}'"
-        # Counted and put off by one statement, before the call: a worker that dies at it leaves it to be asked about again.
+        # Counted and postponed by one statement, before the call: if the worker dies in it, the row is queried again.
         self._take_due: LiteralString = f"""
             with due as (
                 select {self._keys.names} from {name} where {is_open} and due_at <= $2 and institution_id = $1
@@ -59,7 +59,7 @@ class PendingCalls(Table[Row]):
             update {name} set due_at = $3, calls_count = calls_count + 1 from due
             where {name}.{key[0]} = due.{key[0]} and {name}.{key[1]} = due.{key[1]} returning {self.select}
         """
-        # Without the fence: a later question does no harm.
+        # Without the fence: a later query is harmless.
         self._put_off: LiteralString = (
             f"update {name} set due_at = $3, {words} = left($4, 1000) {self._here} and {is_open}"
         )
@@ -78,19 +78,19 @@ class PendingCalls(Table[Row]):
         return await self.find(connection, f"{self._here} for update", *self._keys.values(row))
 
     async def take_due(self, pool: Pool, institution_id: int, now: datetime, again_at: datetime) -> Row | None:
-        """The one that has been due for longest at an account, put off for all other workers."""
+        """Take the row that has been due for longest at an account, postponed for all other workers."""
         return self.read_found(await pool.fetchrow(self._take_due, institution_id, now, again_at))
 
     async def put_off(self, pool: Pool, row: Row, until: datetime, words: str) -> None:
         await pool.execute(self._put_off, *self._keys.values(row), until, words)
 
     async def end(self, connection: Connection, row: Row, state: str, words: str | None = None) -> bool:
-        """End one; ``False`` if it has ended, or another process has begun to ask since."""
+        """End a row; ``False`` if it has ended, or another process has called since."""
         ended = await connection.fetchval(self._end, *self._keys.values(row), row.calls_count, state, words)
         return ended is not None
 
     async def give_up_all(self, connection: Connection, institution_id: int) -> None:
-        """End those of an account that is being closed: nothing is asked of it any more."""
+        """End the rows of an account that is being closed, which is not called any more."""
         await connection.execute(self._give_up_all, institution_id)
 
 

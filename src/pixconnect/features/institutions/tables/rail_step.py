@@ -32,7 +32,7 @@ _FIND: Final[LiteralString] = f"select {STEP.select} from rail_step where order_
 
 
 async def find(pool: Connection | Pool, institution_id: int, order_names: Sequence[str]) -> dict[str, RailStep]:
-    """Those of an account, by our name."""
+    """Find an account's rows, by our name."""
     found = map(STEP.read, await pool.fetch(_FIND, order_names, institution_id))
     return {step.order_name: step for step in found}
 
@@ -50,7 +50,7 @@ class OrderNaming(Struct, frozen=True, kw_only=True):
     amount_cents: int
     initiation_type: InitiationType | None
     counterparty: str | None
-    """For an order to send: the payee as named, and as JSON."""
+    """For a sent order: the payee as named, and as JSON."""
     naming_key: bytes
     outlived_loss: bool
     """It was open at a loss of the database: requests under it may be lost."""
@@ -82,12 +82,12 @@ _FIND_OPEN: Final[LiteralString] = """
 
 
 async def find_unended(pool: Pool, institution_id: int, order_names: Sequence[str]) -> list[OrderNaming]:
-    """Orders and refunds over an account that have not ended."""
+    """Find orders and refunds over an account that have not ended."""
     return [OrderNaming(**row) for row in await pool.fetch(_FIND_OPEN, order_names, institution_id)]
 
 
-# In the terms of the index `rail_step_in_flight`. A request refused by a text alone is not in flight at the institution, though
-# the refusal is not final yet.
+# Matches the index `rail_step_in_flight`. A request refused by a text alone is not in flight at the institution, though the
+# refusal is not final yet.
 _COUNT_IN_FLIGHT: Final[LiteralString] = """
     select count(*) from rail_step
     where institution_id = $1 and called_at > $2 and kind = 'order' and state in ('calling', 'asked')
@@ -96,7 +96,7 @@ _COUNT_IN_FLIGHT: Final[LiteralString] = """
 
 
 async def count_in_flight(pool: Pool, institution_id: int, since: datetime) -> int:
-    """How many orders to send were first called since then and have not ended."""
+    """Count sent orders that were first called since then and have not ended."""
     return await pool.fetchval(_COUNT_IN_FLIGHT, institution_id, since)
 
 
@@ -107,7 +107,7 @@ _FIND_LOSS: Final[LiteralString] = """
 
 
 async def find_loss(pool: Pool, since: datetime) -> datetime | None:
-    """The beginning of the span that may be lost, by the losses noticed since an instant."""
+    """Find the beginning of the span that may be lost, by the losses detected since an instant."""
     return await pool.fetchval(_FIND_LOSS, since)
 
 
@@ -117,12 +117,12 @@ _INSERT: Final[LiteralString] = (
 
 
 async def insert(connection: Connection | Pool, step: RailStep) -> None:
-    """Store a new one; an existing one stays."""
+    """Insert a new row; an existing one stays."""
     await connection.execute(_INSERT, *STEP.values(step))
 
 
-# With the fence in it, it is one statement: it locks the account's slot before the row. A worker that continues behind a pause
-# begins no call; an unrecorded earlier call is recorded all the same.
+# One statement with the fence in it, which locks the account's slot before the row. A worker that resumes after losing its slot
+# begins no call, but records an earlier unrecorded one.
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
     update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,
@@ -137,7 +137,7 @@ _TAKE: Final[LiteralString] = f"""
 
 
 async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: RailStep) -> bool:
-    """Change one that is in the state that it was in; ``False`` if it is not, or the slot is another worker's."""
+    """Change a row in a given state; ``False`` if it is in another, or the slot is another worker's."""
     changed = (after.state, after.may_be_done, after.called_at, after.outcome, after.refusal_code, after.refusal_reason)
     named = (after.code_there, before.only_asked, after.owner_tax_id, after.owner_name)
     taken = await pool.fetchval(
@@ -155,7 +155,7 @@ _END: Final = Part[OpenOrder](
     arguments=lambda orders: [sorted(order.name for order in orders)],
 )
 ENDED_STEPS: Final = Fact(rank=90, inserts=(_END,), key=None)
-"""Steps of orders that end by a list, or because nothing called in time."""
+"""Steps of orders that end by a list, or because no call was made in time."""
 
 _FIND_NAMED: Final[LiteralString] = f"""
     select {STEP.select} from rail_step where institution_id = $1 and name_there = any($2) and kind = 'refund'
@@ -163,6 +163,6 @@ _FIND_NAMED: Final[LiteralString] = f"""
 
 
 async def find_named(pool: Connection | Pool, institution_id: int, names_there: Sequence[str]) -> dict[str, RailStep]:
-    """Our own refunds among the names that an institution lists; others are omitted."""
+    """Find our own refunds among the names that an institution lists."""
     rows = await pool.fetch(_FIND_NAMED, institution_id, names_there)
     return {row["name_there"]: STEP.read(row) for row in rows}

@@ -1,4 +1,4 @@
-"""The tables of statement files that were read, and of the forms of them that a person has confirmed."""
+"""The tables of recorded statement files, their confirmed forms, requested daily files, and reserves of waiting debits."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ async def insert_file(connection: Connection, file: RecordedFile) -> None:
 
 
 async def list_files(connection: Connection, institution_id: int, day: date) -> list[RecordedFile]:
-    """The last files that cover a day, the newest first."""
+    """List the last files that cover a day, newest first."""
     return [FILE.read(row) for row in await connection.fetch(_LIST_FILES, institution_id, day)]
 
 
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:
-    """When a file of these bytes was first read."""
+    """Find when a file of these bytes was first read."""
     return await connection.fetchval(_FIND_FIRST_READING, institution_id, digest)
 
 
@@ -83,12 +83,12 @@ _INSERT_SOURCE: Final[LiteralString] = f"""
 
 
 async def list_sources(connection: Connection | Pool, institution_id: int) -> list[FileSource]:
-    """The formats of files whose first file a person has confirmed, the first of them first."""
+    """List the formats of files whose first file an operator has confirmed, oldest first."""
     return [SOURCE.read(row) for row in await connection.fetch(_LIST_SOURCES, institution_id)]
 
 
 async def insert_source(connection: Connection, source: FileSource) -> None:
-    """Keep that a form of file is confirmed; the first word stands."""
+    """Record that a form of file is confirmed; the first confirmation stands."""
     await connection.execute(_INSERT_SOURCE, *SOURCE.values(source))
 
 
@@ -98,13 +98,13 @@ _ARE_IDS_STABLE: Final[LiteralString] = """
 
 
 async def are_ids_stable(connection: Connection, institution_id: int) -> bool:
-    """Whether the account's files have named each line by one id, and have shown it."""
+    """Whether the account's files have provably named each line by one id."""
     return await connection.fetchval(_ARE_IDS_STABLE, institution_id)
 
 
-# Debits of statements that wait, and the blocks that reserve their sums: ``features/institutions/service/second_form.py``.
+# Waiting debits of statements, and the blocks that reserve their sums: ``features/institutions/service/second_form.py``.
 
-# Those that the table of outcomes asks about.
+# Those that need an answer by the table of outcomes.
 WAITING: Final[LiteralString] = """
     select * from institution_item
     where joined_kind is null and direction = 'OUT' and waits in ('changed', 'perhaps_balance', 'perhaps_known', 'contradicts',
@@ -123,12 +123,12 @@ _DIFFERS: Final[LiteralString] = f"""
 
 
 async def differs(pool: Pool, institution_id: int) -> bool:
-    """Whether a debit of an account waits and has no block, or no longer waits and has one."""
+    """Whether a waiting debit of an account lacks a block, or a block has no waiting debit."""
     return await pool.fetchval(_DIFFERS, institution_id)
 
 
 async def list_waiting(connection: Connection, institution_id: int) -> dict[str, int]:
-    """The debits that wait by their ids, with their cents, the oldest first."""
+    """List the waiting debits' cents by id, oldest first."""
     rows = await connection.fetch(
         f"select item_id, amount_cents from ({WAITING} and institution_id = $1) as item order by day, item_id",
         institution_id,
@@ -137,12 +137,12 @@ async def list_waiting(connection: Connection, institution_id: int) -> dict[str,
 
 
 async def list_reserved(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, int]:
-    """The cents that are reserved for some debits, by their ids; a debit that has none is left out."""
+    """List the cents reserved for some debits, by id; debits without a reserve are left out."""
     rows = await connection.fetch(f"{RESERVED} and institution_id = $1 and line_id = any($2)", institution_id, item_ids)
     return {row["line_id"]: row["covered_cents"] for row in rows}
 
 
-# The table of files that institutions were asked to write of days that are over.
+# The table of daily files requested from institutions.
 
 
 class DayFile(Struct, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ _FIND_FAILURE: Final[LiteralString] = """
 
 
 async def find_failure(connection: Connection, institution_id: int) -> str | None:
-    """Why the file of the last day that has none cannot be read, with the day; a day that was closed by hand needs none."""
+    """Find why the last missing day's file cannot be read, with the day; a day that was closed by hand needs none."""
     return await connection.fetchval(_FIND_FAILURE, institution_id)
 
 
@@ -193,7 +193,7 @@ _FIND_UNCONFIRMED: Final[LiteralString] = """
 
 
 async def find_unconfirmed(connection: Connection, institution_id: int) -> datetime | None:
-    """Since when the institution's own files wait for a person to confirm the first one; ``None`` if they do not."""
+    """Find since when the institution's own files wait for an operator's first confirmation; ``None`` if they do not."""
     return await connection.fetchval(_FIND_UNCONFIRMED, institution_id)
 
 

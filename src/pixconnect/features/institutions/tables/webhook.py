@@ -1,4 +1,4 @@
-"""The tables of callback secrets, and of the webhooks that ours replaced at institutions."""
+"""The tables of callback secrets, and of the webhooks at institutions that ours replaced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT: Final = Table(
 
 
 class ActiveCallback(Struct, frozen=True, kw_only=True):
-    """Of an account that is not closed: one that is paused is read too, and so it is listened to."""
+    """Of an account that is not closed: a paused one is read too, so its calls count."""
 
     institution_id: int
     name: str
@@ -77,7 +77,7 @@ _KEEP: Final[LiteralString] = f"""
 
 
 async def keep(connection: Connection, kept: KeptWebhook) -> None:
-    """Save the present webhook of a key at the institution; an earlier saved one is older."""
+    """Save the present webhook of a key at the institution, unless one was saved earlier."""
     await connection.execute(_KEEP, *KEPT.values(kept))
 
 

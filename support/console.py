@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -19,9 +20,11 @@ from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.visit import Assets, ConsoleParts
 from pixconnect.features.identity.service import access, console_session
 from pixconnect.features.identity.service.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
+from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.features.monitoring.service.health import HealthWatch, check_database
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.rules.access import SCOPES, IssuedClient, Visitor
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.pool import Pool
 from pixconnect.platform.privileges import CONSOLE_ROLE
@@ -120,11 +123,13 @@ class InProcess(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_console(service: Service, **parts: Any) -> AsyncIterator[InProcess]:
-    """A keyword changes one of the parts."""
+async def open_console(
+    service: Service, of_features: Mapping[type, object] = MappingProxyType({}), **parts: Any
+) -> AsyncIterator[InProcess]:
+    """A keyword changes one of the parts; ``of_features`` replaces parts of features."""
     kept = kept_pools.take(service.database.owner_url, role=CONSOLE_ROLE, connections_max=4, name="test console")
     async with kept as pool:
-        console = _make(service, pool, parts)
+        console = _make(service, pool, of_features, parts)
         try:
             yield console
         finally:
@@ -141,7 +146,7 @@ async def add_and_sign_in(adding: Operator, parts: ConsoleParts, role: Any, name
     name = name or role
     issued = await console_session.add_operator(adding, name, role)
     asked = OperatorSignIn(name=name, password=issued.password, code=issued.recovery_codes[0], address="192.0.2.1")
-    return await parts.sign_in.operator(asked)
+    return await parts.of_features[SignIn].operator(asked)
 
 
 async def issue_client(console: InProcess, holder_id: int, *scopes: Any) -> IssuedClient:
@@ -150,7 +155,7 @@ async def issue_client(console: InProcess, holder_id: int, *scopes: Any) -> Issu
 
 async def sign_in_as(console: InProcess, issued: IssuedClient) -> NewSession:
     asked = ClientSignIn(client_id=issued.client.client_id, client_secret=issued.client_secret, address="192.0.2.1")
-    return await console.parts.sign_in.client(asked)
+    return await console.parts.of_features[SignIn].client(asked)
 
 
 async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> NewSession:
@@ -158,30 +163,32 @@ async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> Ne
     return await sign_in_as(console, await issue_client(console, holder_id, *scopes))
 
 
-def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess:
+def _make(service: Service, pool: Pool, of_features: Mapping[type, object], changes: Mapping[str, Any]) -> InProcess:
     context = service.context
     operator = Operator(
         pool=pool, clock=context.clock, entropy=context.entropy, policy=context.policy, secret_box=context.secret_box,
         operator="console",
     )  # fmt: skip
-    parts = msgspec.structs.replace(make_parts(context, operator), **changes)
+    parts = make_parts(context, operator)
+    parts = msgspec.structs.replace(parts, of_features=parts.of_features | of_features, **changes)
     console = Console(parts, pages.ROUTES, lambda: None)
     return InProcess(service=service, operator=operator, parts=parts, console=console, nobody=Browser(console=console))
 
 
 def make_parts(context: Context, operator: Operator) -> ConsoleParts:
     turns = Turns()
+    health = HealthWatch({"database": partial(check_database, context.pool)}, context.clock)
+    inquiries = Inquiries(ask=partial(ask_institution_at, context))
     return ConsoleParts(
         context=context,
         operator=operator,
-        sign_in=SignIn(operator),
+        find_visitor=console_session.find_session,
+        of_features=FeatureParts({SignIn: SignIn(operator), HealthWatch: health, Inquiries: inquiries}),
         assets=Assets(),
         exports=Exports(turns),
         turns=turns,
         hosts=frozenset({HOST}),
-        health=HealthWatch({"database": partial(check_database, context.pool)}, context.clock),
         draw_qr=lambda _: b"",
-        ask_institution=partial(ask_institution_at, context),
         is_secure=False,
         cookie_name=_COOKIE,
         api_url="http://api.example",

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.profiles.profile import read_profile
@@ -125,8 +126,7 @@ async def open_bank(
             services,
             context=context,
             verifier=verifier,
-            token_issuer=TokenIssuer(context, keyring),
-            keys=keyring,
+            of_features=services.of_features | {TokenIssuer: TokenIssuer(context, keyring), Keyring: keyring},
             draw_qr_png=QrPictures(services.turns).draw,
         )
         yield Bank(service=service, receiver=receiver, services=served, issued=issued)

@@ -40,7 +40,7 @@ from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.profiles.profile import HOMOLOGATION, NAMES, parse_listeners, read_profile
 from pixconnect.features.institutions.service.callback import Callbacks
 from pixconnect.features.monitoring import process_metrics as api_metrics
-from pixconnect.features.monitoring.service.health import watch_health, watch_readiness
+from pixconnect.features.monitoring.service.health import ServiceHealth, watch_health, watch_readiness
 from pixconnect.features.traces.api import TracedApplication
 from pixconnect.features.webhooks.service.feed import FeedWaits
 from pixconnect.kernel.flows.context import Context
@@ -48,6 +48,7 @@ from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX
 from pixconnect.platform import pool
 from pixconnect.platform.adapters.qr_image import QrPictures
 from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.certificates import read_ends
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.turns import Turns
@@ -111,9 +112,7 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     keyring: Keyring
     access_pool: Pool
     verifier: TokenVerifier
-    issuer: TokenIssuer
     feed_waits: FeedWaits
-    callbacks: Callbacks
 
 
 @asynccontextmanager
@@ -131,9 +130,7 @@ async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
                 keyring=base.keyring,
                 access_pool=access_pool,
                 verifier=verifier,
-                issuer=TokenIssuer(base.context, base.keyring),
                 feed_waits=feed_waits,
-                callbacks=Callbacks(base.context),
             )
 
 
@@ -169,25 +166,31 @@ async def serve(
         open_tracer(settings, "pixconnect-api") as tracer,
     ):
         turns, certificates = Turns(), read_ends(_certificate_files(settings))
+        watch = watch_health(
+            base.context,
+            base.keyring,
+            lacks_proxies=settings.lacks_proxies,
+            certificates=certificates,
+            standby=standby,
+        )
+        readiness = watch_readiness(base.context, base.keyring, door.access_pool)
+        health = ServiceHealth(read_health=watch.read_health, read_readiness=readiness.read_health)
         services = Services(
             context=base.context,
             verifier=door.verifier,
-            token_issuer=door.issuer,
-            keys=base.keyring,
-            read_health=watch_health(
-                base.context,
-                base.keyring,
-                lacks_proxies=settings.lacks_proxies,
-                certificates=certificates,
-                standby=standby,
-            ).read_health,
-            read_readiness=watch_readiness(base.context, base.keyring, door.access_pool).read_health,
+            of_features=FeatureParts(
+                {
+                    Keyring: base.keyring,
+                    TokenIssuer: TokenIssuer(base.context, base.keyring),
+                    ServiceHealth: health,
+                    FeedWaits: door.feed_waits,
+                    Callbacks: Callbacks(base.context),
+                }
+            ),
             security_contacts=[each.strip() for each in settings.security_contacts.split(",") if each.strip()],
             shows_system=settings.shows_system,
             binds_tokens=bool(settings.tls_port or settings.faces),
             draw_qr_png=QrPictures(turns).draw,
-            feed_waits=door.feed_waits,
-            callbacks=door.callbacks,
             admission=base.context.writes.overload,
             turns=turns,
             descriptions=describe(base.context.policy, base_url=settings.public_base_url, version=__version__),
@@ -234,7 +237,7 @@ def _make_read(base: Base, services: Services, application: Application, ends: M
         application.durations_s,
         partial(_measure_left, base.context.clock, ends),
         # For public callers: concurrent ones share one look.
-        services.read_health,
+        services.of_features[ServiceHealth].read_health,
         base.shared.calls,
         services.standby,
     )

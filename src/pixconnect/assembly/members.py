@@ -12,7 +12,7 @@ from pixconnect.doors.worker.leases import Poller, SlotLeases
 from pixconnect.doors.worker.parts import WorkerParts
 from pixconnect.doors.worker.settlement import Expiry, OrderMover, keep_taking_reports
 from pixconnect.features.monitoring.worker import MEMBERS, CountingRail, RailFigures, WorkerFigures, make_worker_read
-from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
+from pixconnect.features.webhooks.worker.delivery import DeliveryParts, DeliveryWorker
 from pixconnect.features.webhooks.worker.feed import Sequencer
 
 LAST_RECORDS_TIMEOUT_S = 0.5
@@ -28,7 +28,8 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     # What this worker does wakes itself without a round trip, where it holds all slots.
     parts.notifier.wake_local = leases.on_local_wakeup
     orders = OrderMover(context, leases)
-    deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log, parts.attempt)
+    sending = parts.of_features[DeliveryParts]
+    deliveries = DeliveryWorker(context, leases, sending.limits, sending.attempt_log, sending.attempt)
     sequencer = Sequencer(context, leases)
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")

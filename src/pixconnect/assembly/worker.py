@@ -19,13 +19,15 @@ from pixconnect.assembly.base import (
     open_tracer,
     running_beside,
 )
-from pixconnect.doors.worker.parts import OpenRail, WorkerParts
-from pixconnect.features.institutions.rail import InstitutionRail
+from pixconnect.doors.worker.parts import WorkerParts
+from pixconnect.features.institutions.rail import AccountRails, InstitutionRail, OpenRail
 from pixconnect.features.traces.rules import Tracer
 from pixconnect.features.traces.worker import TracedAttempts, TracedRail, TracedReceivers
+from pixconnect.features.webhooks.worker.delivery import DeliveryParts
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.flows.context import OrderTraces
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.http import server as descriptors
 from pixconnect.platform.http.server import serve_metrics
@@ -49,16 +51,22 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
 
 def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[None]]) -> WorkerParts:
     settings, clock = base.settings, base.context.clock
+    attempt_log = AttemptLog(clock, is_on=settings.log_level in {"debug", "info"})
     return WorkerParts(
         context=base.context,
         notifier=base.notifier,
         calls=base.shared.calls,
         connect=connect_as_service(settings, "pixconnect leases"),
-        limits=QueueLimits(),
-        attempt_log=AttemptLog(clock, is_on=settings.log_level in {"debug", "info"}),
         event_retention_days=settings.event_retention_days,
         serve_metrics=serve,
-        open_account_rail=lambda opened, memory: InstitutionRail(opened.institution, memory, clock, opened.own_sender),
+        of_features=FeatureParts(
+            {
+                DeliveryParts: DeliveryParts(limits=QueueLimits(), attempt_log=attempt_log),
+                AccountRails: AccountRails(
+                    open=lambda opened, memory: InstitutionRail(opened.institution, memory, clock, opened.own_sender)
+                ),
+            }
+        ),
     )
 
 
@@ -66,7 +74,7 @@ def _trace_work(parts: WorkerParts, tracer: Tracer | None) -> WorkerParts:
     """A worker's parts, with spans around calls to rails and receivers where traces are sent."""
     if tracer is None:
         return parts
-    context = parts.context
+    context, deliveries = parts.context, parts.of_features[DeliveryParts]
     traces = OrderTraces(context.pool)
     return structs.replace(
         parts,
@@ -76,11 +84,14 @@ def _trace_work(parts: WorkerParts, tracer: Tracer | None) -> WorkerParts:
             receivers=TracedReceivers(context.receivers),
             traces=traces,
         ),
-        open_account_rail=_trace_accounts(parts, tracer, traces),
-        attempt=TracedAttempts(context.pool, tracer).attempt,
+        of_features=parts.of_features
+        | {
+            DeliveryParts: structs.replace(deliveries, attempt=TracedAttempts(context.pool, tracer).attempt),
+            AccountRails: AccountRails(open=_trace_accounts(parts, tracer, traces)),
+        },
     )
 
 
 def _trace_accounts(parts: WorkerParts, tracer: Tracer, traces: OrderTraces) -> OpenRail:
-    clock, open_rail = parts.context.clock, parts.open_account_rail
+    clock, open_rail = parts.context.clock, parts.of_features[AccountRails].open
     return lambda opened, memory: TracedRail(open_rail(opened, memory), tracer, traces, clock, one_by_one=True)

@@ -24,9 +24,11 @@ from pixconnect.doors.cli.settings import read_settings
 from pixconnect.doors.console.application import Console
 from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.visit import Assets, ConsoleParts
-from pixconnect.features.identity.service.console_session import SignIn
-from pixconnect.features.monitoring.service.health import watch_health
+from pixconnect.features.identity.service.console_session import SignIn, find_session
+from pixconnect.features.institutions.service.inquiry import Inquiries
+from pixconnect.features.monitoring.service.health import HealthWatch, watch_health
 from pixconnect.platform.adapters.qr_image import render_qr_png
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.http import server as listening
@@ -88,15 +90,20 @@ async def _answer(
         parts = ConsoleParts(
             context=base.context,
             operator=operator,
-            sign_in=SignIn(operator),
+            find_visitor=find_session,
+            of_features=FeatureParts(
+                {
+                    SignIn: SignIn(operator),
+                    HealthWatch: watch_health(base.context, base.keyring, standby=standby),
+                    Inquiries: Inquiries(ask=partial(ask_institution_at, base.context)),
+                }
+            ),
             assets=Assets(),
             exports=Exports(turns),
             turns=turns,
             # Its address, and this machine's own names for itself.
             hosts=frozenset({address.netloc.lower(), *(f"{name}:{port}" for name in _OWN_NAMES)}),
-            health=watch_health(base.context, base.keyring, standby=standby),
             draw_qr=render_qr_png,
-            ask_institution=partial(ask_institution_at, base.context),
             is_secure=is_secure,
             # A browser sends cookies to every port of a host: two consoles on one machine must not sign each other out.
             cookie_name="__Host-pixconnect" if is_secure else f"pixconnect_{port}",

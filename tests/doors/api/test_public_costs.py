@@ -26,7 +26,9 @@ from pixconnect.doors.api.operation import AnyOperation, Bare, Services
 from pixconnect.doors.api.site import Site
 from pixconnect.features.faces import fault
 from pixconnect.features.faces.woovi import operations
-from pixconnect.features.monitoring.service.health import HealthWatch
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.institutions.service.callback import Callbacks
+from pixconnect.features.monitoring.service.health import HealthWatch, ServiceHealth
 from pixconnect.kernel.rules.access import AccessToken
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.flow.overload import RefusalPace
@@ -129,12 +131,11 @@ def open_application(services: Services, use_cases: UseCases, monkeypatch: pytes
     use_cases.refuse_limited = lambda _: None
     clock = FakeClock(monotonic_s=0.0)
     watch = HealthWatch(dict.fromkeys(map(str, range(12)), fine), clock)
-    health: Any = dict(read_health=watch.read_health, read_readiness=watch.read_health)
+    health = ServiceHealth(read_health=watch.read_health, read_readiness=watch.read_health)
     keys: Any = _Keys()
     callbacks: Any = _Callbacks()
-    ready = structs.replace(
-        services, callbacks=callbacks, keys=keys, security_contacts=["mailto:security@pix.example"], **health
-    )
+    parts = services.of_features | {Callbacks: callbacks, Keyring: keys, ServiceHealth: health}
+    ready = structs.replace(services, of_features=parts, security_contacts=["mailto:security@pix.example"])
     application = Application(ready, EVERY, AccessLog(SystemClock(), wanted="off"))
 
     def open_again() -> Application:

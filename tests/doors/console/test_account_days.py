@@ -20,6 +20,7 @@ from pixconnect.features.monitoring.service.health import HealthWatch, check_dat
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.rules.access import SCOPES, Visitor
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.feature_parts import FeatureParts
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.records import a_new_holder
@@ -59,7 +60,9 @@ def visit(
         home=live.context,
         operator=as_operator(live.context),
         api_url="https://pix.example",
-        health=HealthWatch({"database": partial(check_database, live.context.pool)}, live.clock),
+        of_features=FeatureParts(
+            {HealthWatch: HealthWatch({"database": partial(check_database, live.context.pool)}, live.clock)}
+        ),
     )
     visitor = Visitor(
         session_id=1,

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from pixconnect.assembly import pages
 from pixconnect.features.contests.service.report import take_reports
-from pixconnect.features.institutions.service.inquiry import InquiryAnswer
+from pixconnect.features.institutions.service.inquiry import Inquiries, InquiryAnswer
 from pixconnect.features.sandbox import pages as sandbox
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
@@ -51,7 +51,7 @@ async def console(database: Addresses) -> AsyncIterator[InProcess]:
     async with open_service(database, receivers=_Receivers()) as service:
         context = msgspec.structs.replace(service.context, sandbox_control=_Control())
         simulated = msgspec.structs.replace(service, context=context)
-        async with open_console(simulated, ask_institution=_ask) as opened:
+        async with open_console(simulated, {Inquiries: Inquiries(ask=_ask)}) as opened:
             opened.console._paces._monotonic_s = lambda: 0.0
             yield opened
 

@@ -40,7 +40,7 @@ async def test_waiting_work_is_for_operators_and_a_failing_check_named(service: 
         raise errors.ServiceUnavailable("the disk of the database is full")
 
     watch = HealthWatch({"disk": fail}, service.clock)
-    async with open_console(service, health=watch) as console:
+    async with open_console(service, {HealthWatch: watch}) as console:
         holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
         page = (await holder.get("/")).content
         assert b"has a problem" in page

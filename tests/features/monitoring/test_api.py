@@ -7,7 +7,7 @@ import msgspec
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.envelope import format_duration
 from pixconnect.doors.api.operation import Services
-from pixconnect.features.monitoring.service.health import Check, HealthWatch
+from pixconnect.features.monitoring.service.health import Check, HealthWatch, ServiceHealth
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base import errors
 from pixconnect.platform.logging import AccessLog
@@ -26,9 +26,14 @@ async def unreachable() -> None:
     raise ConnectionRefusedError("postgresql://admin:secret@10.0.0.1/")
 
 
+def with_health(services: Services, watch: HealthWatch) -> Services:
+    health = ServiceHealth(read_health=watch.read_health, read_readiness=watch.read_health)
+    return msgspec.structs.replace(services, of_features=services.of_features | {ServiceHealth: health})
+
+
 def open_api(services: Services, **checks: Check) -> Api:
     watch = HealthWatch(checks, SystemClock())
-    services = msgspec.structs.replace(services, read_readiness=watch.read_health)
+    services = with_health(services, watch)
     return Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
 
 
@@ -57,7 +62,7 @@ async def test_a_process_that_may_not_work_is_not_ready_and_says_why(services: S
 
 async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: Services) -> None:
     watch = HealthWatch(dict.fromkeys(("database", "rail", "webhooks", "signing_key"), fine), SystemClock())
-    services = msgspec.structs.replace(services, read_health=watch.read_health)
+    services = with_health(services, watch)
     api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     answer = await api.get("/v1/connect/health?verbose=yes", headers={"Authorization": "Basic nonsense"}, token=None)
     assert answer.status == 200
@@ -75,7 +80,7 @@ async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: S
 
 async def test_an_operator_may_leave_the_system_blank(services: Services) -> None:
     watch = HealthWatch({"database": fine}, SystemClock())
-    services = msgspec.structs.replace(services, read_health=watch.read_health, shows_system=False)
+    services = msgspec.structs.replace(with_health(services, watch), shows_system=False)
     api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     system = (await api.get("/v1/connect/health", token=None)).body["data"]["system"]
     assert len(system) == 9

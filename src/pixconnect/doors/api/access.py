@@ -10,14 +10,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.doors.api.document import Document
-from pixconnect.doors.api.operation import Anything, Nothing, Request, Services
-from pixconnect.features.identity.service.token import TokenVerifier
-from pixconnect.features.identity.service.token_issuer import TokenRequest
+from pixconnect.doors.api.operation import Anything, Nothing, Request, Services, Verifier
+from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.token_issuer import TokenIssuer, TokenRequest
 from pixconnect.kernel.rules.access import Caller, Network, check_certificate, client_address, sender_address
 
 
-async def authenticate(verifier: TokenVerifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
-    """The caller of a request; raises the errors of ``TokenVerifier.verify``.
+async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
+    """The caller of a request; raises the errors of its ``verify``.
 
     Args:
         certificate: The thumbprint of the connection's client certificate.
@@ -121,7 +121,7 @@ async def request_token(services: Services, request: Request[None, Anything, Tok
         address=request.address,
         certificate=request.certificate,
     )
-    token = await services.token_issuer.login(wanted)
+    token = await services.of_features[TokenIssuer].login(wanted)
     return AccessToken(access_token=token.access_token, expires_in=token.expires_in_s, token_type="Bearer")  # noqa: S106
 
 
@@ -132,8 +132,9 @@ async def get_public_key(services: Services, request: Request[None, Anything, No
     `keys`, and read them again if it is missing.
     """
     # Another process may have made a key since: it must be published here before it signs.
-    await services.keys.reload_if_older()
-    return msgspec.convert(services.keys.public_key_document(), CurrentKey)
+    keyring = services.of_features[Keyring]
+    await keyring.reload_if_older()
+    return msgspec.convert(keyring.public_key_document(), CurrentKey)
 
 
 async def get_key_set(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -141,5 +142,6 @@ async def get_key_set(services: Services, request: Request[None, Anything, Nothi
 
     The same keys as a bare JWK set (RFC 7517), for libraries.
     """
-    await services.keys.reload_if_older()
-    return Document(content=msgspec.json.encode(services.keys.key_set()), media_type=JWK_SET_TYPE)
+    keyring = services.of_features[Keyring]
+    await keyring.reload_if_older()
+    return Document(content=msgspec.json.encode(keyring.key_set()), media_type=JWK_SET_TYPE)

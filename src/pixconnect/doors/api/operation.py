@@ -21,12 +21,6 @@ from pixconnect.doors.api.document import KeptDocument
 from pixconnect.doors.api.envelope import Headers, Listing, Refused
 from pixconnect.doors.api.rates import RequestRates
 from pixconnect.doors.api.site import Site
-from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.identity.service.token import TokenVerifier
-from pixconnect.features.identity.service.token_issuer import TokenIssuer
-from pixconnect.features.institutions.service.callback import Callbacks
-from pixconnect.features.monitoring.service.health import Health
-from pixconnect.features.webhooks.service.feed import FeedWaits
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.access import Caller, Network, ScopeName
@@ -35,6 +29,7 @@ from pixconnect.platform import logging as our_logging
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, RatePolicy
 from pixconnect.platform.base.errors import PixConnectError
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.logging import AccessLog, AccessLogWanted, LogLevel
@@ -51,22 +46,27 @@ class Descriptions(Struct, frozen=True, kw_only=True):
     """The standard's door, OpenAPI 3.0.3."""
 
 
+class Verifier(Protocol):
+    """Finds the caller of a request by its ``Authorization`` header."""
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        """The caller, if the header was verified a moment ago."""
+        ...
+
+    def recall_party(self, authorization: bytes) -> int | None:
+        """The holder of that caller, even if the token is over."""
+        ...
+
+    async def verify(self, authorization: bytes | None) -> Caller: ...
+
+
 class Services(Struct, frozen=True, kw_only=True):
     context: Context
-    verifier: TokenVerifier
-    token_issuer: TokenIssuer
-    keys: Keyring
-    """Those that are published."""
-    read_health: Callable[[], Awaitable[Health]]
-    """Answers within 2 s, whatever hangs."""
-    read_readiness: Callable[[], Awaitable[Health]]
-    """As ``read_health``, but only the checks that decide whether this process should get requests."""
+    verifier: Verifier
+    of_features: FeatureParts
+    """What handlers of features need besides."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     """A PNG of this text; callers take turns."""
-    feed_waits: FeedWaits
-    """Requests that wait for events."""
-    callbacks: Callbacks
-    """Institutions call them about incoming money."""
     admission: Admission
     """Limits the requests under way in this process."""
     turns: Turns

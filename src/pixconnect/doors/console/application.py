@@ -29,7 +29,6 @@ from starlette.routing import Route
 from pixconnect.doors.console.forms import DOOR_FIELDS_MAX, DOOR_SIZE_MAX, read_form
 from pixconnect.doors.console.paces import ACTS, SIGN_INS, Paces, Streams
 from pixconnect.doors.console.visit import ConsoleParts, Visit, read_visit
-from pixconnect.features.identity.service import console_session
 from pixconnect.kernel.flows import holder
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.access import Visitor
@@ -205,7 +204,7 @@ class Console:
     async def _find_visitor(self, token: str | None, *, is_used: bool = True) -> Visitor | None:
         if token is None:
             return None
-        visitor = await console_session.find_session(self._parts.operator, token, is_used=is_used)
+        visitor = await self._parts.find_visitor(self._parts.operator, token, is_used=is_used)
         if visitor is None:
             self._paces.note_over(token)
         else:

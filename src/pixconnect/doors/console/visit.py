@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeVar, cast
+from typing import Final, Literal, Protocol, TypeVar, cast
 from urllib.parse import urlencode
 
 import msgspec
@@ -19,9 +19,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pixconnect.doors.console import filters, wanted
 from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.language import LANGUAGES, Language, choose_language
-from pixconnect.features.identity.service.console_session import SignIn
-from pixconnect.features.institutions.service.inquiry import InquiryAnswer
-from pixconnect.features.monitoring.service.health import HealthWatch
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.context import Context, Operator
@@ -30,6 +27,7 @@ from pixconnect.kernel.rules.access import Caller, Network, Viewer, Visitor, cli
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.turns import Turns
 
 _FOLDER: Final = Path(__file__).parent / "assets"
@@ -69,23 +67,28 @@ class MenuEntry(Struct, frozen=True, kw_only=True):
     is_shown: Callable[[Visit], bool] = lambda _visit: True
 
 
+class FindVisitor(Protocol):
+    async def __call__(self, operator: Operator, token: str, *, is_used: bool = True) -> Visitor | None:
+        """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
+        ...
+
+
 class ConsoleParts(Struct, frozen=True, kw_only=True):
     context: Context
     """With the service's rights: reads, and holders' own acts."""
     operator: Operator
     """With the console's own rights besides: sessions and the audit."""
-    sign_in: SignIn
+    find_visitor: FindVisitor
+    of_features: FeatureParts
+    """What pages of features need besides."""
     assets: Assets
     exports: Exports
     turns: Turns
     """Who may use the event loop next."""
     hosts: frozenset[str]
     """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
-    health: HealthWatch
     draw_qr: Callable[[str], bytes]
     """A QR code as PNG."""
-    ask_institution: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]
-    """As ``features.institutions.service.inquiry.ask``, at the account of this name."""
     is_secure: bool
     """Whether browsers reach it by https."""
     cookie_name: str

@@ -12,20 +12,12 @@ from msgspec import Struct
 
 from pixconnect.doors.worker.leases import Connect, SlotLeases, until_beat
 from pixconnect.doors.worker.meter import Gauge
-from pixconnect.features.institutions.rules.institution import OpenAccount
-from pixconnect.features.institutions.rules.rail_memory import RailMemory
-from pixconnect.features.webhooks.service import delivery as delivery_usecases
-from pixconnect.features.webhooks.worker.delivery import MakeAttempt
-from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
-from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.rules.rail import Rail
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.metrics import Read
 from pixconnect.platform.notifier import Notifier
-
-OpenRail = Callable[[OpenAccount, RailMemory], Rail]
 
 
 class WorkerParts(Struct, frozen=True, kw_only=True):
@@ -35,12 +27,10 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     """Those to institutions, by account and outcome."""
     connect: Connect
     """Opens a separate connection for the leases."""
-    limits: QueueLimits
-    attempt_log: AttemptLog
     event_retention_days: int
-    open_account_rail: OpenRail
+    of_features: FeatureParts
+    """What members of features need besides."""
     serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]] = lambda _read: nullcontext()
-    attempt: MakeAttempt = delivery_usecases.attempt
 
 
 class Runner(Protocol):

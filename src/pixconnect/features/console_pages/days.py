@@ -18,6 +18,7 @@ from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.credential import list_ending
 from pixconnect.features.institutions.service.day import AccountDays, DayLines
 from pixconnect.features.institutions.service.figures import count_waiting_transfers
+from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.kernel.flows.unresolved import WaitingCharge, list_late_charges
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
@@ -74,7 +75,7 @@ async def ask(visit: Visit) -> Response:
     name, asked = _read_name(visit), read_field(visit.form(), "asked")
     operator = visit.operator.acting_as(visit.who.audit_name)
     try:
-        says = await visit.parts.ask_institution(operator, name, asked)
+        says = await visit.parts.of_features[Inquiries].ask(operator, name, asked)
     # The operator must see that the institution is silent: none of our parts is down.
     except errors.ServiceUnavailable as error:
         return visit.page("inquiry.html", status=503, name=name, asked=asked, says=None, silence=error.message)

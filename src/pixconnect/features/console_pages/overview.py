@@ -11,6 +11,7 @@ from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.finding.service import browse
 from pixconnect.features.monitoring.service import overview as overview_usecases
+from pixconnect.features.monitoring.service.health import HealthWatch
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import holder, kept_report, unresolved
 
@@ -54,7 +55,7 @@ async def show_overview(visit: Visit) -> Response:
         is_first_holders=visit.holder_id is None and len(holders) == HOLDERS_MAX,
         waiting=[each for each in parts if each[0].is_waiting],
         others=[each for each in parts if not each[0].is_waiting],
-        service=await visit.parts.health.read_health(),
+        service=await visit.parts.of_features[HealthWatch].read_health(),
         charges=charges,
         transfers=transfers,
         failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],

@@ -36,7 +36,7 @@ from pixconnect.doors.api.routing import NONE
 from pixconnect.features.faces import fault
 from pixconnect.features.faces.refusals import NamedRefusal, make_face_form
 from pixconnect.features.identity import api as oauth
-from pixconnect.features.identity.service.token_issuer import TokenRequest
+from pixconnect.features.identity.service.token_issuer import TokenIssuer, TokenRequest
 from pixconnect.features.institutions.profiles.profile import (
     FACES_PATH,
     HOMOLOGATION,
@@ -86,7 +86,7 @@ class AppIdLogin:
             except errors.Unauthorized:
                 # It has ended; the next request shows whether the credentials are still valid.
                 self._tokens.pop(app_id, None)
-        token = await services.token_issuer.login(
+        token = await services.of_features[TokenIssuer].login(
             TokenRequest(
                 client_id=client_id,
                 client_secret=client_secret,
@@ -304,7 +304,7 @@ async def _answer_token(
     face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
 ) -> Bare[oauth.OAuthToken] | Document | Later:
     # First, since to draw costs a call of the sandbox: a flood of guesses is refused as cheaply as at the contract's door.
-    services.token_issuer.refuse_limited(request.address)
+    services.of_features[TokenIssuer].refuse_limited(request.address)
     path = f"{face.prefix}{face.profile.token.path}"
     return await fault.answer_token(services, path, partial(_give_token, face, services, request))
 

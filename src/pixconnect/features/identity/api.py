@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 from pixconnect.doors.api import envelope
 from pixconnect.doors.api.envelope import Headers, Refused
 from pixconnect.doors.api.operation import Anything, Bare, Nothing, RefusalForm, Request, Services
-from pixconnect.features.identity.service.token_issuer import ScopeNotGranted, TokenRequest
+from pixconnect.features.identity.service.token_issuer import ScopeNotGranted, TokenIssuer, TokenRequest
 from pixconnect.kernel.rules.access import SCOPES, AccessToken
 from pixconnect.platform.base import errors
 
@@ -133,7 +133,7 @@ async def give_token(
         client_id, client_secret = _read_credentials(request.headers, request.body)
     if request.body.grant_type != "client_credentials":
         raise GrantNotSupported("grant_type: must be client_credentials")
-    return await services.token_issuer.login(
+    return await services.of_features[TokenIssuer].login(
         TokenRequest(
             client_id=client_id,
             client_secret=client_secret,

@@ -11,7 +11,7 @@ from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.language import LANGUAGES
 from pixconnect.doors.console.visit import LANGUAGE_COOKIE, THEME_COOKIE, THEMES, Visit
 from pixconnect.features.identity.service import console_session
-from pixconnect.features.identity.service.console_session import ClientSignIn, NewSession, OperatorSignIn
+from pixconnect.features.identity.service.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
 from pixconnect.platform.base import errors
 
 _PREFERENCE_S: Final = 365 * 86_400
@@ -25,7 +25,7 @@ async def sign_in(visit: Visit) -> Response:
     form, way = visit.sent, _way(visit)
     try:
         if way == "operator":
-            session = await visit.parts.sign_in.operator(
+            session = await visit.parts.of_features[SignIn].operator(
                 OperatorSignIn(
                     name=_text(form, "name"),
                     password=_text(form, "password"),
@@ -34,7 +34,7 @@ async def sign_in(visit: Visit) -> Response:
                 )
             )
         else:
-            session = await visit.parts.sign_in.client(
+            session = await visit.parts.of_features[SignIn].client(
                 ClientSignIn(
                     client_id=_text(form, "client_id"),
                     client_secret=_text(form, "client_secret"),
@@ -56,7 +56,7 @@ async def show_link(visit: Visit) -> Response:
 async def enter(visit: Visit) -> Response:
     form = visit.sent
     try:
-        session = await visit.parts.sign_in.link(_text(form, "token"))
+        session = await visit.parts.of_features[SignIn].link(_text(form, "token"))
     except (errors.Unauthorized, errors.Forbidden):
         return visit.page("enter.html", token="", wrong=True, status=401)
     return _let_in(visit, session, "/")

@@ -19,8 +19,9 @@ import structlog
 
 from pixconnect.doors.worker.leases import LeaseLost, SlotLeases
 from pixconnect.doors.worker.meter import Gauge
-from pixconnect.doors.worker.parts import MemberRow, OpenRail
+from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
+from pixconnect.features.institutions.rail import AccountRails, OpenRail
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.pending_call import APART_S
@@ -359,7 +360,7 @@ _BALANCE: Final = Gauge[AccountReaders]("pixconnect_institution_balance_cents", 
 MEMBERS: Final = (
     MemberRow(
         name="accounts",
-        make=lambda parts, leases, _place: AccountReaders(parts.context, leases, parts.open_account_rail),
+        make=lambda parts, leases, _place: AccountReaders(parts.context, leases, parts.of_features[AccountRails].open),
         gauges=(_BALANCE,),
     ),
 )

@@ -15,6 +15,7 @@ from pixconnect.doors.api import envelope
 from pixconnect.doors.api.envelope import Instant, Refused, format_duration
 from pixconnect.doors.api.operation import Anything, Bare, Nothing, RefusalForm, Request, Services
 from pixconnect.features.monitoring.service import health as health_usecases
+from pixconnect.features.monitoring.service.health import ServiceHealth
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 from pixconnect.platform.metrics import read_process_figures
@@ -109,7 +110,7 @@ async def check_health(services: Services, request: Request[None, Anything, Noth
     Always 200, within two seconds, without a token. Look at `status`.
     """
     # The answer is 200 in any case: the request itself has succeeded, and `status` has the result.
-    return _shown.show(await services.read_health(), services)
+    return _shown.show(await services.of_features[ServiceHealth].read_health(), services)
 
 
 class _LastShown:
@@ -160,7 +161,7 @@ async def check_readiness(services: Services, request: Request[None, Anything, N
     For load balancers: 200, or 503 when this process cannot reach the database, has a wrong clock or cannot sign. The rail
     and webhooks do not count, because requests fare no better at another process. No envelope.
     """
-    health = await services.read_readiness()
+    health = await services.of_features[ServiceHealth].read_readiness()
     failed = [f"{name}: {check.error}" for name, check in health.checks.items() if check.error is not None]
     if failed:
         raise errors.ServiceUnavailable("; ".join(failed))

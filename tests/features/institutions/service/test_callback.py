@@ -21,6 +21,7 @@ from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.callback import Callbacks
 from pixconnect.features.institutions.worker import AccountReaders
 from pixconnect.platform.adapters.system import SystemClock
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.http.server import Server
@@ -39,8 +40,8 @@ async def serving(shop: Shop) -> AsyncIterator[str]:
     """The API on a free port, with callbacks only."""
     empty: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     present = dict(
-        context=shop.context, callbacks=Callbacks(shop.context), admission=Admission(), turns=Turns(),
-        trusted_proxies=(), base_url="",
+        context=shop.context, of_features=FeatureParts({Callbacks: Callbacks(shop.context)}),
+        admission=Admission(), turns=Turns(), trusted_proxies=(), base_url="",
     )  # fmt: skip
     services = Services(**cast("Any", empty | present))
     application = make_application(services, AccessLog(shop.context.clock, wanted="off"))

@@ -15,6 +15,7 @@ from pixconnect.features.webhooks.rules.feed import FeedCursor
 from pixconnect.features.webhooks.service.feed import HOLDER_MAX, FeedWaits, give_positions
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.logging import AccessLog
 from pixconnect.platform.pool import connect
@@ -34,7 +35,8 @@ class Feed(Api):
     def __init__(self, service: Service, waits: FeedWaits) -> None:
         empty = dict.fromkeys(Services.__struct_fields__) | {"trusted_proxies": ()}
         present = {
-            "context": service.context, "verifier": StubVerifier(), "turns": Turns(), "feed_waits": waits
+            "context": service.context, "verifier": StubVerifier(), "turns": Turns(),
+            "of_features": FeatureParts({FeedWaits: waits})
         }  # fmt: skip
         services = Services(**cast(Any, empty | present))
         super().__init__(make_application(services, AccessLog(service.clock, wanted="off")))

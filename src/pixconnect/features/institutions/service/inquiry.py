@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -53,6 +53,11 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
 
     def find_when_recorded(self, end_to_end_id: str) -> Literal["before", "now", "no"]:
         return "before" if end_to_end_id in self.before else "now" if end_to_end_id in self.now else "no"
+
+
+class Inquiries(Struct, frozen=True, kw_only=True):
+    ask: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]
+    """As ``ask``, at the account of this name."""
 
 
 async def find_asked(context: Context, name: str) -> InstitutionAccount:

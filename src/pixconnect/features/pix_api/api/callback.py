@@ -10,6 +10,7 @@ from msgspec import Struct
 from pixconnect.doors.api.operation import Anything, Nothing, Parameter, Reader, Reply, Request, Services
 from pixconnect.doors.api.routing import OPEN_END
 from pixconnect.features.institutions.rules.pending_call import PATH
+from pixconnect.features.institutions.service.callback import Callbacks
 
 CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"
 _RUNG: Final = Reply(status=200)
@@ -45,7 +46,7 @@ READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda 
 async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:
     """Read an account now, because its institution reports incoming money."""
     where = request.parameter
-    await services.callbacks.take(
+    await services.of_features[Callbacks].take(
         where.name, where.secret, request.body.content, has_certificate=request.certificate is not None
     )
     return _RUNG

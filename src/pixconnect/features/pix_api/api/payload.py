@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 from pixconnect.doors.api.access import JWK_SET_TYPE
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Anything, Nothing, Request, Services
+from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.problem import GENERAL, Types, make_form
 from pixconnect.features.pix_api.api.violations import Violations
@@ -78,5 +79,6 @@ async def get_location_key_set(services: Services, request: Request[None, Anythi
 
     The JWK set that their `jku` names, with certificate chains.
     """
-    await services.keys.reload_if_older()
-    return Document(content=msgspec.json.encode(services.keys.certified_key_set()), media_type=JWK_SET_TYPE)
+    keyring = services.of_features[Keyring]
+    await keyring.reload_if_older()
+    return Document(content=msgspec.json.encode(keyring.certified_key_set()), media_type=JWK_SET_TYPE)

@@ -16,6 +16,7 @@ from pixconnect.doors.api.operation import Later, Nothing, Request, Services
 from pixconnect.features.webhooks.rules import feed
 from pixconnect.features.webhooks.rules.feed import FeedCursor, FeedQuery
 from pixconnect.features.webhooks.service import feed as feed_usecases
+from pixconnect.features.webhooks.service.feed import FeedWaits
 from pixconnect.kernel.rules.event import EVENT_NAMES, EventName, Resource
 from pixconnect.kernel.rules.listing import NUMBER_MAX, CursorText
 from pixconnect.kernel.rules.refund import Refund, RefundReason
@@ -129,7 +130,7 @@ async def read_event_feed(services: Services, request: Request[None, EventFeedQu
     async def answer(turn: Callable[[], AbstractAsyncContextManager[None]]) -> EventFeed:
         clock = services.context.clock
         ends_at_s = clock.monotonic_s() + query.wait_s
-        async with services.feed_waits.hold(holder_id) as wait:
+        async with services.of_features[FeedWaits].hold(holder_id) as wait:
             # The end of one look is where the next begins, or `now` would be later each time.
             following = structs.replace(asked, cursor=page.next)
             while True:

@@ -111,6 +111,12 @@ _log = structlog.get_logger(__name__)
 MakeAttempt = Callable[[Context, DueDelivery, Recipient, Signatures], Awaitable[Conclusion]]
 
 
+class DeliveryParts(Struct, frozen=True, kw_only=True):
+    limits: QueueLimits
+    attempt_log: AttemptLog
+    attempt: MakeAttempt = delivery_usecases.attempt
+
+
 class DeliveryFigures:
     """Counts of attempts since the worker started, for metrics."""
 

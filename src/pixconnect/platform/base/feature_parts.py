@@ -1,0 +1,23 @@
+"""What features keep in a process, by its type: a frame carries it for them and names none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+Part = TypeVar("Part")
+
+
+class FeatureParts:
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Mapping[type, object] | None = None) -> None:
+        self._parts = dict(parts or {})
+
+    def __getitem__(self, kind: type[Part]) -> Part:
+        """The part of this type; ``KeyError`` if the process has none."""
+        return cast("Part", self._parts[kind])
+
+    def __or__(self, others: Mapping[type, object]) -> FeatureParts:
+        """The same with some parts replaced or added."""
+        return FeatureParts(self._parts | dict(others))

@@ -6,7 +6,7 @@ and its scope, then the parameter, the query, the body, the answer and the handl
 
 from typing import Final
 
-from pixconnect.doors.api import access, rates
+from pixconnect.doors.api import rates
 from pixconnect.doors.api.contract import charge, refund, transfer
 from pixconnect.doors.api.decoding import FORM_MAX
 from pixconnect.doors.api.document import Document
@@ -72,7 +72,7 @@ CHARGES: Final = Section(
             TXID, Anything, Nothing, Document, payload.get_payload, media_types=(payload.JOSE_TYPE,),
             refusals=payload.REFUSALS, pace=rates.LOCATIONS),
         Row("get_location_key_set", "GET", payload.LOCATION_KEY_SET_PATH, None,
-            NONE, Anything, Nothing, Document, payload.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),
+            NONE, Anything, Nothing, Document, payload.get_location_key_set, media_types=(oauth.JWK_SET_TYPE,)),
     ),
 )
 
@@ -185,7 +185,7 @@ IDENTITY: Final = Section(
     text="Get a token, and the keys that verify what the service signs. Served at the identity service's address.",
     operations=(
         Row("request_token", "POST", "/v1/iam/users/login", None,
-            NONE, Anything, access.TokenForm, access.AccessToken, access.request_token, body_form="form",
+            NONE, Anything, oauth.TokenForm, oauth.AccessToken, oauth.request_token, body_form="form",
             body_max=FORM_MAX),
         Row("request_oauth_token", "POST", oauth.TOKEN_PATH, None,
             NONE, Anything, oauth.Grant, Bare[oauth.OAuthToken], oauth.request_oauth_token,
@@ -193,9 +193,9 @@ IDENTITY: Final = Section(
         Row("get_server_metadata", "GET", oauth.METADATA_PATH, None,
             NONE, Anything, Nothing, Bare[oauth.ServerMetadata], oauth.get_server_metadata),
         Row("get_public_key", "GET", "/v1/iam/public-key", None,
-            NONE, Anything, Nothing, access.CurrentKey, access.get_public_key),
+            NONE, Anything, Nothing, oauth.CurrentKey, oauth.get_public_key),
         Row("get_key_set", "GET", "/.well-known/jwks.json", None,
-            NONE, Anything, Nothing, Document, access.get_key_set, media_types=(access.JWK_SET_TYPE,)),
+            NONE, Anything, Nothing, Document, oauth.get_key_set, media_types=(oauth.JWK_SET_TYPE,)),
     ),
 )
 

@@ -28,7 +28,16 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Differences between the books and the outside, and what two operators do about each.
     "cases": ("allowances", "institutions", "movements", "proof"),
     # The central bank's Pix API: charges, locations, received Pix, key webhooks.
-    "pix_api": ("contests", "due_charges", "institutions", "lots", "prepared_transfers", "sandbox", "webhooks"),
+    "pix_api": (
+        "contests",
+        "due_charges",
+        "identity",
+        "institutions",
+        "lots",
+        "prepared_transfers",
+        "sandbox",
+        "webhooks",
+    ),
     # Charges with a due date: interest, fines, rebates, discounts.
     "due_charges": ("lots", "pix_api"),
     # Lots of charges with a due date.

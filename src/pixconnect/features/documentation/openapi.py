@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from pixconnect.doors.api import access, decoding, envelope
+from pixconnect.doors.api import decoding, envelope
 from pixconnect.doors.api import prepared as idempotency_key
 from pixconnect.doors.api.contract import transfer
 from pixconnect.doors.api.decoding import BODY_MAX
@@ -74,7 +74,7 @@ _FILES: Final = {
     ),
     receipt.PDF_TYPE: ("ReceiptFile", typed("string", format="binary", description="PDF, one page of A4.")),
     payload.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
-    access.JWK_SET_TYPE: (
+    oauth.JWK_SET_TYPE: (
         "KeySet",
         typed(
             "object",

@@ -22,10 +22,11 @@ from typing import Any, Final, get_args
 import msgspec
 from msgspec import inspect as types
 
-from pixconnect.doors.api import access, envelope
+from pixconnect.doors.api import envelope
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import AnyOperation, Nothing
 from pixconnect.doors.api.violation import alternatives
+from pixconnect.features.identity import api as oauth
 from pixconnect.features.monitoring.service.health import HealthStatus
 from pixconnect.features.webhooks.rules.endpoint import EndpointStatus
 from pixconnect.kernel.rules.event import OWN_EVENT_NAMES, EventName
@@ -117,7 +118,7 @@ def find_schema(schema: Schema, schemas: Mapping[str, Schema]) -> Schema:
 def describe_records(operations: Iterable[AnyOperation], others: Iterable[type]) -> dict[str, Schema]:
     """The schemas of all records that operations take and answer, of other records, and of the envelopes around them."""
     rows = list(operations)
-    records = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination, access.PublishedKey, *others}
+    records = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination, oauth.PublishedKey, *others}
     for row in rows:
         kinds = (row.body, row.record, row.refusals.record)
         records.update(kind for kind in kinds if kind not in (None, Nothing, Document))

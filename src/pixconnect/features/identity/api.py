@@ -1,7 +1,8 @@
-"""The token endpoint of the standard (RFC 6749) and its description (RFC 8414), for OAuth 2 libraries.
+"""The identity service on the wire: tokens, and the keys that verify them.
 
-The same login as ``access.request_token``, under the standard's rules: the client names itself by HTTP Basic or in the body,
-the answer is bare, and a refusal is one of the standard's errors.
+The token endpoint of the standard (RFC 6749) and its description (RFC 8414) are for OAuth 2 libraries. It is the same login as
+``request_token``, under the standard's rules: the client names itself by HTTP Basic or in the body, the answer is bare, and a
+refusal is one of the standard's errors.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.doors.api import envelope
+from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.envelope import Headers, Refused
 from pixconnect.doors.api.operation import Anything, Bare, Nothing, RefusalForm, Request, Services
+from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token_issuer import ScopeNotGranted, TokenIssuer, TokenRequest
-from pixconnect.kernel.rules.access import SCOPES, AccessToken
+from pixconnect.kernel.rules.access import SCOPES
+from pixconnect.kernel.rules.access import AccessToken as IssuedToken
 from pixconnect.platform.base import errors
 
 TOKEN_PATH: Final = "/oauth/token"  # noqa: S105  a path
@@ -118,7 +122,7 @@ async def give_token(
     lifetime_s: int | None = None,
     *,
     by_certificate: bool = False,
-) -> AccessToken:
+) -> IssuedToken:
     """Log in a client that identifies itself by the standard.
 
     Args:
@@ -147,7 +151,7 @@ async def give_token(
     )
 
 
-def show_token(token: AccessToken, scope: str) -> Bare[OAuthToken]:
+def show_token(token: IssuedToken, scope: str) -> Bare[OAuthToken]:
     return Bare(
         OAuthToken(
             access_token=token.access_token,
@@ -225,3 +229,95 @@ def _read_basic(authorization: bytes) -> tuple[str, str]:
         raise ClientNotNamed("Authorization: must be 'Basic', a space and base64 of client_id:client_secret")
     # RFC 6749, 2.3.1: both are form-encoded before they are joined.
     return unquote_plus(client_id), unquote_plus(client_secret)
+
+
+JWK_SET_TYPE = "application/jwk-set+json"
+
+
+class TokenForm(Struct, frozen=True, kw_only=True):
+    """A token request (RFC 6749, 4.4)."""
+
+    client_id: str
+    """Given to you at onboarding."""
+    client_secret: Annotated[str, Meta(extra_json_schema=dict(format="password"))]
+    """Given to you at onboarding."""
+    grant_type: Literal["client_credentials"]
+    """`client_credentials`."""
+
+
+class AccessToken(Struct, frozen=True, kw_only=True):
+    """A token to call the API with."""
+
+    access_token: str
+    """A JWT (ES256); send it as `Authorization: Bearer <access_token>`."""
+    expires_in: Annotated[int, Meta(examples=[300])]
+    """Seconds until it expires."""
+    token_type: Literal["Bearer"]
+    """The scheme to send it with."""
+
+
+class PublishedKey(Struct, frozen=True, kw_only=True):
+    """A public key as a JWK (RFC 7517)."""
+
+    kid: str
+    """The key's name, as in the headers of its signatures."""
+    kty: Literal["EC"]
+    """The key's family."""
+    crv: Literal["P-256"]
+    """The key's curve."""
+    x: str
+    """The point's x, base64url."""
+    y: str
+    """The point's y, base64url."""
+    alg: Literal["ES256"]
+    """The algorithm it signs with."""
+    use: Literal["sig"]
+    """Its use."""
+
+
+class CurrentKey(PublishedKey, frozen=True, kw_only=True):
+    """The present signing key, and all keys needed to verify earlier signatures."""
+
+    pem: str
+    """The same key as PEM."""
+    keys: list[PublishedKey]
+    """Every key still needed to verify something, this one included."""
+
+
+async def request_token(services: Services, request: Request[None, Anything, TokenForm]) -> AccessToken:
+    """Get an access token.
+
+    Missing credentials and another `grant_type` are BAD_REQUEST; an unknown client and a wrong secret are UNAUTHORIZED, with
+    one message for both. After ten failures a minute of one address or client: RATE_LIMITED.
+    """
+    wanted = TokenRequest(
+        client_id=request.body.client_id,
+        client_secret=request.body.client_secret,
+        grant_type=request.body.grant_type,
+        address=request.address,
+        certificate=request.certificate,
+    )
+    token = await services.of_features[TokenIssuer].login(wanted)
+    return AccessToken(access_token=token.access_token, expires_in=token.expires_in_s, token_type="Bearer")  # noqa: S106
+
+
+async def get_public_key(services: Services, request: Request[None, Anything, Nothing]) -> CurrentKey:
+    """Read the public key.
+
+    It verifies tokens, `X-Webhook-Signature-JWS` and QR code payloads. Keys are replaced without notice: look for the `kid` in
+    `keys`, and read them again if it is missing.
+    """
+    # Another process may have made a key since: it must be published here before it signs.
+    keyring = services.of_features[Keyring]
+    await keyring.reload_if_older()
+    return msgspec.convert(keyring.public_key_document(), CurrentKey)
+
+
+async def get_key_set(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the published keys.
+
+    The same keys as a bare JWK set (RFC 7517), for libraries.
+    """
+    keyring = services.of_features[Keyring]
+    await keyring.reload_if_older()
+    return Document(content=msgspec.json.encode(keyring.key_set()), media_type=JWK_SET_TYPE)

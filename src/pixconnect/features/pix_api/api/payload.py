@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
-from pixconnect.doors.api.access import JWK_SET_TYPE
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Anything, Nothing, Request, Services
+from pixconnect.features.identity.api import JWK_SET_TYPE
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.problem import GENERAL, Types, make_form

@@ -55,7 +55,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "group write": "pixconnect.kernel.writing.changes:Changes.write_all",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "answer to a contest": f"{_RAIL}.defend",
-        "expiry": "pixconnect.doors.worker.settlement:expire_charges",
+        "expiry": "pixconnect.doors.worker.orders:expire_charges",
         "look for lots": "pixconnect.features.lots.tables:find_due",
         "end of charges of lots": "pixconnect.features.lots.tables:finish",  # after it: before its COMMIT
         "notice": "pixconnect.features.pix_api.service.key_webhook:make_notice",  # after it: the body is kept, and not sent

@@ -9,8 +9,9 @@ from msgspec import structs
 
 from pixconnect.assembly.housekeeping import run_housekeeping
 from pixconnect.doors.worker.leases import Poller, SlotLeases
+from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
 from pixconnect.doors.worker.parts import WorkerParts
-from pixconnect.doors.worker.settlement import Expiry, OrderMover, keep_taking_reports
+from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.monitoring.worker import MEMBERS, CountingRail, RailFigures, WorkerFigures, make_worker_read
 from pixconnect.features.webhooks.worker.delivery import DeliveryParts, DeliveryWorker
 from pixconnect.features.webhooks.worker.feed import Sequencer
@@ -47,7 +48,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
         asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
         asyncio.create_task(run_housekeeping(context, parts.event_retention_days), name="housekeeping"),
-        asyncio.create_task(keep_taking_reports(context), name="reports"),
+        asyncio.create_task(keep_taking_reports(context, take_reports), name="reports"),
         *(asyncio.create_task(member.run(), name=name) for name, member in members.items()),
     ]
     report_ready()

@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-from pixconnect.doors.worker import settlement
-from pixconnect.doors.worker.settlement import Expiry
+from pixconnect.doors.worker import orders
+from pixconnect.doors.worker.orders import Expiry
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
@@ -37,7 +37,7 @@ async def test_what_was_reported_in_time_and_is_still_in_hand_is_paid(database: 
         service.rail.oldest_waits_since = report.reported_at  # a worker that was killed has it
         service.clock.advance(days=1, seconds=3)
         expiring = Expiry(service.context, AllSlots())  # type: ignore[arg-type]
-        assert await expiring.expire(service.clock.now()) == settlement.ASK_AGAIN_AFTER_S
+        assert await expiring.expire(service.clock.now()) == orders.ASK_AGAIN_AFTER_S
         assert await status_of(service, caller, charge) == "PENDING"
         assert (await receive_credit(service.context, report)).refusal_code is None
         service.rail.oldest_waits_since = None

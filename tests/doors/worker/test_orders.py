@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pixconnect.doors.worker import settlement
 from pixconnect.doors.worker.leases import LeaseLost
-from pixconnect.doors.worker.settlement import OrderMover, keep_taking_reports
+from pixconnect.doors.worker.orders import OrderMover, keep_taking_reports
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import RailUnavailable, Report, SettledReport
 from pixconnect.kernel.rules.transfer import Transfer
@@ -123,16 +124,13 @@ async def test_reports_go_on_after_outages(service: Service, caller: Caller, mon
         await asyncio.sleep(0.005)
         return [report for report in reports if report.report_id not in said]
 
-    take = settlement.take_reports
-
-    async def fail_at_first(context: object, found: Sequence[Report]) -> int:
+    async def fail_at_first(context: Context, found: Sequence[Report]) -> int:
         if asked < 3:
             raise OSError("the database is away")
-        return await take(service.context, found)
+        return await take_reports(context, found)
 
     monkeypatch.setattr(service.rail, "reports", answer)
-    monkeypatch.setattr(settlement, "take_reports", fail_at_first)
-    task = asyncio.create_task(keep_taking_reports(service.context, pause_s=0.01))
+    task = asyncio.create_task(keep_taking_reports(service.context, fail_at_first, pause_s=0.01))
     async with asyncio.timeout(60):
         await all_said.wait()
     task.cancel()

@@ -7,7 +7,7 @@ payment that a killed worker had in hand must not come too late.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,7 +15,6 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.leases import LeaseLost, Member, Poller, Rest, SlotLeases, until_beat
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows.charge import expire_charges
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import move_due
@@ -112,7 +111,11 @@ class OrderMover(Member):
             self._has_news.set()
 
 
-async def keep_taking_reports(context: Context, pause_s: float = PAUSE_S) -> None:
+TakeReports = Callable[[Context, Sequence[Report]], Awaitable[int]]
+"""Records reports, and returns how many of them."""
+
+
+async def keep_taking_reports(context: Context, take_reports: TakeReports, pause_s: float = PAUSE_S) -> None:
     """Record what the rail reports, until cancelled; the next batch is fetched meanwhile."""
     limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
     async with asyncio.TaskGroup() as batches:
@@ -125,12 +128,14 @@ async def keep_taking_reports(context: Context, pause_s: float = PAUSE_S) -> Non
                 limit.release()
                 await asyncio.sleep(pause_s)
                 continue
-            batches.create_task(_take(context, reports, limit, pause_s))
+            batches.create_task(_take(context, take_reports, reports, limit, pause_s))
             if len(reports) < BATCH_MAX:
                 await asyncio.sleep(_gather_s(len(reports)))
 
 
-async def _take(context: Context, reports: Sequence[Report], limit: asyncio.Semaphore, pause_s: float) -> None:
+async def _take(
+    context: Context, take_reports: TakeReports, reports: Sequence[Report], limit: asyncio.Semaphore, pause_s: float
+) -> None:
     try:
         # The rail sends a report again at once if we did not acknowledge it, and would keep this loop busy.
         if await take_reports(context, reports) < len(reports):

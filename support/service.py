@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.webhooks.rules.delivery import Receivers, WebhookExchange
+from pixconnect.features.webhooks.rules.delivery import Receivers
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -37,6 +37,7 @@ from pixconnect.kernel.writing.write_queues import WriteQueues
 from pixconnect.platform.adapters.secret_box import AesSecretBox
 from pixconnect.platform.adapters.system import SystemEntropy
 from pixconnect.platform.base.clock import Clock, Reading
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from pixconnect.platform.pool import Connection, Pool, open_pool
 from support import postgres
 from support.kept_pools import kept_pools

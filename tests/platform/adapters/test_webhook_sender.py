@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pixconnect.features.webhooks.rules.delivery import WebhookExchange
 from pixconnect.platform.adapters import outgoing_http as idle_connections
 from pixconnect.platform.adapters.name_lookup import Lookup, NameLookups
 from pixconnect.platform.adapters.outgoing_http import (
@@ -26,6 +25,7 @@ from pixconnect.platform.adapters.outgoing_http import (
 )
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import parse_named_hosts
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from pixconnect.platform.http.client import HttpConnection
 from support.ports import reserved_port
 from support.tls import make_authority

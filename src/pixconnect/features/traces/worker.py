@@ -17,12 +17,13 @@ from pixconnect.features.monitoring.worker import UNAVAILABLE, WrappedRail, name
 from pixconnect.features.traces import tables as trace_store
 from pixconnect.features.traces.rules import Tracer, TraceSpan
 from pixconnect.features.traces.tables import Resource
-from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers, WebhookExchange
+from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.delivery import Recipient, Signatures
 from pixconnect.kernel.flows.context import LOOK_UP_TIMEOUT_S, Context, OrderTraces
 from pixconnect.kernel.rules.rail import Order, QueryAnswer, Rail, RefundOrder, SubmitAnswer
 from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.logging import current_trace
 from pixconnect.platform.pool import Pool

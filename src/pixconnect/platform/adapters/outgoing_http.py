@@ -20,7 +20,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.webhooks.rules.delivery import WebhookExchange
 from pixconnect.platform.adapters.name_lookup import NameLookups
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import (
@@ -33,6 +32,7 @@ from pixconnect.platform.base.address_rules import (
     check_addresses,
     parse_target,
 )
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.http.client import ConnectionFailed, HttpConnection, ReceivedAnswer
 from pixconnect.platform.shared_look import SharedTimeout

@@ -18,7 +18,7 @@ from pixconnect.features.finding.service.search import find_with_origins
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
-from pixconnect.features.webhooks.rules.delivery import DueCursor, WebhookExchange
+from pixconnect.features.webhooks.rules.delivery import DueCursor
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.tables import delivery as delivery_store
@@ -38,6 +38,7 @@ from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
 from pixconnect.kernel.rules.violation import Violated
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from support.operators import as_operator, execute
 from support.records import outside_party, own_key
 from support.service import FakeSigner, Service, credit_report, held, make_charge, no_fence, open_holder, send_out

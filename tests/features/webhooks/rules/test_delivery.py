@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
-from pixconnect.features.webhooks.rules.delivery import Conclusion, WebhookExchange
+from pixconnect.features.webhooks.rules.delivery import Conclusion
 from pixconnect.features.webhooks.rules.endpoint import Endpoint
 from pixconnect.kernel.rules.event import EVENT_NAMES
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from pixconnect.platform.config import SettingsError
 from pixconnect.platform.environment import read_settings
 from support.records import make_delivery

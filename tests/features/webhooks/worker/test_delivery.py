@@ -15,7 +15,7 @@ from standardwebhooks import Webhook
 
 from pixconnect.features.sandbox.service import clock
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
-from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers, WebhookExchange
+from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange
 from pixconnect.features.webhooks.service import delivery
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
@@ -25,6 +25,7 @@ from pixconnect.features.webhooks.worker import delivery_records
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.rules.listing import Span
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from support import identity, postgres
 from support.webhooks import (
     SECRET,

@@ -4,11 +4,12 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from pixconnect.features.webhooks.rules.delivery import Conclusion, WebhookExchange, conclude
+from pixconnect.features.webhooks.rules.delivery import Conclusion, conclude
 from pixconnect.features.webhooks.service.delivery import Recording
 from pixconnect.features.webhooks.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.features.webhooks.worker.delivery_records import AttemptRecords, EndedAttempt
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from support.records import NOW, make_delivery
 from support.service import a_context
 

@@ -21,7 +21,7 @@ from pixconnect.features.sandbox.rules import Message
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules import signature as webhook_signature
-from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, WebhookExchange
+from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, callback_url
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
@@ -31,6 +31,7 @@ from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken, SecretBox
+from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from pixconnect.platform.flow.shares import current_party
 from pixconnect.platform.pool import Connection
 

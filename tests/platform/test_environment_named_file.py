@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.assembly.outside import read_text_file
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.operating import load_file
 from pixconnect.features.identity.cli.client import _read_certificate  # pyright: ignore[reportPrivateUsage]
+from pixconnect.features.institutions.opener import read_text_file
 from pixconnect.platform import environment
 from pixconnect.platform.adapters.outgoing_http import ClientCertificateError, make_tls
 from pixconnect.platform.base import errors

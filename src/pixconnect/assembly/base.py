@@ -14,9 +14,10 @@ import msgspec
 import structlog
 
 from pixconnect import __version__
-from pixconnect.assembly.outside import CallCounts, SharedParts, has_rail, open_accounts, open_shared_parts
+from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
 from pixconnect.doors.worker.leases import Connect
 from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.institutions.opener import CallCounts, open_accounts
 from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_answers
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.pix_api.api.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH

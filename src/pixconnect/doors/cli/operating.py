@@ -14,8 +14,6 @@ from cyclopts.validators import Number
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.institutions.rules.recording import TakenExchange
-from pixconnect.features.institutions.service.credential import OpenInstitution
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
 from pixconnect.platform.config import Settings
@@ -105,23 +103,3 @@ def load_file(file: Path, length_max: int) -> bytes:
         return read_named_file(file, length_max)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}") from error
-
-
-AccountName = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
-
-
-def run_with_opener(
-    use_case: Callable[Concatenate[Operator, OpenInstitution, Given], Awaitable[Result]],
-    *args: Given.args,
-    **kwargs: Given.kwargs,
-) -> Result:
-    """As ``operating.run``, with the opener of accounts."""
-    return run(use_case, make_opener(), *args, **kwargs)
-
-
-def make_opener(note: Callable[[TakenExchange], None] | None = None) -> OpenInstitution:
-    """The opener of accounts; ``note`` receives each exchange, with all its secrets."""
-    from pixconnect.assembly import outside  # noqa: PLC0415
-    from pixconnect.platform.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
-
-    return outside.make_opener(SystemClock(), SystemEntropy(), note)

@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.assembly.outside import make_opener, read_text_file
 from pixconnect.features.identity.service import secret_key
+from pixconnect.features.institutions.opener import make_opener, read_text_file
 from pixconnect.features.institutions.rules.account import (
     AccountCertificate,
     Credential,

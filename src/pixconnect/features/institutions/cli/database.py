@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 from msgspec import structs
 
 from pixconnect.doors.cli import operating, output, terminal
-from pixconnect.doors.cli.operating import make_opener
 from pixconnect.doors.cli.output import Json
+from pixconnect.features.institutions.cli.opening import make_opener
 from pixconnect.features.institutions.service import loss
 from pixconnect.kernel.flows import installation as installation_usecases
 from pixconnect.kernel.flows.context import Operator

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.failures import CommandError, ExitStatus
-from pixconnect.doors.cli.operating import AccountName, HolderId, make_opener, run_with_opener, run_with_settings
+from pixconnect.doors.cli.operating import HolderId, run_with_settings
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.allowances.cli import allow, unmatched
@@ -19,6 +19,7 @@ from pixconnect.features.cases.cli.proposal import show_proposed
 from pixconnect.features.institutions.cli import institution_webhook
 from pixconnect.features.institutions.cli.institution_days import days, statement
 from pixconnect.features.institutions.cli.institution_penny import rehearse, send_penny
+from pixconnect.features.institutions.cli.opening import AccountName, make_opener, run_with_opener
 from pixconnect.features.institutions.rules.account import AccountState, InstitutionAccount
 from pixconnect.features.institutions.rules.account_file import AccountDescription, read_account_file
 from pixconnect.features.institutions.rules.institution import PermissionTried, ReceivedPix
@@ -164,7 +165,7 @@ def add(
     opener = make_opener()
 
     async def do(operator: Operator, writes: Writer) -> None:
-        from pixconnect.assembly.outside import read_text_file  # noqa: PLC0415  help needs none of it
+        from pixconnect.features.institutions.opener import read_text_file  # noqa: PLC0415  help needs none of it
 
         account = await account_usecases.add_account(
             operator, opener, name, said, house, opening_balance, read_text_file
@@ -290,7 +291,7 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
         name: The account.
         file: The TOML file that describes it now.
     """
-    from pixconnect.assembly.outside import read_text_file  # noqa: PLC0415  help needs none of it
+    from pixconnect.features.institutions.opener import read_text_file  # noqa: PLC0415  help needs none of it
 
     operating.run(account_usecases.rotate_account, name, _read_file(file), read_text_file)
     show(name, json=json)
@@ -339,7 +340,7 @@ def _show_days(read: ReadDays) -> Shown:
 
 
 def _read_file(file: Path) -> AccountDescription:
-    from pixconnect.assembly.outside import read_text_file  # noqa: PLC0415  help needs none of it
+    from pixconnect.features.institutions.opener import read_text_file  # noqa: PLC0415  help needs none of it
 
     # The file's own relative paths start at its folder.
     return read_account_file(read_text_file(str(file)), lambda path: read_text_file(str(file.parent / path)))

@@ -13,9 +13,10 @@ from cyclopts.validators import Number
 
 from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.failures import CommandError
-from pixconnect.doors.cli.operating import AccountName, load_file, run_with_opener
+from pixconnect.doors.cli.operating import load_file
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
+from pixconnect.features.institutions.cli.opening import AccountName, run_with_opener
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine
 from pixconnect.features.institutions.service import day as day_usecases

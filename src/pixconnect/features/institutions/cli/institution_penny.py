@@ -16,9 +16,10 @@ import msgspec
 
 from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.failures import CommandError, ExitStatus
-from pixconnect.doors.cli.operating import AccountName, make_opener, run_with_settings
+from pixconnect.doors.cli.operating import run_with_settings
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import guess_key_type
+from pixconnect.features.institutions.cli.opening import AccountName, make_opener
 from pixconnect.features.institutions.rules.recording import TakenExchange
 from pixconnect.features.institutions.service import penny as penny_usecases
 from pixconnect.features.institutions.service import rehearsal as rehearsal_usecases

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from pixconnect.doors.cli import output
-from pixconnect.doors.cli.operating import AccountName, run_with_opener
 from pixconnect.doors.cli.output import Json, Shown
+from pixconnect.features.institutions.cli.opening import AccountName, run_with_opener
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from pixconnect import features
+from pixconnect.doors.api.extension import ApiExtensionRow
 from pixconnect.doors.api.operation import Section
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.chore import Chore
 from pixconnect.doors.worker.meter import Meter
-from pixconnect.doors.worker.parts import MemberRow
+from pixconnect.doors.worker.parts import MemberRow, WorkerExtension
 from pixconnect.doors.worker.problem import Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules import Rule
@@ -26,6 +27,8 @@ ROWS: dict[Any, type[Any]] = dict(
     deadlines=Deadline,
     event_families=EventFamily,
     sections=Section,
+    api_extensions=ApiExtensionRow,
+    worker_extensions=WorkerExtension,
     standard_operations=StandardOperation,
     members=MemberRow,
     problems=Problem,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
@@ -24,26 +21,25 @@ from pixconnect.assembly.base import (
     listen_for_metrics,
     open_base,
     open_standby,
-    open_tracer,
     running_beside,
 )
 from pixconnect.doors.api.document import safe_headers
+from pixconnect.doors.api.extension import Answering, ApiExtension, ApiExtensionRow
 from pixconnect.doors.api.operation import Services, choose_access_log
 from pixconnect.doors.api.rates import make_request_rates
 from pixconnect.doors.api.site import BUILT, Site
+from pixconnect.doors.api.tls_door import TlsDoor
 from pixconnect.features.documentation.descriptions import describe
-from pixconnect.features.faces.door import Answering, FaceDoor, FaceLog, TlsDoor
-from pixconnect.features.faces.frame import PREFIX
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
-from pixconnect.features.institutions.profiles.profile import HOMOLOGATION, NAMES, parse_listeners, read_profile
 from pixconnect.features.institutions.service.callback import Callbacks
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring.service.health import ServiceHealth, watch_health, watch_readiness
-from pixconnect.features.traces.api import TracedApplication
 from pixconnect.features.webhooks.service.feed import FeedWaits
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX
 from pixconnect.platform import pool
 from pixconnect.platform.adapters.qr_image import QrPictures
@@ -55,56 +51,10 @@ from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.http import server as descriptors
 from pixconnect.platform.http import tls
 from pixconnect.platform.http.server import Server, serve_metrics
-from pixconnect.platform.http.tls import Tls, make_context
 from pixconnect.platform.logging import set_up_logging
 from pixconnect.platform.metrics import Read
 from pixconnect.platform.pool import Pool
 from pixconnect.platform.privileges import SERVICE_ROLE
-
-LOGS: Final = "faces"
-"""The folder of the home with each face's requests and answers."""
-_LOG_MAX: Final = 1024 * 1024
-
-
-def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> Answering:
-    """The application, which writes down what happens at faces where there are any."""
-    if settings.mode != "sandbox":
-        return application
-    names = {face for name in NAMES for face in (name, name + HOMOLOGATION)}
-    folder = settings.home_path / LOGS
-
-    def write(face: str, line: bytes) -> None:
-        # Unknown faces have no file; and a log that cannot be written stops no request.
-        if face not in names:
-            return
-        with suppress(OSError):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = folder / f"{face}.jsonl"
-            if file.exists() and file.stat().st_size > _LOG_MAX:
-                file.replace(folder / f"{face}.before.jsonl")
-            with os.fdopen(_open_own(file), "ab") as log:
-                log.write(line + b"\n")
-
-    return FaceLog(application, clock, write)
-
-
-def _open_own(file: Path) -> int:
-    # Not another user's file, and no pipe that would block.
-    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-
-
-def open_doors(
-    settings: Settings, application: Answering, sockets: Sequence[socket.socket]
-) -> tuple[list[socket.socket], list[Tls]]:
-    """The sockets that are of no face, and what answers on the others."""
-    faces = {listener.port: listener.face for listener in parse_listeners(settings.faces)}
-    doors: list[Tls] = []
-    for port, face in faces.items():
-        profile = read_profile(face.removesuffix(HOMOLOGATION))
-        context = make_context(*settings.tls_files, is_required=profile.client_certificate == "required")
-        own = [each for each in sockets if each.getsockname()[1] == port]
-        doors.append(Tls(context=context, sockets=own, app=FaceDoor(application, PREFIX + face)))
-    return [each for each in sockets if each.getsockname()[1] not in faces], doors
 
 
 class ApiParts(Struct, frozen=True, kw_only=True):
@@ -163,61 +113,76 @@ async def serve(
         open_base(settings, "pixconnect api") as base,
         open_door(base) as door,
         open_standby(settings, base.context, "pixconnect api") as standby,
-        open_tracer(settings, "pixconnect-api") as tracer,
+        AsyncExitStack() as opened,
     ):
-        turns, certificates = Turns(), read_ends(_certificate_files(settings))
-        watch = watch_health(
-            base.context,
-            base.keyring,
-            lacks_proxies=settings.lacks_proxies,
-            certificates=certificates,
-            standby=standby,
-        )
-        readiness = watch_readiness(base.context, base.keyring, door.access_pool)
-        health = ServiceHealth(read_health=watch.read_health, read_readiness=readiness.read_health)
-        services = Services(
-            context=base.context,
-            verifier=door.verifier,
-            of_features=FeatureParts(
-                {
-                    Keyring: base.keyring,
-                    TokenIssuer: TokenIssuer(base.context, base.keyring),
-                    ServiceHealth: health,
-                    FeedWaits: door.feed_waits,
-                    Callbacks: Callbacks(base.context),
-                }
-            ),
-            security_contacts=[each.strip() for each in settings.security_contacts.split(",") if each.strip()],
-            shows_system=settings.shows_system,
-            binds_tokens=bool(settings.tls_port or settings.faces),
-            draw_qr_png=QrPictures(turns).draw,
-            admission=base.context.writes.overload,
-            turns=turns,
-            descriptions=describe(base.context.policy, base_url=settings.public_base_url, version=__version__),
-            site=Site(BUILT if settings.documentation == "on" else None),
-            base_url=settings.public_base_url,
-            rates=make_request_rates(base.context.clock, settings.client_requests_max, settings.holder_requests_max),
-            trusted_proxies=settings.read_networks("trusted_proxies"),
-            version=__version__,
-            standby=standby,
-        )
+        extensions = [
+            await opened.enter_async_context(row.open(settings, base.context))
+            for row in gather("api_extensions", ApiExtensionRow)
+        ]
+        certificates = read_ends(_certificate_files(settings))
+        services = _make_services(base, door, standby, extensions, certificates)
         access_log = choose_access_log(base.context.clock, settings.access_log, settings.log_level)
         application = make_application(services, access_log)
-        traced = application if tracer is None else TracedApplication(application, tracer)
-        noted = note_exchanges(settings, traced, base.context.clock)
+        outer: Answering = application
+        for extension in extensions:
+            outer = extension.wrap(outer, application.find_operation)
         server = Server(
-            noted,
+            outer,
             connections_max=descriptors.share_out(files_max, settings.database_connections_max),
             headers=safe_headers(settings.public_base_url),
         )
         async with serve_metrics(listen_for_metrics(settings), _make_read(base, services, application, certificates)):
             plain, secure = tls.split(sockets, settings.tls_port)
-            plain, secured = open_doors(settings, noted, plain)
+            secured: list[tls.Tls] = []
+            for extension in extensions:
+                plain, own = extension.take_sockets(outer, plain)
+                secured += own
             if secure:
                 context = tls.make_context(*settings.tls_files, is_required=settings.requires_client_certificate)
                 proxies = settings.read_networks("tls_proxies")
-                secured.append(Tls(context=context, sockets=secure, app=TlsDoor(noted), proxies=proxies))
+                secured.append(tls.Tls(context=context, sockets=secure, app=TlsDoor(outer), proxies=proxies))
             await server.serve_until(plain, [stop], tls=secured, on_ready=report_ready, on_stop=door.feed_waits.end)
+
+
+def _make_services(
+    base: Base,
+    door: ApiParts,
+    standby: Standby | None,
+    extensions: Sequence[ApiExtension],
+    certificates: Mapping[str, datetime],
+) -> Services:
+    settings, context, turns = base.settings, base.context, Turns()
+    watch = watch_health(
+        context, base.keyring, lacks_proxies=settings.lacks_proxies, certificates=certificates, standby=standby
+    )
+    readiness = watch_readiness(context, base.keyring, door.access_pool)
+    parts: dict[type, object] = {
+        Keyring: base.keyring,
+        TokenIssuer: TokenIssuer(context, base.keyring),
+        ServiceHealth: ServiceHealth(read_health=watch.read_health, read_readiness=readiness.read_health),
+        FeedWaits: door.feed_waits,
+        Callbacks: Callbacks(context),
+    }
+    for extension in extensions:
+        parts |= extension.parts
+    return Services(
+        context=context,
+        verifier=door.verifier,
+        of_features=FeatureParts(parts),
+        security_contacts=[each.strip() for each in settings.security_contacts.split(",") if each.strip()],
+        shows_system=settings.shows_system,
+        binds_tokens=bool(settings.tls_port or settings.faces),
+        draw_qr_png=QrPictures(turns).draw,
+        admission=context.writes.overload,
+        turns=turns,
+        descriptions=describe(context.policy, base_url=settings.public_base_url, version=__version__),
+        site=Site(BUILT if settings.documentation == "on" else None),
+        base_url=settings.public_base_url,
+        rates=make_request_rates(context.clock, settings.client_requests_max, settings.holder_requests_max),
+        trusted_proxies=settings.read_networks("trusted_proxies"),
+        version=__version__,
+        standby=standby,
+    )
 
 
 def _certificate_files(settings: Settings) -> dict[str, str]:

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
-from pixconnect import __version__
 from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
 from pixconnect.doors.worker.leases import Connect
 from pixconnect.features.identity.service.keyring import Keyring
@@ -22,7 +21,6 @@ from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.pix_api.api.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.features.sandbox.service.clock import follow_clock
-from pixconnect.features.traces.rules import Tracer
 from pixconnect.kernel.flows import installation
 from pixconnect.kernel.flows.context import Context, Core, Policy
 from pixconnect.kernel.flows.directory import HolderDirectory
@@ -37,7 +35,7 @@ from pixconnect.platform.adapters.secret_box import AesSecretBox, open_secret_bo
 from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.entropy import SecretBox
-from pixconnect.platform.config import Settings, SettingsError, is_loopback_host
+from pixconnect.platform.config import Settings
 from pixconnect.platform.http import server as listening
 from pixconnect.platform.notifier import EventNotifier, Notifier
 from pixconnect.platform.privileges import SERVICE_ROLE
@@ -262,30 +260,3 @@ async def open_standby(settings: Settings, context: Context, name: str) -> Async
             yield standby
     finally:
         await pool.close_pool(connections)
-
-
-@asynccontextmanager
-async def open_tracer(settings: Settings, process: str) -> AsyncGenerator[Tracer | None]:
-    """What sends the spans of a process; ``None`` where none are sent.
-
-    Raises:
-        SettingsError: The address is not allowed, or what sends them is not installed.
-    """
-    if not settings.traces_url:
-        yield None
-        return
-    address = urlsplit(settings.traces_url)
-    if settings.mode == "live" and address.scheme != "https" and not is_loopback_host(address.hostname or ""):
-        raise SettingsError("PIXCONNECT_TRACES_URL: must be an https:// address, or one of this machine, in live mode")
-    try:
-        # Here alone: who sends no traces has not these libraries, and loads nothing of them.
-        from pixconnect.features.traces.tracer import OtlpTracer  # noqa: PLC0415
-    except ImportError as error:
-        raise SettingsError(
-            f"PIXCONNECT_TRACES_URL: traces need more packages (there is no {error.name}): pip install 'pixconnect[otel]'"
-        ) from None
-    tracer = OtlpTracer(settings.traces_url, process, __version__)
-    try:
-        yield tracer
-    finally:
-        await tracer.close()

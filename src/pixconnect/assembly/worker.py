@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-
-from msgspec import structs
 
 from pixconnect.assembly import members as worker_run
 from pixconnect.assembly.base import (
@@ -16,17 +14,15 @@ from pixconnect.assembly.base import (
     list_background_tasks,
     listen_for_metrics,
     open_base,
-    open_tracer,
     running_beside,
 )
-from pixconnect.doors.worker.parts import WorkerParts
-from pixconnect.features.institutions.rail import AccountRails, InstitutionRail, OpenRail
-from pixconnect.features.traces.rules import Tracer
-from pixconnect.features.traces.worker import TracedAttempts, TracedRail, TracedReceivers
+from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
+from pixconnect.features.institutions.rail import InstitutionRail
+from pixconnect.features.institutions.worker import AccountRails
 from pixconnect.features.webhooks.worker.delivery import DeliveryParts
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
-from pixconnect.kernel.flows.context import OrderTraces
+from pixconnect.kernel.feature import gather
 from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.http import server as descriptors
@@ -43,10 +39,12 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
         # It runs no lists, whose best plan depends on their filters.
         open_base(settings, "pixconnect worker", plans_once=True) as base,
         running_beside(*list_background_tasks(base, for_others=True)),
-        open_tracer(settings, "pixconnect-worker") as tracer,
+        AsyncExitStack() as opened,
     ):
         parts = _make_parts(base, partial(serve_metrics, listen_for_metrics(settings)))
-        await worker_run.work(_trace_work(parts, tracer), stop, report_ready)
+        for extension in gather("worker_extensions", WorkerExtension):
+            parts = await opened.enter_async_context(extension.open(settings, parts))
+        await worker_run.work(parts, stop, report_ready)
 
 
 def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[None]]) -> WorkerParts:
@@ -68,30 +66,3 @@ def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[
             }
         ),
     )
-
-
-def _trace_work(parts: WorkerParts, tracer: Tracer | None) -> WorkerParts:
-    """A worker's parts, with spans around calls to rails and receivers where traces are sent."""
-    if tracer is None:
-        return parts
-    context, deliveries = parts.context, parts.of_features[DeliveryParts]
-    traces = OrderTraces(context.pool)
-    return structs.replace(
-        parts,
-        context=structs.replace(
-            context,
-            rail=TracedRail(context.rail, tracer, traces, context.clock, one_by_one=False),
-            receivers=TracedReceivers(context.receivers),
-            traces=traces,
-        ),
-        of_features=parts.of_features
-        | {
-            DeliveryParts: structs.replace(deliveries, attempt=TracedAttempts(context.pool, tracer).attempt),
-            AccountRails: AccountRails(open=_trace_accounts(parts, tracer, traces)),
-        },
-    )
-
-
-def _trace_accounts(parts: WorkerParts, tracer: Tracer, traces: OrderTraces) -> OpenRail:
-    clock, open_rail = parts.context.clock, parts.of_features[AccountRails].open
-    return lambda opened, memory: TracedRail(open_rail(opened, memory), tracer, traces, clock, one_by_one=True)

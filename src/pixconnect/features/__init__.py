@@ -76,7 +76,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # People's data: export, erasure, retention.
     "people": (),
     # Traces of requests and orders (OpenTelemetry).
-    "traces": ("monitoring", "webhooks"),
+    "traces": ("institutions", "monitoring", "webhooks"),
     # Pages of the console that belong to no other feature.
     "console_pages": (
         "cases",

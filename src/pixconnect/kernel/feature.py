@@ -71,6 +71,10 @@ class Feature(NamedTuple):
     """Periodic tasks of a worker: ``doors.worker.chore.Chore``."""
     sections: Places = ()
     """Sections of our own API: ``doors.api.operation.Section``."""
+    api_extensions: Places = ()
+    """Around the application: ``doors.api.extension.ApiExtensionRow``."""
+    worker_extensions: Places = ()
+    """Around the parts of a worker: ``doors.worker.parts.WorkerExtension``."""
     standard_operations: Places = ()
     """Operations of the central bank's API: ``features.pix_api.api.frame.StandardOperation``."""
     text_columns: str = ""

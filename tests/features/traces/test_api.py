@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec import Struct, field
 
-from pixconnect.assembly.application import Application
 from pixconnect.features.traces.api import TracedApplication
 from pixconnect.features.traces.rules import NO_FACTS, Fact, SpanKind
 from pixconnect.platform.http.exchange import Message, Receive, Scope, Send
@@ -73,7 +72,7 @@ class Answers:
 
 async def ask(answers: Answers, target: bytes = b"/v1/secret-7", **headers: str) -> list[Noted]:
     notes = Notes()
-    application = TracedApplication(cast("Application", answers), notes)
+    application = TracedApplication(answers, answers.find_operation, notes)
     scope: dict[str, Any] = {
         "method": "POST",
         "raw_path": target,

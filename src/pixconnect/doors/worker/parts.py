@@ -15,6 +15,7 @@ from pixconnect.doors.worker.meter import Gauge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.feature_parts import FeatureParts
+from pixconnect.platform.config import Settings
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.metrics import Read
 from pixconnect.platform.notifier import Notifier
@@ -47,6 +48,12 @@ class MemberRow(Struct, frozen=True, kw_only=True):
     """The last is its place in the beat of pollers (``Poller``)."""
     gauges: Sequence[Gauge[Any]] = ()
     """Read from the result."""
+
+
+class WorkerExtension(Struct, frozen=True, kw_only=True):
+    """What a feature puts around a worker's parts."""
+
+    open: Callable[[Settings, WorkerParts], AbstractAsyncContextManager[WorkerParts]]
 
 
 BATCH_MAX: Final = 64

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
+    api_extensions=("features.faces.api:EXTENSIONS",),
     verbs=(
         Verb(
             *("operator", "face", "features.faces.cli:app"),

@@ -1,7 +1,6 @@
-"""Around the application where faces are: their listeners, our port for TLS, and the log of requests and answers.
+"""Around the application where faces are: their listeners, and the log of requests and answers.
 
-Paths below ``/`` of a listener are looked up below the face's prefix. On the port for TLS no header identifies the client,
-because a proxy before it passes octets on and writes none: such a header there comes from the client.
+Paths below ``/`` of a listener are looked up below the face's prefix.
 
 The log is for ``pixconnect face log``, without secrets. Bodies are read as JSON, since a secret may be written in more
 ways than a pattern covers. Unreadable bodies are not shown.
@@ -11,21 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct
 
+from pixconnect.doors.api.extension import Answering
 from pixconnect.features.faces.frame import PREFIX, split_path
 from pixconnect.platform.base.clock import Clock, format_milliseconds
 from pixconnect.platform.http.exchange import RESPONSE_START, Message, Receive, Scope, Send, WholeAnswer
-
-
-class Answering(Protocol):
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]: ...
-
-    def answer_at_once(self, scope: Scope) -> WholeAnswer | None: ...
 
 
 class FaceDoor:
@@ -42,28 +36,6 @@ class FaceDoor:
     def _below(self, scope: Scope) -> Scope:
         # Not every target begins with a slash: one is an asterisk alone.
         return {**scope, "raw_path": self._prefix + b"/" + scope["raw_path"].removeprefix(b"/")}
-
-
-_FORWARDED = b"x-forwarded-for"
-
-
-class TlsDoor:
-    def __init__(self, application: Answering) -> None:
-        self._application = application
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._application(_without_hops(scope), receive, send)
-
-    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
-        return self._application.answer_at_once(_without_hops(scope))
-
-
-def _without_hops(scope: Scope) -> Scope:
-    if all(name != _FORWARDED for name, _ in scope["headers"]):
-        return scope
-    left = [header for header in scope["headers"] if header[0] != _FORWARDED]
-    by_name = dict(left)
-    return {**scope, "headers": left, "headers_by_name": by_name if len(by_name) == len(left) else None}
 
 
 SHOWN_MAX: Final = 4096

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 import structlog
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.institutions.order_steps import (
     NO_REASON,
@@ -38,7 +38,6 @@ from pixconnect.features.institutions.rules.institution import (
     InstitutionUnavailable,
     ListedRefund,
     NotSent,
-    OpenAccount,
     Sender,
     UnknownOutcome,
 )
@@ -59,7 +58,6 @@ from pixconnect.kernel.rules.rail import (
     NotTaken,
     Order,
     QueryAnswer,
-    Rail,
     RailUnavailable,
     RefundOrder,
     Rejected,
@@ -98,14 +96,6 @@ class RecordingRail(NoRail):
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """No-op: institutions expect no acknowledgement."""
-
-
-OpenRail = Callable[[OpenAccount, RailMemory], Rail]
-
-
-class AccountRails(Struct, frozen=True, kw_only=True):
-    open: OpenRail
-    """The rail that is an open account."""
 
 
 class InstitutionRail(RecordingRail):

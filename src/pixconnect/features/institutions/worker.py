@@ -16,15 +16,16 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, cast, get_args
 
 import structlog
+from msgspec import Struct
 
 from pixconnect.doors.worker.leases import LeaseLost, SlotLeases
 from pixconnect.doors.worker.meter import Gauge
 from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
-from pixconnect.features.institutions.rail import AccountRails, OpenRail
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.pending_call import APART_S
+from pixconnect.features.institutions.rules.rail_memory import RailMemory
 from pixconnect.features.institutions.rules.sweep import Pace
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
@@ -43,7 +44,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import ask_about_handed_orders, give_up_unsent, process_due_orders
 from pixconnect.kernel.flows.settlement import Fence
 from pixconnect.kernel.rules.event import SLOTS_COUNT
-from pixconnect.kernel.rules.rail import RailUnavailable
+from pixconnect.kernel.rules.rail import Rail, RailUnavailable
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.database_failure import DATABASE_FAILED
@@ -54,6 +55,13 @@ READ_EVERY_S: Final = 60.0
 SETTLE_EVERY_S: Final = 300.0
 SETTLE_DEEP_EVERY_S: Final = 86_400.0
 """Lines that have waited for weeks are compared with all records of these weeks."""
+
+OpenRail = Callable[[OpenAccount, RailMemory], Rail]
+
+
+class AccountRails(Struct, frozen=True, kw_only=True):
+    open: OpenRail
+    """The rail that is an open account."""
 
 
 class AccountBalances:

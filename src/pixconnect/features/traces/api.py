@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, cast
 
-from pixconnect.assembly.application import Application
+from pixconnect.doors.api.extension import Answering, ApiExtension, ApiExtensionRow, FindOperation
 from pixconnect.doors.api.operation import AnyOperation
 from pixconnect.doors.api.prepared import read_headers
+from pixconnect.features.traces.opening import open_tracer
 from pixconnect.features.traces.rules import Fact, Tracer
+from pixconnect.kernel.flows.context import Context
+from pixconnect.platform.config import Settings
 from pixconnect.platform.http.exchange import RESPONSE_START, TRACEPARENT, Message, Receive, Scope, Send, WholeAnswer
 from pixconnect.platform.logging import current_trace
 
@@ -16,8 +20,9 @@ from pixconnect.platform.logging import current_trace
 class TracedApplication:
     """Accepts a ``traceparent``, and passes the trace on to the request's calls."""
 
-    def __init__(self, application: Application, tracer: Tracer) -> None:
+    def __init__(self, application: Answering, find_operation: FindOperation, tracer: Tracer) -> None:
         self._application = application
+        self._find_operation = find_operation
         self._tracer = tracer
 
     def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
@@ -28,7 +33,7 @@ class TracedApplication:
         headers = cast("Mapping[bytes, bytes]", scope.get("headers_by_name") or read_headers(scope["headers"]))
         # One that came twice is joined by a comma here, and so malformed.
         parent = headers.get(b"traceparent", b"").decode("latin-1")
-        operation = self._application.find_operation(scope)
+        operation = self._find_operation(scope)
         # Probes and public pages, which may be read at any rate, would bury all else.
         if not parent and (operation is None or (operation.scope is None and operation.method == "GET")):
             current_trace.set(None)
@@ -63,3 +68,20 @@ def _describe(operation: AnyOperation | None) -> tuple[str, dict[str, Fact]]:
         "pixconnect.operation": operation.id,
     }
     return f"{operation.method} {operation.path}", facts
+
+
+class _TracesRequests(ApiExtension):
+    def __init__(self, tracer: Tracer | None) -> None:
+        self._tracer = tracer
+
+    def wrap(self, application: Answering, find_operation: FindOperation) -> Answering:
+        return application if self._tracer is None else TracedApplication(application, find_operation, self._tracer)
+
+
+@asynccontextmanager
+async def _open(settings: Settings, _context: Context) -> AsyncGenerator[ApiExtension]:
+    async with open_tracer(settings, "pixconnect-api") as tracer:
+        yield _TracesRequests(tracer)
+
+
+EXTENSIONS: Final = (ApiExtensionRow(open=_open),)

@@ -7,23 +7,29 @@ delivery, and after any kill. Work without a trace gets no span.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
+from pixconnect.features.institutions.worker import AccountRails, OpenRail
 from pixconnect.features.monitoring.worker import UNAVAILABLE, WrappedRail, name_message
 from pixconnect.features.traces import tables as trace_store
+from pixconnect.features.traces.opening import open_tracer
 from pixconnect.features.traces.rules import Tracer, TraceSpan
 from pixconnect.features.traces.tables import Resource
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.delivery import Recipient, Signatures
+from pixconnect.features.webhooks.worker.delivery import DeliveryParts
 from pixconnect.kernel.flows.context import LOOK_UP_TIMEOUT_S, Context, OrderTraces
 from pixconnect.kernel.rules.rail import Order, QueryAnswer, Rail, RefundOrder, SubmitAnswer
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.webhook_exchange import WebhookExchange
+from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.logging import current_trace
 from pixconnect.platform.pool import Pool
@@ -184,3 +190,37 @@ class TracedReceivers:
         traceparent = current_trace.get()
         told = headers if traceparent is None else [*headers, ("traceparent", traceparent)]
         return await self._receivers.post(url, told, body)
+
+
+@asynccontextmanager
+async def _open(settings: Settings, parts: WorkerParts) -> AsyncGenerator[WorkerParts]:
+    async with open_tracer(settings, "pixconnect-worker") as tracer:
+        yield parts if tracer is None else _trace_work(parts, tracer)
+
+
+def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
+    """A worker's parts, with spans around calls to rails and receivers."""
+    context, deliveries = parts.context, parts.of_features[DeliveryParts]
+    traces = OrderTraces(context.pool)
+    return structs.replace(
+        parts,
+        context=structs.replace(
+            context,
+            rail=TracedRail(context.rail, tracer, traces, context.clock, one_by_one=False),
+            receivers=TracedReceivers(context.receivers),
+            traces=traces,
+        ),
+        of_features=parts.of_features
+        | {
+            DeliveryParts: structs.replace(deliveries, attempt=TracedAttempts(context.pool, tracer).attempt),
+            AccountRails: AccountRails(open=_trace_accounts(parts, tracer, traces)),
+        },
+    )
+
+
+def _trace_accounts(parts: WorkerParts, tracer: Tracer, traces: OrderTraces) -> OpenRail:
+    clock, open_rail = parts.context.clock, parts.of_features[AccountRails].open
+    return lambda opened, memory: TracedRail(open_rail(opened, memory), tracer, traces, clock, one_by_one=True)
+
+
+EXTENSIONS: Final = (WorkerExtension(open=_open),)

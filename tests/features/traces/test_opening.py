@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from pixconnect.assembly.base import open_tracer
+from pixconnect.features.traces.opening import open_tracer
 from pixconnect.platform.config import Settings, SettingsError
 
 _PROCESSES = "import pixconnect.assembly.api, pixconnect.assembly.worker, pixconnect.running.main, sys"
@@ -30,7 +30,7 @@ async def test_without_an_address_nothing_is_opened() -> None:
 
 def test_without_the_packages_one_line_says_which_extra_has_them() -> None:
     program = f"""{_PROCESSES}, asyncio
-from pixconnect.assembly.base import open_tracer
+from pixconnect.features.traces.opening import open_tracer
 from pixconnect.platform.config import Settings, SettingsError
 sys.modules["opentelemetry"] = None
 async def main():

@@ -9,7 +9,7 @@ import pytest
 
 from pixconnect import features
 from pixconnect.doors.api.extension import ApiExtensionRow
-from pixconnect.doors.api.operation import Section
+from pixconnect.doors.api.operation import Door, Section
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.chore import Chore
@@ -27,6 +27,7 @@ ROWS: dict[Any, type[Any]] = dict(
     deadlines=Deadline,
     event_families=EventFamily,
     sections=Section,
+    doors=Door,
     api_extensions=ApiExtensionRow,
     worker_extensions=WorkerExtension,
     standard_operations=StandardOperation,

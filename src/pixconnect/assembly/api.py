@@ -29,7 +29,6 @@ from pixconnect.doors.api.operation import Services, choose_access_log
 from pixconnect.doors.api.rates import make_request_rates
 from pixconnect.doors.api.site import BUILT, Site
 from pixconnect.doors.api.tls_door import TlsDoor
-from pixconnect.features.documentation.descriptions import describe
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
@@ -175,7 +174,6 @@ def _make_services(
         draw_qr_png=QrPictures(turns).draw,
         admission=context.writes.overload,
         turns=turns,
-        descriptions=describe(context.policy, base_url=settings.public_base_url, version=__version__),
         site=Site(BUILT if settings.documentation == "on" else None),
         base_url=settings.public_base_url,
         rates=make_request_rates(context.clock, settings.client_requests_max, settings.holder_requests_max),

@@ -4,14 +4,27 @@ Routing, authorisation, decoding and the OpenAPI document are all read from it, 
 and its scope, then the parameter, the query, the body, the answer and the handler, whose docstring describes it.
 """
 
+from itertools import chain
 from typing import Final
+
+from msgspec import structs
 
 from pixconnect.doors.api import rates
 from pixconnect.doors.api.contract import charge, refund, transfer
 from pixconnect.doors.api.decoding import FORM_MAX
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.envelope import Listing, ListQuery
-from pixconnect.doors.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Nothing, RefusalForm, Reply, Section
+from pixconnect.doors.api.operation import (
+    ENVELOPED,
+    AnyOperation,
+    Anything,
+    Bare,
+    Door,
+    Nothing,
+    RefusalForm,
+    Reply,
+    Section,
+)
 from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.routing import (
     END_TO_END_ID,
@@ -19,15 +32,11 @@ from pixconnect.doors.api.routing import (
     ID,
     INFRACTION,
     NONE,
-    PAGE,
     RETURN_IDENTIFICATION,
     TOKEN,
     TXID,
 )
-from pixconnect.doors.api.site import TYPES
 from pixconnect.features.contests import api as infraction
-from pixconnect.features.documentation import documents
-from pixconnect.features.faces.operations import find_face_form, list_face_routes
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.monitoring import api as health
 from pixconnect.features.movements import api as movement
@@ -35,29 +44,19 @@ from pixconnect.features.pix_api.api import callback, payload
 from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.features.pix_api.api.problem import GENERAL, make_form
-from pixconnect.features.receipts import api as receipt
-from pixconnect.features.receipts import service as transfer_parties
 from pixconnect.features.sandbox import api as sandbox
 from pixconnect.features.statements.api import statement
 from pixconnect.features.webhooks.api import endpoint, feed
 from pixconnect.kernel.feature import gather
 
-
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
-def _page(name: str, path: str, handler: documents.PageHandler, media_type: str) -> AnyOperation:
-    return Row(name, "GET", path, None,
-               NONE, Anything, Nothing, Document, handler, media_types=(media_type,), pace=rates.PAGES)
-
-
 CHARGES: Final = Section(
     title="Charges",
     text="Ask for a payment: a charge is a QR code that anyone with Pix can pay once, in full, before it expires.",
     operations=(
         Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
             NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
-        Row("create_due_charge", "POST", "/v1/connect/charge/due", "charge.write",
-            NONE, charge.QrCodeQuery, charge.CreateDueChargeRequest, charge.Charge, charge.create_due_charge),
         Row("get_charge_by_id", "GET", "/v1/connect/charge/{id}", "charge.read",
             ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_id),
         Row("get_charge_by_external_id", "GET", "/v1/connect/charge/external-id/{externalId}", "charge.read",
@@ -91,12 +90,6 @@ TRANSFERS: Final = Section(
             ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_id),
         Row("get_transfer_outcome", "GET", "/v1/connect/transfer/id/{id}/outcome", "transfer.read",
             ID, Nothing, Nothing, transfer.TransferOutcome, transfer.get_transfer_outcome),
-        Row("get_transfer_parties", "GET", "/v1/connect/transfer/id/{id}/parties", "transfer.read",
-            ID, Nothing, Nothing, transfer_parties.TransferParties, transfer_parties.get_transfer_parties),
-        Row("get_transfer_receipt", "GET", "/v1/connect/transfer/id/{id}/receipt", "transfer.read",
-            ID, Nothing, Nothing, receipt.Receipt, receipt.get_transfer_receipt),
-        Row("get_transfer_receipt_file", "GET", "/v1/connect/transfer/id/{id}/receipt.pdf", "transfer.read",
-            ID, Nothing, Nothing, Document, receipt.get_transfer_receipt_file, media_types=(receipt.PDF_TYPE,)),
         Row("get_transfer_by_external_id", "GET", "/v1/connect/transfer/external-id/{externalId}", "transfer.read",
             EXTERNAL_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_external_id),
         Row("get_transfer_by_end_to_end_id", "GET", "/v1/connect/transfer/end-to-end-id/{endToEndId}", "transfer.read",
@@ -116,10 +109,6 @@ REFUNDS: Final = Section(
             NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund),
         Row("get_refund_by_id", "GET", "/v1/connect/refund/id/{id}", "refund.read",
             ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_id),
-        Row("get_refund_receipt", "GET", "/v1/connect/refund/id/{id}/receipt", "refund.read",
-            ID, Nothing, Nothing, receipt.Receipt, receipt.get_refund_receipt),
-        Row("get_refund_receipt_file", "GET", "/v1/connect/refund/id/{id}/receipt.pdf", "refund.read",
-            ID, Nothing, Nothing, Document, receipt.get_refund_receipt_file, media_types=(receipt.PDF_TYPE,)),
         Row("get_refund_by_external_id", "GET", "/v1/connect/refund/external-id/{externalId}", "refund.read",
             EXTERNAL_ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_external_id),
         Row("get_refund_by_return_identification", "GET",
@@ -210,10 +199,6 @@ SERVICE: Final = Section(
         Row("check_readiness", "GET", "/readyz", None,
             NONE, Anything, Nothing, Bare[health.Readiness], health.check_readiness, refusals=health.NOT_READY,
             pace=rates.PROBES),
-        _page("get_openapi", "/openapi.json", documents.get_openapi, documents.OPENAPI_TYPE),
-        _page("get_openapi_30", "/openapi-3.0.json", documents.get_openapi_30, documents.OPENAPI_TYPE),
-        _page("get_front_page", "/", documents.get_front_page, "text/html; charset=utf-8"),
-        _page("get_docs", "/docs", documents.get_docs, documents.DOCS_TYPE),
     ),
 )
 
@@ -256,17 +241,6 @@ SANDBOX: Final = Section(
     ),
 )
 
-# Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
-PAGES: Final = (
-    Row("get_docs_file", "GET", "/docs/{page*}", None,
-        PAGE, Anything, Nothing, Document, documents.get_docs_file,
-        media_types=tuple(TYPES.values()), pace=rates.PAGES),
-    Row("get_security_contacts", "GET", documents.CONTACTS_PATH, None,
-        NONE, Anything, Nothing, Document, documents.get_security_contacts,
-        media_types=(documents.CONTACTS_TYPE,)),
-    _page("get_pix_openapi", "/pix/openapi.json", documents.get_pix_openapi, documents.OPENAPI_TYPE),
-)
-
 # For payers' institutions, as the standard says: the page about that door describes it.
 DUE_PAYLOADS: Final = (
     Row("get_due_location", "GET", payload.LOCATION_PATH + payload.DUE_PATH + "{token}", None,
@@ -288,12 +262,22 @@ CALLBACKS: Final = (
 
 
 _OF_FEATURES: Final = gather("sections", Section)
+_DOORS: Final = gather("doors", Door)
+_OWN: Final = (CHARGES, TRANSFERS, REFUNDS, LEDGER, WEBHOOKS, IDENTITY, SERVICE, SANDBOX)
 
 
 def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
     """The interface; the sandbox's own operations do not exist in live mode."""
-    always = (CHARGES, TRANSFERS, REFUNDS, *_OF_FEATURES, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
-    return (*always, SANDBOX) if is_sandbox else always
+    titles = [each.title for each in _OWN]
+    new = [each for each in _OF_FEATURES if each.title not in titles]
+    place = _OWN.index(LEDGER)
+    found = (*_OWN[:place], *new, *_OWN[place:])
+    return tuple(_with_more(each) for each in found if is_sandbox or each is not SANDBOX)
+
+
+def _with_more(section: Section) -> Section:
+    more = [each.operations for each in _OF_FEATURES if each.title == section.title and each is not section]
+    return structs.replace(section, operations=(*section.operations, *chain.from_iterable(more)))
 
 
 def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
@@ -302,9 +286,10 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     """All that is served, at all doors."""
-    others = list_face_routes() if is_sandbox else CALLBACKS
     described = list_operations(is_sandbox=is_sandbox)
-    return (*described, *PAGES, *DUE_PAYLOADS, *list_door_routes(STANDARD_OPERATIONS), *others)
+    doors = chain.from_iterable(door.list_routes() for door in _DOORS if is_sandbox or not door.is_for_sandbox)
+    callbacks = () if is_sandbox else CALLBACKS
+    return (*described, *DUE_PAYLOADS, *list_door_routes(STANDARD_OPERATIONS), *callbacks, *doors)
 
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)
@@ -319,7 +304,7 @@ def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes, *, is_s
     for path, form in _FORMS_BELOW:
         if raw_path.startswith(path):
             return form
-    face_form = find_face_form(raw_path) if is_sandbox else None
-    if face_form is not None:
-        return face_form
+    for door in _DOORS:
+        if (is_sandbox or not door.is_for_sandbox) and (found := door.find_form(raw_path)):
+            return found
     return _GENERAL_PROBLEMS if is_of_the_door(raw_path) else ENVELOPED

@@ -12,7 +12,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Receipts of payments, as data and as PDF.
     "receipts": ("finding", "institutions"),
     # The OpenAPI documents, and the served site.
-    "documentation": ("identity", "lots", "monitoring", "pix_api", "receipts", "statements", "webhooks"),
+    "documentation": ("identity", "lots", "monitoring", "pix_api", "statements", "webhooks"),
     # The simulated network, its rail, its clock and its controls.
     "sandbox": ("console_pages", "contests", "finding", "identity", "prepared_transfers", "webhooks"),
     # Health checks, metrics, alarms and figures.
@@ -86,7 +86,6 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
         "institutions",
         "monitoring",
         "proof",
-        "receipts",
         "statements",
     ),
 }

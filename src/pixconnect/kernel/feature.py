@@ -71,6 +71,8 @@ class Feature(NamedTuple):
     """Periodic tasks of a worker: ``doors.worker.chore.Chore``."""
     sections: Places = ()
     """Sections of our own API: ``doors.api.operation.Section``."""
+    doors: Places = ()
+    """Beside the described interface: ``doors.api.operation.Door``."""
     api_extensions: Places = ()
     """Around the application: ``doors.api.extension.ApiExtensionRow``."""
     worker_extensions: Places = ()

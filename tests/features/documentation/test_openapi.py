@@ -14,7 +14,8 @@ from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValida
 from pixconnect.assembly.operations import list_operations, list_sections
 from pixconnect.doors.api.decoding import BodyDecoder
 from pixconnect.doors.api.document import Document
-from pixconnect.doors.api.operation import Descriptions, Nothing
+from pixconnect.doors.api.operation import Nothing
+from pixconnect.features.documentation.documents import Descriptions
 from pixconnect.features.documentation.openapi import describe_interface
 from pixconnect.kernel.rules.access import OWN_SCOPES, SCOPE_TEXTS, SCOPES
 from pixconnect.kernel.rules.br_code import parse_br_code

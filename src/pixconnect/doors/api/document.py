@@ -21,6 +21,8 @@ from msgspec import Struct
 
 from pixconnect.doors.api.envelope import Headers
 
+PDF_TYPE: Final = "application/pdf"
+
 POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"
 """For every answer that is for programs."""
 STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")

@@ -17,7 +17,6 @@ from msgspec import Struct, structs
 
 from pixconnect.doors.api import envelope, rates
 from pixconnect.doors.api.decoding import BODY_MAX, BodyForm
-from pixconnect.doors.api.document import KeptDocument
 from pixconnect.doors.api.envelope import Headers, Listing, Refused
 from pixconnect.doors.api.rates import RequestRates
 from pixconnect.doors.api.site import Site
@@ -33,17 +32,6 @@ from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.logging import AccessLog, AccessLogWanted, LogLevel
-
-
-class Descriptions(Struct, frozen=True, kw_only=True):
-    """The interface's description of itself; ``descriptions.describe`` makes it, each part at the first request for it."""
-
-    openapi: Callable[[], KeptDocument]
-    """The OpenAPI document, JSON."""
-    openapi_30: Callable[[], KeptDocument]
-    """The same as OpenAPI 3.0.3."""
-    standard: Callable[[], KeptDocument]
-    """The standard's door, OpenAPI 3.0.3."""
 
 
 class Verifier(Protocol):
@@ -71,7 +59,6 @@ class Services(Struct, frozen=True, kw_only=True):
     """Limits the requests under way in this process."""
     turns: Turns
     """Decides the next use of the event loop."""
-    descriptions: Descriptions
     site: Site
     """The documentation."""
     base_url: str
@@ -254,9 +241,19 @@ class Section(Struct, frozen=True, kw_only=True):
     """Operations that belong together: a tag in OpenAPI, a chapter in the documentation."""
 
     title: str
-    text: str
+    """One of another section adds to that one."""
+    text: str = ""
     """A sentence on the purpose of the operations."""
     operations: tuple[AnyOperation, ...]
+
+
+class Door(Struct, frozen=True, kw_only=True):
+    """Operations that are routed as all others are, and that the interface does not describe."""
+
+    list_routes: Callable[[], Sequence[AnyOperation]]
+    find_form: Callable[[bytes], RefusalForm | None] = lambda _path: None
+    """How to refuse an unknown path; ``None`` if it does not lead to this door."""
+    is_for_sandbox: bool = False
 
 
 NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())

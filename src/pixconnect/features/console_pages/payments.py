@@ -1,7 +1,4 @@
-"""Payments: lists of charges, transfers and refunds, each one with all that happened to it.
-
-Receipts are a page that prints well, and the same as PDF; in Portuguese in either language, since payers get them.
-"""
+"""Payments: lists of charges, transfers and refunds, each one with all that happened to it."""
 
 from __future__ import annotations
 
@@ -20,11 +17,7 @@ from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.service import infraction_page
 from pixconnect.features.due_charges.rules.day_amount import ShownAmount, show_amount
 from pixconnect.features.finding.service import browse, search, timeline
-from pixconnect.features.receipts import service as receipt_usecases
-from pixconnect.features.receipts.pdf import write_receipt_pdf
-from pixconnect.features.receipts.rules import Receipt, ReceiptKind, lay_out_receipt, name_file
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.platform import outgoing_text
 from pixconnect.platform.base.clock import to_day
 
 _PICTURES_MAX: Final = 128
@@ -82,23 +75,7 @@ def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
     return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))
 
 
-async def _show_receipt(visit: Visit, kind: ReceiptKind) -> Response:
-    found = await _read_receipt(visit, kind)
-    return visit.page("receipt.html", receipt=found, sheet=lay_out_receipt(found))
-
-
-async def _save_receipt(visit: Visit, kind: ReceiptKind) -> Response:
-    found = await _read_receipt(visit, kind)
-    headers = {"content-disposition": outgoing_text.in_attachment(name_file(found))}
-    return Response(write_receipt_pdf(lay_out_receipt(found)), media_type="application/pdf", headers=headers)
-
-
-async def _read_receipt(visit: Visit, kind: ReceiptKind) -> Receipt:
-    return await receipt_usecases.read_receipt(visit.context, visit.viewer, kind, visit.path_id())
-
-
 _LISTED: Final = dict(charge=browse.CHARGES, transfer=browse.TRANSFERS, refund=browse.REFUNDS)
-_WITH_RECEIPT: Final[tuple[ReceiptKind, ...]] = ("transfer", "refund")
 
 ROUTES: Final = (
     *(
@@ -106,9 +83,4 @@ ROUTES: Final = (
         for kind, listed in _LISTED.items()
     ),
     *(PageRoute(path=f"/{kind}s/{{id}}", page=partial(show_payment, kind=kind)) for kind in get_args(Kind)),
-    *(PageRoute(path=f"/{kind}s/{{id}}/receipt", page=partial(_show_receipt, kind=kind)) for kind in _WITH_RECEIPT),
-    *(
-        PageRoute(path=f"/{kind}s/{{id}}/receipt.pdf", page=partial(_save_receipt, kind=kind), is_file=True)
-        for kind in _WITH_RECEIPT
-    ),
 )

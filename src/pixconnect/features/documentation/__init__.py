@@ -4,4 +4,8 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature()
+FEATURE: Final = Feature(
+    sections=("features.documentation.api:SECTIONS",),
+    doors=("features.documentation.api:DOORS",),
+    api_extensions=("features.documentation.api:EXTENSIONS",),
+)

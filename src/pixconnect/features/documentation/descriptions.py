@@ -8,8 +8,8 @@ import msgspec
 
 from pixconnect.assembly.operations import list_sections
 from pixconnect.doors.api.document import KeptDocument
-from pixconnect.doors.api.operation import Descriptions
 from pixconnect.features.documentation import documents, openapi
+from pixconnect.features.documentation.documents import Descriptions
 from pixconnect.features.documentation.openapi import describe_interface
 from pixconnect.features.documentation.records import Schema
 from pixconnect.features.documentation.standard import describe_door

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 from typing import Any, Final
 
+from msgspec import Struct
+
 from pixconnect.doors.api.document import Document, KeptDocument
 from pixconnect.doors.api.operation import Anything, Handler, Nothing, Request, Services
 from pixconnect.platform.base import errors
+
+
+class Descriptions(Struct, frozen=True, kw_only=True):
+    """The interface's description of itself; ``descriptions.describe`` makes it, each part at the first request for it."""
+
+    openapi: Callable[[], KeptDocument]
+    """The OpenAPI document, JSON."""
+    openapi_30: Callable[[], KeptDocument]
+    """The same as OpenAPI 3.0.3."""
+    standard: Callable[[], KeptDocument]
+    """The standard's door, OpenAPI 3.0.3."""
+
 
 OPENAPI_TYPE: Final = "application/json"
 DOCS_TYPE: Final = "text/html; charset=utf-8"
@@ -63,7 +78,7 @@ async def get_openapi(services: Services, request: Request[None, Anything, Nothi
 
     OpenAPI 3.1.
     """
-    return services.descriptions.openapi().answer(request.headers)
+    return services.of_features[Descriptions].openapi().answer(request.headers)
 
 
 async def get_openapi_30(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -71,12 +86,12 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
 
     OpenAPI 3.0.3, for generators that do not read 3.1. It lacks the webhooks, for which 3.0 has no place.
     """
-    return services.descriptions.openapi_30().answer(request.headers)
+    return services.of_features[Descriptions].openapi_30().answer(request.headers)
 
 
 async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the OpenAPI document of the central bank's Pix API."""
-    return services.descriptions.standard().answer(request.headers)
+    return services.of_features[Descriptions].standard().answer(request.headers)
 
 
 CONTACTS_PATH: Final = "/.well-known/security.txt"

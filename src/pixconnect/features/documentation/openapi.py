@@ -15,7 +15,7 @@ from pixconnect.doors.api import decoding, envelope
 from pixconnect.doors.api import prepared as idempotency_key
 from pixconnect.doors.api.contract import transfer
 from pixconnect.doors.api.decoding import BODY_MAX
-from pixconnect.doors.api.document import Document
+from pixconnect.doors.api.document import PDF_TYPE, Document
 from pixconnect.doors.api.operation import AnyOperation, Anything, Nothing, Section
 from pixconnect.doors.api.prepared import too_large
 from pixconnect.features.documentation import documents
@@ -40,7 +40,6 @@ from pixconnect.features.documentation.webhooks import (
 )
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.pix_api.api import payload
-from pixconnect.features.receipts import api as receipt
 from pixconnect.features.statements.api import statement
 from pixconnect.kernel.rules.access import OWN_SCOPES, SCOPE_TEXTS
 from pixconnect.platform.base import errors
@@ -72,7 +71,7 @@ _FILES: Final = {
         "Camt053File",
         typed("string", format="binary", description="ISO 20022 `camt.053`."),
     ),
-    receipt.PDF_TYPE: ("ReceiptFile", typed("string", format="binary", description="PDF, one page of A4.")),
+    PDF_TYPE: ("ReceiptFile", typed("string", format="binary", description="PDF, one page of A4.")),
     payload.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
     oauth.JWK_SET_TYPE: (
         "KeySet",
@@ -257,7 +256,7 @@ def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
     # Only what can be read on by cursor has a next page to link to.
     if "after" in row.query.__struct_fields__:
         headers["Link"] = _LINK_HEADER
-    if len(row.media_types) > 1 or receipt.PDF_TYPE in row.media_types:
+    if len(row.media_types) > 1 or PDF_TYPE in row.media_types:
         headers["Content-Disposition"] = _FILENAME_HEADER
     return found | ({"headers": headers} if headers else {})
 

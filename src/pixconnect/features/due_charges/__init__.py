@@ -4,4 +4,4 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature()
+FEATURE: Final = Feature(sections=("features.due_charges.contract:SECTIONS",))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from pixconnect.doors.api.operation import AnyOperation, RefusalForm
+from pixconnect.doors.api.operation import AnyOperation, Door, RefusalForm
 from pixconnect.features.faces.efi import operations as efi
 from pixconnect.features.faces.frame import (
     Face,
@@ -52,3 +52,6 @@ def find_face_form(raw_path: bytes) -> RefusalForm | None:
     groups = face.profile.errors.items()
     found = next((group for group, traits in groups if traits.below and path.startswith(traits.below)), "general")
     return make_face_form(face.profile, found)
+
+
+DOORS: Final = (Door(list_routes=list_face_routes, find_form=find_face_form, is_for_sandbox=True),)

@@ -6,17 +6,18 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from pixconnect.doors.api.document import Document
+from pixconnect.doors.api.document import PDF_TYPE, Document
 from pixconnect.doors.api.envelope import Amount, Cents, Id, Instant
-from pixconnect.doors.api.operation import Nothing, Request, Services
+from pixconnect.doors.api.operation import Nothing, Request, Section, Services
+from pixconnect.doors.api.operation import Operation as Row
+from pixconnect.doors.api.routing import ID
 from pixconnect.features.receipts import rules as receipts
 from pixconnect.features.receipts import service as receipt_usecases
 from pixconnect.features.receipts.pdf import write_receipt_pdf
 from pixconnect.features.receipts.rules import CodeKind, ReceiptKind
+from pixconnect.features.receipts.service import TransferParties, get_transfer_parties
 from pixconnect.kernel.rules.access import Caller, Viewer
 from pixconnect.platform.base.clock import format_instant
-
-PDF_TYPE: Final = "application/pdf"
 
 
 class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,3 +137,29 @@ def _write(found: receipts.Receipt) -> Document:
         media_type=PDF_TYPE,
         filename=receipts.name_file(found),
     )
+
+
+# fmt: off
+SECTIONS: Final = (
+    Section(
+        title="Transfers",
+        operations=(
+            Row("get_transfer_parties", "GET", "/v1/connect/transfer/id/{id}/parties", "transfer.read",
+                ID, Nothing, Nothing, TransferParties, get_transfer_parties),
+            Row("get_transfer_receipt", "GET", "/v1/connect/transfer/id/{id}/receipt", "transfer.read",
+                ID, Nothing, Nothing, Receipt, get_transfer_receipt),
+            Row("get_transfer_receipt_file", "GET", "/v1/connect/transfer/id/{id}/receipt.pdf", "transfer.read",
+                ID, Nothing, Nothing, Document, get_transfer_receipt_file, media_types=(PDF_TYPE,)),
+        ),
+    ),
+    Section(
+        title="Refunds",
+        operations=(
+            Row("get_refund_receipt", "GET", "/v1/connect/refund/id/{id}/receipt", "refund.read",
+                ID, Nothing, Nothing, Receipt, get_refund_receipt),
+            Row("get_refund_receipt_file", "GET", "/v1/connect/refund/id/{id}/receipt.pdf", "refund.read",
+                ID, Nothing, Nothing, Document, get_refund_receipt_file, media_types=(PDF_TYPE,)),
+        ),
+    ),
+)
+# fmt: on

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from datetime import date
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -19,19 +18,12 @@ from pixconnect.doors.api.envelope import (
     Instant,
     Listing,
     ListQuery,
-    clamp_cents,
 )
 from pixconnect.doors.api.operation import Nothing, Request, Services
-from pixconnect.features.due_charges.rules import terms
-from pixconnect.features.due_charges.rules.terms import VALID_DAYS, DeductionKind, DiscountKind, InterestKind
-from pixconnect.features.pix_api.service import charge as standard_charge_usecases
-from pixconnect.features.pix_api.service.charge import DueChargeRequest
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.rules import charge as charges
 from pixconnect.kernel.rules import charge_contents
 from pixconnect.kernel.rules.charge import PAYER_NAME_LENGTH_MAX, ShownStatus
-from pixconnect.kernel.rules.charge_contents import Payer
-from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
@@ -202,134 +194,3 @@ def _show(charge: charges.Charge, picture: str = "") -> Charge:
         transaction_identification=charge.txid,
         payer=ChargePayer(name=charge.payer.name, tax_id=charge.payer.tax_id) if charge.payer else None,
     )
-
-
-_DAYS_MAX: Final = 2**31 - 1
-_Day = Annotated[
-    str,
-    Meta(
-        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-        description="A date in Sao Paulo.",
-        extra_json_schema=dict(format="date"),
-    ),
-]
-_Value = Annotated[int, Meta(ge=0, le=AMOUNT_MAX_CENTS, description="Cents of a sum, hundredths of a per cent.")]
-
-
-class ChargeFine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Added once, from the first day after the due date on."""
-
-    kind: DeductionKind
-    """`percentage` is of the amount less the rebate."""
-    value: _Value
-    """250 is R$ 2,50, or 2.5 %."""
-
-
-class ChargeInterest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Added for each day after the due date."""
-
-    kind: InterestKind
-    """A month has 30 calendar or 21 business days, a year 365 or 252."""
-    value: _Value
-    """100 is R$ 1,00, or 1 %."""
-
-
-class ChargeRebate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Taken off on every day."""
-
-    kind: DeductionKind
-    """`percentage` is of the amount."""
-    value: _Value
-    """Less than the amount, or than 100 %."""
-
-
-class ChargeDatedDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A discount until a date."""
-
-    until: _Day
-    """The last day on which it is given, or rolls; not later than the due date."""
-    value: _Value
-    """Less than the amount, or than 100 %."""
-
-
-class ChargeDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Taken off when it is paid early."""
-
-    kind: DiscountKind
-    """Until dates, or for each day before the due date."""
-    value: _Value | None = None
-    """For each day, of a kind by the day."""
-    dated: Annotated[list[ChargeDatedDiscount], Meta(max_length=3)] | None = None
-    """Of a kind until dates: the earliest that has not passed is given. One without business rolls to the next business day."""
-
-
-class CreateDueChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A charge with a due date to be made."""
-
-    amount: Amount
-    """The amount on the due date, before additions and deductions."""
-    key: Annotated[str, Meta(min_length=1, max_length=77)]
-    """One of your own Pix keys: it receives the payment."""
-    due_on: _Day
-    """The last day on which it is not late: today or later. On a day without business it rolls to the next business day."""
-    payer: ChargePayer
-    """The debtor."""
-    valid_days: Annotated[int, Meta(ge=0, le=_DAYS_MAX)] = VALID_DAYS
-    """Calendar days after the due date on which it may still be paid."""
-    fine: ChargeFine | None = None
-    """Added once it is late."""
-    interest: ChargeInterest | None = None
-    """Added for each day that it is late."""
-    rebate: ChargeRebate | None = None
-    """Taken off on every day."""
-    discount: ChargeDiscount | None = None
-    """Taken off when it is paid early."""
-    external_id: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9]{26,35}$")] | None = None
-    """Your own unique name for it, which is its txid too and makes a repeated request safe; the service makes one otherwise."""
-
-
-async def create_due_charge(services: Services, request: Request[None, QrCodeQuery, CreateDueChargeRequest]) -> Charge:
-    """Create a charge with a due date.
-
-    It asks for another amount on each day: with fine and interest once it is late, without rebate and discount. The same
-    request again (same `external_id`, same contents) returns the same charge in its present state; with other contents it is
-    refused with EXTERNAL_ID_CONFLICT.
-    """
-    body = request.body
-    asked = DueChargeRequest(
-        amount_cents=clamp_cents(body.amount),
-        key=body.key,
-        payer=Payer(name=body.payer.name, tax_id=body.payer.tax_id),
-        terms=_read_terms(body),
-        external_id=body.external_id,
-    )
-    charge = await standard_charge_usecases.create_due_charge(services.context, request.caller, asked)
-    return await answer_charge(services, charge, request.query)
-
-
-def _read_terms(body: CreateDueChargeRequest) -> terms.DueTerms:
-    # As they are stored: a record of the wire is no equal of the domain's, with which a repeated request is compared.
-    fine, interest, rebate, discount = body.fine, body.interest, body.rebate, body.discount
-    return terms.DueTerms(
-        due_on=_read_day("due_on", body.due_on),
-        valid_days=body.valid_days,
-        fine=fine and terms.Fine(kind=fine.kind, value=fine.value),
-        interest=interest and terms.Interest(kind=interest.kind, value=interest.value),
-        rebate=rebate and terms.Rebate(kind=rebate.kind, value=rebate.value),
-        discount=discount
-        and terms.Discount(
-            kind=discount.kind,
-            value=discount.value,
-            dated=tuple(
-                terms.DatedDiscount(until=_read_day("discount.dated.until", each.until), value=each.value)
-                for each in discount.dated or ()
-            ),
-        ),
-    )
-
-
-def _read_day(field: str, text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise errors.BadRequest(f"{field}: there is no such date") from None

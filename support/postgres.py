@@ -14,6 +14,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
+from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.platform import migrations as schema_history
 from pixconnect.platform import privileges
 from pixconnect.platform.config import PostgresVersion
@@ -28,9 +29,9 @@ Answer = TypeVar("Answer")
 TEMPLATE = "pixconnect_template"
 SECOND_LOGIN_ROLE = "pixconnect_second_login"
 SCHEMAS = {
-    "pixconnect": "pixconnect.kernel",
-    "sandbox": "pixconnect.features.sandbox.network",
-    "verify": "pixconnect.features.proof.tables",
+    "pixconnect": read_service_steps(),
+    "sandbox": read_steps("pixconnect.features.sandbox.network"),
+    "verify": read_steps("pixconnect.features.proof.tables"),
 }
 
 
@@ -75,8 +76,8 @@ async def make_template(owner_url: str) -> None:
     connection = await asyncpg.connect(_in_database(owner_url, TEMPLATE))
     try:
         await privileges.make_roles(connection, with_sandbox=True)
-        for schema, package in SCHEMAS.items():
-            await schema_history.migrate(connection, schema, read_steps(package))
+        for schema, steps in SCHEMAS.items():
+            await schema_history.migrate(connection, schema, steps)
         # In tests one login has both roles; in production the service's may not.
         await connection.execute(f"grant pixconnect_operator to {LOGIN_ROLE}")
         # A second operator's, with the same password.

@@ -25,11 +25,12 @@ import asyncpg
 from bench.figures import Row
 from pixconnect.doors.api.operation import Nothing, Request, Services
 from pixconnect.features.statements.api import statement as statement_api
+from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.kernel.flows.context import Context, Policy
 from pixconnect.kernel.flows.directory import HolderDirectory
 from pixconnect.kernel.rules.access import SCOPES, Caller
-from pixconnect.platform import migrations, privileges
 from pixconnect.platform import migrations as schema_history
+from pixconnect.platform import privileges
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.platform.logging import current_request
@@ -83,7 +84,7 @@ async def fill(owner_url: str, lines_count: int) -> None:
     """Give one holder a history."""
     connection = await asyncpg.connect(owner_url)
     await privileges.make_roles(connection, with_sandbox=True)
-    await schema_history.migrate(connection, "pixconnect", migrations.read_steps("pixconnect.kernel"))
+    await schema_history.migrate(connection, "pixconnect", read_service_steps())
     await connection.execute("set search_path = pixconnect")
     await connection.execute(
         """insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)

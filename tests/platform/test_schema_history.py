@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.doors.cli import failures
+from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.platform import migrations, pool
 from pixconnect.platform import migrations as schema_history
 from pixconnect.platform.config import Settings
@@ -17,7 +18,7 @@ from pixconnect.platform.migrations import OUTSIDE_A_TRANSACTION, Migration, Ste
 from pixconnect.running import migrate
 from support import postgres
 
-STORE = migrations.read_steps("pixconnect.kernel")
+STORE = read_service_steps()
 RELEASED = sorted((Path(__file__).resolve().parents[1] / "vectors" / "baselines").glob("*.sql"))
 """The baselines of releases by version: the tables that migrations begin from."""
 
@@ -34,7 +35,7 @@ async def start(database: postgres.Addresses) -> None:
     """The steps of every program that starts on these tables."""
     connection = await pool.connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="test")
     try:
-        await schema_history.refuse_other_tables(connection, "pixconnect", "pixconnect.kernel")
+        await schema_history.refuse_other_tables(connection, "pixconnect", STORE)
     finally:
         await connection.close()
 

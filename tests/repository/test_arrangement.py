@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.kernel.register.register import ARRANGEMENT, RuleParty, Unit
-from pixconnect.platform.migrations import read_steps
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"
 
@@ -22,7 +22,7 @@ def test_what_binds_holders_is_read_from_the_register() -> None:
 
 def test_what_sql_says_of_the_arrangement_is_what_the_register_says() -> None:
     """They have no access to it: a further row of a rule shows here where an instant must decide."""
-    schema = read_steps("pixconnect.kernel").baseline.sql
+    schema = read_service_steps().baseline.sql
     rule = (SOURCE / "features" / "proof" / "tables" / "charges.py").read_text("utf-8")
     window, valid = ARRANGEMENT.find_constant("name_window"), ARRANGEMENT.find_constant("valid_after_due")
     assert re.findall(r"called_at \+ '(\d+):00:00'::interval", schema) == [str(window.read_value())]

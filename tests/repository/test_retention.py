@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.kernel.register.register import (
     NOT_PERSONAL,
     RETENTIONS,
@@ -20,7 +21,7 @@ from pixconnect.platform.config import Settings
 from pixconnect.platform.migrations import read_steps
 
 ROOT = Path(__file__).resolve().parents[2]
-STORE = read_steps("pixconnect.kernel").baseline.sql
+STORE = read_service_steps().baseline.sql
 PROOF = read_steps("pixconnect.features.proof.tables").baseline.sql
 # Types that cannot hold anybody's texts; of other types it is unknown.
 NUMBERS = re.compile(

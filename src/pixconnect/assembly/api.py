@@ -14,7 +14,6 @@ from msgspec import Struct
 from pixconnect import __version__
 from pixconnect.assembly.application import Application, make_application
 from pixconnect.assembly.base import (
-    SERVICE_SCHEMA,
     Base,
     connect_as_service,
     list_background_tasks,
@@ -36,6 +35,7 @@ from pixconnect.features.institutions.service.callback import Callbacks
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring.service.health import ServiceHealth, watch_health, watch_readiness
 from pixconnect.features.webhooks.service.feed import FeedWaits
+from pixconnect.kernel.baseline import SERVICE_SCHEMA
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.standby import Standby

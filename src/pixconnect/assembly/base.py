@@ -21,6 +21,7 @@ from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.pix_api.api.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.features.sandbox.service.clock import follow_clock
+from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
 from pixconnect.kernel.flows import installation
 from pixconnect.kernel.flows.context import Context, Core, Policy
 from pixconnect.kernel.flows.directory import HolderDirectory
@@ -40,9 +41,6 @@ from pixconnect.platform.http import server as listening
 from pixconnect.platform.notifier import EventNotifier, Notifier
 from pixconnect.platform.privileges import SERVICE_ROLE
 from pixconnect.platform.shared_pool import SharedPool
-
-SERVICE_SCHEMA: Final = "pixconnect"
-SERVICE_PACKAGE: Final = "pixconnect.kernel"
 
 
 def make_policy(settings: Settings) -> Policy:
@@ -146,7 +144,7 @@ async def _check_database(connections: pool.Pool, settings: Settings, server: Se
     async with connections.acquire() as connection:
         another = connect_as_service(settings, "pixconnect beside")
         await pooler.refuse_shared_sessions(connection, SERVICE_SCHEMA, another)
-        await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+        await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, read_service_steps())
         await installation.check_mode(connection, settings.mode)
         await installation.check_durability(connection, settings.mode)
         await server.begin(connection)

@@ -11,8 +11,6 @@ import asyncpg
 import structlog
 
 from pixconnect.assembly.base import (
-    SERVICE_PACKAGE,
-    SERVICE_SCHEMA,
     make_policy,
     make_writes,
     open_base,
@@ -26,6 +24,7 @@ from pixconnect.features.institutions.service.inquiry import InquiryAnswer
 from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.features.proof.service.rule_group import BookReader
 from pixconnect.features.sandbox.service.demonstration import DemoCredentials, prepare_demonstration
+from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
 from pixconnect.kernel.flows import installation
 from pixconnect.kernel.flows.context import Context, Operator, Writer
 from pixconnect.kernel.flows.directory import HolderDirectory
@@ -87,7 +86,7 @@ async def open_operator(
     server.on_start(connections.expire)
     try:
         async with connections.acquire() as connection:
-            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, read_service_steps())
             await installation.check_mode(connection, settings.mode)
             if compares_key:
                 await refuse_other_key(connection, secret_box)
@@ -190,7 +189,7 @@ async def open_book_reader(settings: Settings) -> AsyncGenerator[BookReader]:
     connection = await _connect(own_url)
     standby: pool.Connection | None = None
     try:
-        await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+        await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, read_service_steps())
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         async with _open_rail(settings) as rail:
             operator = settings.operator or name_system_user()

@@ -89,10 +89,12 @@ class Feature(NamedTuple):
     """Parts of the console's first page: ``doors.console.application.OverviewPart``."""
 
 
+def list_names() -> tuple[str, ...]:
+    return tuple(import_module("pixconnect.features").NAMES)
+
+
 def list_features() -> tuple[Feature, ...]:
-    return tuple(
-        import_module(f"pixconnect.features.{name}").FEATURE for name in import_module("pixconnect.features").NAMES
-    )
+    return tuple(import_module(f"pixconnect.features.{name}").FEATURE for name in list_names())
 
 
 def gather(kind: str, row_type: type[Row]) -> tuple[Row, ...]:

@@ -1,6 +1,7 @@
 """Applies a schema's steps: its baseline to a new database, and migrations to one that an earlier release made.
 
-A package's ``schema`` folder holds the baseline: SQL files that are run in the order of their names and make all tables. Its
+A package's ``schema`` folder holds the baseline: SQL files that are run in the order of their names and make all tables. Other
+packages may add a ``schema.sql``, which is run after them. Its
 ``migrations`` folder, which exists once a release needs one, holds numbered files that bring an earlier baseline up to this
 one. The first of a release begins with ``-- from <SHA-256 of the baseline before it>``.
 
@@ -38,6 +39,7 @@ LOCK_KEY: Final = 0x7069_7863
 BASELINE: Final = "baseline"
 OUTSIDE_A_TRANSACTION: Final = "-- outside a transaction\n"
 IN_BATCHES: Final = "-- in batches\n"
+PART: Final = "schema.sql"
 
 _LOCK_WAIT_S = 0.1
 _TABLE_LOCK_TIMEOUT = "1s"
@@ -112,10 +114,12 @@ class Steps(Struct, frozen=True, kw_only=True):
 
 
 @functools.cache
-def read_steps(package: str) -> Steps:
-    """Read a package's ``schema`` and ``migrations`` folders."""
+def read_steps(package: str, others: Sequence[str] = ()) -> Steps:
+    """Read a package's ``schema`` and ``migrations`` folders; other packages may add to its baseline by a ``schema.sql``."""
     folder = files(package)
-    baseline = "\n".join(text for _, text in _read_folder(folder / "schema"))
+    parts = [files(other) / PART for other in others]
+    texts = [text for _, text in _read_folder(folder / "schema")]
+    baseline = "\n".join([*texts, *(part.read_text(encoding="utf-8") for part in parts if part.is_file())])
     migrations = [
         Migration(version=int(name[:4]), name=name[5:-4], sql=text)
         for name, text in _read_folder(folder / "migrations")
@@ -286,15 +290,15 @@ async def migrate(connection: asyncpg.Connection, schema: str, steps: Steps) -> 
         return missing
 
 
-async def refuse_other_tables(connection: Connection, schema: str, package: str) -> None:
-    """Check that the tables are those of this program, whose steps are in ``package``.
+async def refuse_other_tables(connection: Connection, schema: str, steps: Steps) -> None:
+    """Check that the tables are those of this program, whose steps these are.
 
     Raises:
         ForeignHistoryError: Other steps have made them.
         NewerSchemaError: They have had steps that we do not know.
         OutdatedSchemaError: There are no tables, or they lack steps.
     """
-    if await list_missing(connection, schema, read_steps(package)):
+    if await list_missing(connection, schema, steps):
         raise OutdatedSchemaError(f"the tables of the schema {schema} are missing or old: run `pixconnect migrate`")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -19,6 +19,7 @@ from pixconnect.doors.cli import failures, symptoms, terminal
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.doors.cli.symptoms import Symptom
 from pixconnect.features.identity.service.secret_key import refuse_other_key
+from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.kernel.flows.installation import check_durability, check_mode, refuse_other_mode
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables import partition as partition_store
@@ -27,16 +28,16 @@ from pixconnect.platform import migrations as schema_history
 from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
 from pixconnect.platform.logging import set_up_logging
-from pixconnect.platform.migrations import Migration
+from pixconnect.platform.migrations import Migration, Steps, read_steps
 
 POSTGRES_VERSION_MIN = 160_000
 """16.0, as ``server_version_num`` counts."""
 
 _SCHEMA = "pixconnect"
-_SCHEMAS = (
-    (_SCHEMA, "pixconnect.kernel", privileges.SERVICE_ROLE),
-    ("sandbox", "pixconnect.features.sandbox.network", privileges.SANDBOX_ROLE),
-    ("verify", "pixconnect.features.proof.tables", privileges.VERIFIER_ROLE),
+_SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
+    (_SCHEMA, read_service_steps, privileges.SERVICE_ROLE),
+    ("sandbox", partial(read_steps, "pixconnect.features.sandbox.network"), privileges.SANDBOX_ROLE),
+    ("verify", partial(read_steps, "pixconnect.features.proof.tables"), privileges.VERIFIER_ROLE),
 )
 
 
@@ -74,8 +75,8 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
     try:
         await connection.execute(f"set search_path = {_SCHEMA}")
         # Before the first change: tables of another version or mode must stay as they are.
-        for schema, package, _ in schemas_of(settings):
-            await schema_history.list_missing(connection, schema, migrations.read_steps(package))
+        for schema, read, _ in schemas_of(settings):
+            await schema_history.list_missing(connection, schema, read())
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         if box is not None:
             await refuse_other_key(connection, box)
@@ -103,8 +104,8 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
         await connection.close()
 
 
-def schemas_of(settings: Settings) -> list[tuple[str, str, str]]:
-    """Each schema with the package that makes it, and the role that may use it."""
+def schemas_of(settings: Settings) -> list[tuple[str, Callable[[], Steps], str]]:
+    """Each schema with what reads its steps, and the role that may use it."""
     # A live database has no tables of the simulated network.
     return [each for each in _SCHEMAS if each[0] != "sandbox" or settings.mode == "sandbox"]
 
@@ -112,8 +113,8 @@ def schemas_of(settings: Settings) -> list[tuple[str, str, str]]:
 async def _make_tables(connection: asyncpg.Connection, settings: Settings, login: str) -> list[migrations.Migration]:
     """Apply each schema's missing steps, and permit the login to take its role."""
     applied: list[migrations.Migration] = []
-    for schema, package, role in schemas_of(settings):
-        applied += await schema_history.migrate(connection, schema, migrations.read_steps(package))
+    for schema, read, role in schemas_of(settings):
+        applied += await schema_history.migrate(connection, schema, read())
         user = (
             await _login_of(connection, settings.verify_database_url or settings.operators_url)
             if schema == "verify"
@@ -200,8 +201,8 @@ async def _look_at_upgrade(settings: Settings) -> list[Symptom]:
 
 
 async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -> AsyncGenerator[Symptom]:
-    for schema, package, _ in schemas_of(settings):
-        missing = await schema_history.list_missing(connection, schema, schema_history.read_steps(package))
+    for schema, read, _ in schemas_of(settings):
+        missing = await schema_history.list_missing(connection, schema, read())
         for step in missing:
             yield symptoms.note(
                 _UPGRADE,

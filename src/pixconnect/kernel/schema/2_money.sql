@@ -1197,150 +1197,6 @@ create trigger waiting_order_is_append_only before delete or update or truncate 
     function refuse_change();
 grant insert, select on table waiting_order to pixconnect_service;
 
-create function check_pending_approval() returns trigger language plpgsql security definer set search_path to 'pixconnect',
-    'pg_temp'
-as $function$
-begin
-    if not exists (
-        select from open_order
-        where name = new.order_name and resource_id = new.transfer_id and holder_id = new.holder_id and approval = 'awaited'
-    ) then
-        raise exception 'the order % does not wait for an approval', new.order_name
-            using errcode = 'integrity_constraint_violation', constraint = 'only_an_order_that_waits_is_approved';
-    end if;
-    return null;
-end $function$;
-
-create table pending_approval (
-    order_name text collate "C" not null,
-    transfer_id bigint not null,
-    holder_id bigint not null,
-    is_above boolean not null,
-    is_new_payee boolean not null,
-    since timestamp with time zone not null,
-    constraint pending_approval_pkey primary key (order_name),
-    constraint pending_approval_transfer_id_holder_id_key unique (transfer_id, holder_id),
-    constraint an_approval_has_its_reason check (is_above or is_new_payee),
-    constraint pending_approval_order_name_check check (length(order_name) = 32),
-    constraint pending_approval_since_check check (isfinite(since))
-);
-comment on table pending_approval is
-    'Outgoing transfers that had to wait for an operator''s yes, and why; rows are never changed or deleted.';
-comment on column pending_approval.order_name is 'The transfer''s end_to_end_id.';
-comment on column pending_approval.transfer_id is 'The transfer.';
-comment on column pending_approval.holder_id is 'The holder that sends it.';
-comment on column pending_approval.is_above is 'Whether its amount was above what may leave without a yes.';
-comment on column pending_approval.is_new_payee is 'Whether nothing of this holder''s had settled to its payee before.';
-comment on column pending_approval.since is 'When it was accepted, in service time.';
-create trigger check_new after insert on pending_approval for each row execute function check_pending_approval();
-create trigger pending_approval_is_append_only before delete or update or truncate on pending_approval for each statement
-    execute function refuse_change();
-grant insert, select on table pending_approval to pixconnect_service;
-
-create function check_approval_answer() returns trigger language plpgsql security definer set search_path to 'pixconnect',
-    'pg_temp'
-as $function$
-begin
-    if not exists (select from open_order where name = new.order_name and approval = 'awaited' for update) then
-        raise exception 'the order % does not wait for an approval any more', new.order_name
-            using errcode = 'integrity_constraint_violation', constraint = 'only_an_order_that_waits_is_approved';
-    end if;
-    if new.is_approved and exists (
-        select from open_order join holder on holder.id = open_order.holder_id
-        where open_order.name = new.order_name and (not may_withdraw or disabled_at is not null)
-    ) then
-        raise exception 'the order % is of a holder that may not withdraw now', new.order_name
-            using errcode = 'integrity_constraint_violation', constraint = 'only_what_may_leave_is_approved';
-    end if;
-    return new;
-end $function$;
-
-create table approval_answer (
-    order_name text collate "C" not null,
-    is_approved boolean not null,
-    decided_by text not null,
-    decided_at timestamp with time zone not null,
-    constraint approval_answer_pkey primary key (order_name),
-    constraint approval_answer_decided_at_check check (isfinite(decided_at)),
-    constraint approval_answer_decided_by_check check (decided_by <> ''),
-    constraint approval_answer_order_name_fkey foreign key (order_name) references pending_approval(order_name)
-);
-comment on table approval_answer is
-    'What operators have said of transfers that waited for them, once each; rows are never changed or deleted.';
-comment on column approval_answer.order_name is 'The transfer''s end_to_end_id.';
-comment on column approval_answer.is_approved is 'Whether it may leave; otherwise its money is given back.';
-comment on column approval_answer.decided_by is 'The operator, as the audit names them.';
-comment on column approval_answer.decided_at is 'When they said so, in service time.';
-create trigger approval_answer_is_append_only before delete or update or truncate on approval_answer for each statement execute
-    function refuse_change();
-create trigger check_new before insert on approval_answer for each row execute function check_approval_answer();
-grant insert on table approval_answer to pixconnect_console;
-grant select on table approval_answer to pixconnect_service;
-
-create table initiated_transfer (
-    end_to_end_id text collate "C" not null,
-    holder_id bigint not null,
-    key text not null,
-    key_type text not null,
-    counterparty jsonb not null,
-    created_at timestamp with time zone not null,
-    constraint initiated_transfer_pkey primary key (end_to_end_id),
-    constraint initiated_transfer_created_at_check check (isfinite(created_at)),
-    constraint initiated_transfer_end_to_end_id_check check (length(end_to_end_id) = 32 and end_to_end_id ~~ 'E%'),
-    constraint initiated_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-comment on table initiated_transfer is
-    'Names of transfers issued to holders by API faces that send in two steps; no money moves by it.';
-comment on column initiated_transfer.end_to_end_id is 'The name, which the transfer has too once it is confirmed.';
-comment on column initiated_transfer.holder_id is 'The holder that was given the name; only this holder can confirm it.';
-comment on column initiated_transfer.key is 'The Pix key that is paid.';
-comment on column initiated_transfer.key_type is 'What kind of key that is.';
-comment on column initiated_transfer.counterparty is
-    'Whose the key was then: when another has it at the second step, nothing is sent.';
-comment on column initiated_transfer.created_at is 'When the name was issued, in service time.';
-grant insert, select on table initiated_transfer to pixconnect_service;
-
-create table prepared_transfer (
-    holder_id bigint not null,
-    external_id text collate "C" not null,
-    initiation_type text not null,
-    amount_cents bigint not null,
-    key text,
-    key_type text,
-    br_code text,
-    counterparty jsonb,
-    payer_message text,
-    rejected_as text,
-    created_at timestamp with time zone not null,
-    constraint prepared_transfer_pkey primary key (external_id, holder_id),
-    constraint it_names_whom_to_pay check ((initiation_type = 'MANUAL') = (counterparty is not null) and (initiation_type =
-        'QRCODE') = (br_code is not null) and (initiation_type <> 'KEY' or key is not null) and (initiation_type <> 'QRCODE' or
-        key is null) and (key is null) = (key_type is null)),
-    constraint prepared_transfer_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
-    constraint prepared_transfer_created_at_check check (isfinite(created_at)),
-    constraint prepared_transfer_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
-    constraint prepared_transfer_initiation_type_check check (initiation_type in ('KEY', 'MANUAL', 'QRCODE')),
-    constraint prepared_transfer_payer_message_check check (length(payer_message) <= 140),
-    constraint prepared_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
-);
-comment on table prepared_transfer is
-    'Transfers that holders requested through API faces with a later approval step; no money moves by it.';
-comment on column prepared_transfer.holder_id is 'Who sends.';
-comment on column prepared_transfer.external_id is 'The holder''s name for it, which the transfer has too once it is approved.';
-comment on column prepared_transfer.initiation_type is 'How the payee is named: by key, by account, or by QR code.';
-comment on column prepared_transfer.amount_cents is 'Cents.';
-comment on column prepared_transfer.key is
-    'The Pix key that is paid; beside an account, the one that a test environment pays in its place.';
-comment on column prepared_transfer.key_type is 'What kind of key that is.';
-comment on column prepared_transfer.br_code is 'The QR code that is paid.';
-comment on column prepared_transfer.counterparty is 'The account that is paid, and whose it is.';
-comment on column prepared_transfer.payer_message is 'The message to the payee.';
-comment on column prepared_transfer.rejected_as is
-    'The rejection code that a test environment returns; null leaves it to the network.';
-comment on column prepared_transfer.created_at is 'When it was asked for, service time.';
-create index prepared_transfer_list on prepared_transfer (holder_id, created_at, external_id);
-grant insert, select on table prepared_transfer to pixconnect_service;
-
 create sequence refund_id increment 512 maxvalue 35184372088831;
 grant usage on sequence refund_id to pixconnect_service;
 
@@ -1805,27 +1661,6 @@ create trigger post_entries after insert on ledger_entry referencing new table a
     post_ledger_entries();
 grant insert, select on table ledger_entry to pixconnect_service;
 
-create function check_order_approval() returns trigger language plpgsql security definer set search_path to 'pixconnect',
-    'pg_temp'
-as $function$
-begin
-    if tg_op = 'INSERT' then
-        if new.approval <> 'awaited' or not exists (select from pending_approval where order_name = new.name) then
-            raise exception 'the order % waits for an approval that nobody is asked for', new.name
-                using errcode = 'integrity_constraint_violation', constraint = 'an_approval_is_awaited_first';
-        end if;
-    -- Any refusal is accepted; only an operator can approve.
-    elsif old.approval is distinct from 'awaited' or not (
-        new.approval is not distinct from 'refused'
-        or new.approval is not distinct from 'given'
-            and exists (select from approval_answer where order_name = new.name and is_approved)
-    ) then
-        raise exception 'no operator has approved the order %', new.name
-            using errcode = 'integrity_constraint_violation', constraint = 'an_operator_approves';
-    end if;
-    return null;
-end $function$;
-
 create function check_ended_orders() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -2013,10 +1848,6 @@ comment on column open_order.approval is
 create index open_order_awaiting on open_order (give_up_at) where approval = 'awaited';
 create index open_order_due on open_order (due_at, slot);
 create index open_order_due_there on open_order (institution_id, due_at) where institution_id is not null;
-create trigger check_approval after update of approval on open_order for each row when (old.approval is distinct from
-    new.approval) execute function check_order_approval();
-create trigger check_awaited after insert on open_order for each row when (new.approval is not null) execute function
-    check_order_approval();
 create trigger check_ended after delete on open_order referencing old table as ended_order for each statement execute function
     check_ended_orders();
 create trigger check_name after update of network_id on open_order for each row when (old.network_id is distinct from

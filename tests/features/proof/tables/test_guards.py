@@ -114,7 +114,9 @@ async def test_a_finding_shows_source_and_difference(service: Service, caller: C
     by_name = {each.ids[0]: each for each in found.findings}
     assert by_name.keys() - FORGETFUL == {"table transfer", "table mine", "sequence write_group_id"}
     transfer = by_name["table transfer"]
-    assert str(transfer.expected).endswith(", the digest of pixconnect/kernel/schema")
+    assert str(transfer.expected).endswith(
+        ", the digest of pixconnect/kernel/schema and pixconnect/features/*/schema.sql"
+    )
     assert "; trigger check_moved OFF" in str(transfer.found)
     assert by_name["table mine"].expected is None
 

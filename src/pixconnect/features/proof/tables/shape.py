@@ -25,7 +25,7 @@ from pixconnect.platform.pool import Connection
 
 FILE_NAME: Final = "shape.json"
 SOURCES: Final[Mapping[LiteralString, str]] = {
-    "pixconnect": "pixconnect/kernel/schema",
+    "pixconnect": "pixconnect/kernel/schema and pixconnect/features/*/schema.sql",
     "verify": "pixconnect/features/proof/tables/schema",
 }
 """The schemas, each with its source. The sandbox's is left out: it holds only test data."""

@@ -68,7 +68,7 @@ class MenuEntry(Struct, frozen=True, kw_only=True):
 
 
 class FindVisitor(Protocol):
-    async def __call__(self, operator: Operator, token: str, *, is_used: bool = True) -> Visitor | None:
+    async def __call__(self, context: Operator, token: str, *, is_used: bool = True) -> Visitor | None:
         """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
         ...
 

@@ -21,7 +21,7 @@ from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.http import server as descriptors
 from pixconnect.platform.http.server import Server
-from pixconnect.platform.migrations import refuse_other_tables
+from pixconnect.platform.migrations import read_steps, refuse_other_tables
 from pixconnect.platform.privileges import SANDBOX_ROLE
 
 SCHEMA: Final = "sandbox"
@@ -146,7 +146,7 @@ async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], N
         on_lost()
 
     try:
-        await refuse_other_tables(connection, SCHEMA, PACKAGE)
+        await refuse_other_tables(connection, SCHEMA, read_steps(PACKAGE))
         await _take_lock(connection)
         connection.add_termination_listener(lose)
         yield

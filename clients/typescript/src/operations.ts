@@ -84,11 +84,6 @@ export interface Operations {
     body: CreateChargeRequest;
     answer: Charge;
   };
-  create_due_charge: {
-    query?: { base64?: boolean };
-    body: CreateDueChargeRequest;
-    answer: Charge;
-  };
   get_charge_by_id: {
     parameters: { id: number };
     query?: { base64?: boolean };
@@ -119,6 +114,11 @@ export interface Operations {
   get_location_key_set: {
     answer: KeySet;
   };
+  create_due_charge: {
+    query?: { base64?: boolean };
+    body: CreateDueChargeRequest;
+    answer: Charge;
+  };
   initiate_pix_with_key: {
     headers?: { "X-Payee-Tax-Id"?: string };
     body: InitiatePixWithKeyRequest;
@@ -140,18 +140,6 @@ export interface Operations {
     parameters: { id: number };
     answer: TransferOutcome;
   };
-  get_transfer_parties: {
-    parameters: { id: number };
-    answer: TransferParties;
-  };
-  get_transfer_receipt: {
-    parameters: { id: number };
-    answer: Receipt;
-  };
-  get_transfer_receipt_file: {
-    parameters: { id: number };
-    answer: ReceiptFile;
-  };
   get_transfer_by_external_id: {
     parameters: { externalId: string };
     answer: Transfer;
@@ -168,6 +156,18 @@ export interface Operations {
     query?: { page?: number; page_size?: number; after?: string; initial_date?: Instant; final_date?: Instant; status?: "CANCELLED" | "CONFIRMED" | "ERROR" | "PROCESSING" | "RETURNED"; direction?: Direction; external_id?: string; end_to_end_id?: string; key?: string; txid?: string; amount?: number; tax_id?: string; end_to_end_id_part?: string };
     answer: Transfer;
   };
+  get_transfer_parties: {
+    parameters: { id: number };
+    answer: TransferParties;
+  };
+  get_transfer_receipt: {
+    parameters: { id: number };
+    answer: Receipt;
+  };
+  get_transfer_receipt_file: {
+    parameters: { id: number };
+    answer: ReceiptFile;
+  };
   create_refund: {
     body: CreateRefundRequest;
     answer: Refund;
@@ -175,14 +175,6 @@ export interface Operations {
   get_refund_by_id: {
     parameters: { id: number };
     answer: Refund;
-  };
-  get_refund_receipt: {
-    parameters: { id: number };
-    answer: Receipt;
-  };
-  get_refund_receipt_file: {
-    parameters: { id: number };
-    answer: ReceiptFile;
   };
   get_refund_by_external_id: {
     parameters: { externalId: string };
@@ -195,6 +187,14 @@ export interface Operations {
   list_refunds_by_holder: {
     query?: { page?: number; page_size?: number; after?: string; initial_date?: Instant; final_date?: Instant; status?: "ERROR" | "PROCESSING" | "RETURNED" };
     answer: Refund;
+  };
+  get_refund_receipt: {
+    parameters: { id: number };
+    answer: Receipt;
+  };
+  get_refund_receipt_file: {
+    parameters: { id: number };
+    answer: ReceiptFile;
   };
   list_infractions: {
     query?: { page?: number; page_size?: number; after?: string; initial_date?: Instant; final_date?: Instant; status?: "ANSWERED" | "OPEN" | "RELEASED" | "TAKEN" };
@@ -354,7 +354,6 @@ export type OperationId = keyof Operations;
 
 export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   create_charge: { method: "POST", path: "/v1/connect/charge", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
-  create_due_charge: { method: "POST", path: "/v1/connect/charge/due", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   get_charge_by_id: { method: "GET", path: "/v1/connect/charge/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_charge_by_external_id: { method: "GET", path: "/v1/connect/charge/external-id/{externalId}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_charge_by_txid: { method: "GET", path: "/v1/connect/charge/txid/{txid}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
@@ -362,25 +361,26 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   list_charges_by_holder: { method: "GET", path: "/v1/connect/charge/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_location: { method: "GET", path: "/v1/qr/{txid}", reads: "text", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [] },
   get_location_key_set: { method: "GET", path: "/v1/qr/jwks.json", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [] },
+  create_due_charge: { method: "POST", path: "/v1/connect/charge/due", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   initiate_pix_with_key: { method: "POST", path: "/v1/connect/transfer/key", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   initiate_pix_with_account_details: { method: "POST", path: "/v1/connect/transfer/manual", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   initiate_pix_with_qrcode: { method: "POST", path: "/v1/connect/transfer/qrcode", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   get_transfer_by_id: { method: "GET", path: "/v1/connect/transfer/id/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_transfer_outcome: { method: "GET", path: "/v1/connect/transfer/id/{id}/outcome", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  get_transfer_parties: { method: "GET", path: "/v1/connect/transfer/id/{id}/parties", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  get_transfer_receipt: { method: "GET", path: "/v1/connect/transfer/id/{id}/receipt", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  get_transfer_receipt_file: { method: "GET", path: "/v1/connect/transfer/id/{id}/receipt.pdf", reads: "octets", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_transfer_by_external_id: { method: "GET", path: "/v1/connect/transfer/external-id/{externalId}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_transfer_by_end_to_end_id: { method: "GET", path: "/v1/connect/transfer/end-to-end-id/{endToEndId}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   list_transfers_by_holder: { method: "GET", path: "/v1/connect/transfer/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   search_transfers: { method: "GET", path: "/v1/connect/transfer/search", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  get_transfer_parties: { method: "GET", path: "/v1/connect/transfer/id/{id}/parties", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  get_transfer_receipt: { method: "GET", path: "/v1/connect/transfer/id/{id}/receipt", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  get_transfer_receipt_file: { method: "GET", path: "/v1/connect/transfer/id/{id}/receipt.pdf", reads: "octets", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   create_refund: { method: "POST", path: "/v1/connect/refund", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   get_refund_by_id: { method: "GET", path: "/v1/connect/refund/id/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  get_refund_receipt: { method: "GET", path: "/v1/connect/refund/id/{id}/receipt", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  get_refund_receipt_file: { method: "GET", path: "/v1/connect/refund/id/{id}/receipt.pdf", reads: "octets", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_refund_by_external_id: { method: "GET", path: "/v1/connect/refund/external-id/{externalId}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_refund_by_return_identification: { method: "GET", path: "/v1/connect/refund/return-identification/{returnIdentification}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   list_refunds_by_holder: { method: "GET", path: "/v1/connect/refund/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  get_refund_receipt: { method: "GET", path: "/v1/connect/refund/id/{id}/receipt", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  get_refund_receipt_file: { method: "GET", path: "/v1/connect/refund/id/{id}/receipt.pdf", reads: "octets", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   list_infractions: { method: "GET", path: "/v1/connect/infraction/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_infraction_by_id: { method: "GET", path: "/v1/connect/infraction/id/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   defend_infraction: { method: "POST", path: "/v1/connect/infraction/id/{id}/defence", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },

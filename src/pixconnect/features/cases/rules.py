@@ -1,4 +1,4 @@
-"""A case: a fact that an institution or the rail reports and we do not have, or the other way round.
+"""A case: a difference between the facts of an institution or the rail and ours.
 
 ::
 
@@ -8,11 +8,11 @@
                │  └──► closed              by an operator
                └── it came back, or came back with another amount
 
-The check that finds the difference opens the case, and checks again: a case without a difference has ended by itself. An
-operator's closing applies to its present amount; a case moves no money.
+The check that finds the difference opens the case, and checks again: a case without a difference ends by itself. An operator's
+closing applies to its present amount; a case moves no money.
 
 An order is queried for ever. But an institution never answers about an order that it lost, or never lists. Once no call of the
-order can be made or take effect any more, and the statement of its days is complete, people may decide how it ended.
+order can be made or take effect any more, and the statement of its days is complete, operators may decide how it ended.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 
 CaseKind = Literal["report", "day", "rail", "order", "account", "waits", "file"]
-"""A report of the rail that waits for an operator; a day on which an account's statement and the books disagree; a finding of
+"""The kinds of cases.
+
+A report of the rail that waits for an operator; a day on which an account's statement and the books disagree; a finding of
 ``verify`` against the rail; an order whose institution cannot report its end; an account whose balance differs from the books;
-a pending refund that may not be sent; the first file of an institution's statements, which a person has to confirm."""
+a pending refund that may not be sent; the first file of an institution's statements, which an operator has to confirm.
+"""
 CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
 
 TEXT_LENGTH_MAX: Final = 1000
@@ -63,7 +66,7 @@ class Case(Difference, frozen=True, kw_only=True):
 
 
 class CaseNote(Struct, frozen=True, kw_only=True):
-    """An operator's look at a case, and its finding."""
+    """An operator's note on a case."""
 
     case_id: int
     operator: str
@@ -72,7 +75,7 @@ class CaseNote(Struct, frozen=True, kw_only=True):
 
 
 class OpenCases(Struct, frozen=True, kw_only=True):
-    """How many of a kind are open, and since when the oldest is."""
+    """The number of open cases of a kind, and the age of the oldest."""
 
     kind: CaseKind
     count: int
@@ -85,12 +88,12 @@ EVIDENCE_SIZE_MAX: Final = 1024 * 1024
 """Octets."""
 EVIDENCE_NAME_LENGTH_MAX: Final = 255
 _A_CALL: Final = timedelta(hours=1)
-"""No call lasts so long."""
+"""Maximum duration of a call."""
 _SATURDAY: Final = 5
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """A file on which operators rely, such as the institution's letter: it stays with them, and is identified here."""
+    """A file on which operators rely, such as the institution's letter: they keep it, and it is identified here."""
 
     name: str
     size: int
@@ -118,7 +121,7 @@ class SilentOrder(Struct, frozen=True, kw_only=True):
     resource_id: int
     amount_cents: int
     called_at: datetime
-    """First, in real time."""
+    """The first call, in real time."""
 
     @property
     def line_kind(self) -> Literal["transfer", "refund"]:
@@ -126,14 +129,14 @@ class SilentOrder(Struct, frozen=True, kw_only=True):
 
     @property
     def over_at(self) -> datetime:
-        """From when on no call of it is made, or under way."""
+        """Return from when on no call of it is made, or in progress."""
         named_at = minute_of_name(self.order_name) or self.called_at
-        # So long after the first call one may be made again at most, too.
+        # Also the maximum time after the first call for a repetition.
         return max(named_at, self.called_at) + find_name_window(named_at) + _A_CALL
 
     @property
     def days(self) -> tuple[date, date]:
-        """The first and the last day of lines that may be its own; a weekend's lines are booked after it."""
+        """Return the first and the last day of lines that may be its own; a weekend's lines are booked after it."""
         last = to_day(self.over_at)
         while last.weekday() >= _SATURDAY:
             last += timedelta(days=1)

@@ -1,4 +1,4 @@
-"""The tables of cases and of the notes on them."""
+"""The tables of cases, of their notes, and of operators' decisions on orders."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ NOTE: Final = Table(
     "case_note", CaseNote, "case_id bigint, operator text, noted_at timestamptz, note text", key=("case_id",)
 )
 
-# One worker at a time: two who had looked at different instants would open and end the same cases in turn.
+# One worker at a time: two with different instants would open and end the same cases in turn.
 _LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
 _LOCKED: Final = 0x1D58_CA5E
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Lock out other looks until the transaction ends; ``False`` if one is running."""
+    """Lock out other checks until the transaction ends; ``False`` if one is running."""
     return await connection.fetchval(_LOCK, _LOCKED)
 
 
-# What ended by itself opens again when it comes back; what an operator has ended only when it is about another amount, and a
-# day also when it is about other lines.
+# A case that ended by itself is reopened by the same difference; one that an operator has ended only by another amount, and a
+# day also by other lines.
 _KEEP: Final[LiteralString] = """
     with found as (
         select * from jsonb_to_recordset($1::jsonb) as each (
@@ -128,7 +128,7 @@ async def list_oldest(
     return [CASE.read(row) for row in rows]
 
 
-# In the order of ids, so that two decisions on the same cases never wait for each other.
+# In the order of ids, to avoid deadlocks between two decisions on the same cases.
 _LOCK_CASES: Final[LiteralString] = (
     f"select {CASE.select} from kept_case where id = any($1) order by id for no key update"
 )
@@ -189,7 +189,7 @@ async def count_open(pool: Pool) -> dict[CaseKind, OpenCases]:
     return {row["kind"]: OpenCases(**row) for row in await pool.fetch(_COUNT)}
 
 
-# Orders that were asked about in vain, and the table of how two operators have said that they ended.
+# Orders without an answer to queries, and the table of two operators' decisions on their end.
 
 CASE_ENDING: Final = Table(
     "case_ending",
@@ -202,7 +202,7 @@ CASE_ENDING: Final = Table(
     key=("order_name",),
 )
 
-# Who was never called, or has an answer that is only to be recorded, ends by itself.
+# An order that was never called, or whose answer is only to be recorded, ends by itself.
 _LIST_SILENT: Final[LiteralString] = """
     select order_name, kind, step.institution_id, step.holder_id, resource_id, step.amount_cents, called_at
     from open_order join rail_step as step on step.order_name = open_order.name
@@ -213,7 +213,7 @@ _LIST_SILENT: Final[LiteralString] = """
 
 
 async def list_silent(connection: Connection | Pool, institution_id: int, count_max: int) -> list[SilentOrder]:
-    """Orders of an account that were called and have no end, the oldest first."""
+    """List an account's called orders without an end, oldest first."""
     return [SilentOrder(**row) for row in await connection.fetch(_LIST_SILENT, institution_id, None, count_max)]
 
 
@@ -230,7 +230,7 @@ _LIST_LIKE: Final[LiteralString] = """
 
 
 async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[str]:
-    """Unmatched statement lines that by amount and day may be the order."""
+    """List unmatched statement lines that may be the order, by amount and day."""
     first_on, last_on = order.days
     until = last_on + timedelta(days=DAYS_APART_MAX)
     asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until, SET_ASIDE)
@@ -273,7 +273,7 @@ _NAMES: Final[LiteralString] = """
 
 
 async def read_names(connection: Connection, order_names: Sequence[str]) -> dict[str, frozenset[str]]:
-    """By which names of the network each is known."""
+    """Read each one's names on the network."""
     return {row["order_name"]: frozenset(row["names"]) for row in await connection.fetch(_NAMES, order_names)}
 
 
@@ -293,11 +293,11 @@ _LIST_CONTRARY: Final[LiteralString] = f"""
 
 
 async def contradict(connection: Connection, ending: CaseEnding, item_id: str) -> None:
-    """Note which line of the statement says otherwise, before anything is posted for it."""
+    """Record the statement line that contradicts it, before anything is posted for it."""
     await connection.execute(_CONTRADICT, ending.order_name, item_id)
 
 
 async def list_contrary(connection: Connection, institution_id: int) -> list[tuple[CaseEnding, str | None]]:
-    """Those that something came to contradict, each with the words of the rail's report."""
+    """List contradicted decisions, each with the text of the rail's report."""
     rows = await connection.fetch(_LIST_CONTRARY, institution_id)
     return [(CASE_ENDING.read(row), row["explanation"]) for row in rows]

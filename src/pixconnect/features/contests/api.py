@@ -1,4 +1,4 @@
-"""Infractions on the wire: contested Pix; and, in the sandbox, how an outside payer contests one."""
+"""Infractions in the API: contested Pix; and, in the sandbox, how an outside payer contests one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pixconnect.kernel.rules.kept_report import WORDS_LENGTH_MAX
 from pixconnect.platform.base.clock import format_instant
 
 InfractionStatus = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]
-# The wire has our words in capitals.
+# The API has our words in capitals.
 _STATUSES: Final[dict[InfractionState, InfractionStatus]] = {said.lower(): said for said in get_args(InfractionStatus)}
 _STATES: Final[dict[InfractionStatus, InfractionState]] = {status: state for state, status in _STATUSES.items()}
 _Sent = Literal["SENDING", "SENT", "REFUSED"]
@@ -257,7 +257,7 @@ def _show_report(told: InfractionReport) -> SandboxInfraction:
     )
 
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 SECTIONS: Final = (
     Section(

@@ -1,4 +1,4 @@
-"""What payers contest, what holders answer, and the money that institutions keep from being spent."""
+"""Console pages of contests, holders' answers, and blocked money."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def defend_infraction(visit: Visit) -> Response:
     shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
     visit, contested = visit.about(shown.infraction.holder_id), shown.infraction
     text = _read_text(visit)
-    # The words stand with the infraction, and end as those do: the audit is for ever.
+    # The text is stored with the infraction, and erased with it: the audit is for ever.
     caller, act = visit.act("infraction defend", f"infraction {contested.id}", {"characters": len(text)})
     await defence.defend(visit.acting, caller, contested.id, text, act)
     return visit.go(f"/infractions/{contested.id}", said="defended")
@@ -64,7 +64,7 @@ async def show_infraction(
 
 
 async def list_blocks(visit: Visit) -> Response:
-    """Blocks at institutions, and their reasons: for operators, and holders are not warned."""
+    """List blocks at institutions, and their reasons: for operators only, since holders are not warned."""
     visit.refuse_holders("these pages are for operators")
     kinds = tuple(kind for kind in BLOCK_KINDS if kind in visit.request.query_params.getlist("kind"))
     page = await infraction_page.browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)

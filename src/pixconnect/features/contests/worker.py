@@ -1,4 +1,4 @@
-"""Sends what holders answer to contests, and reminds them, in the worker's slots."""
+"""Sends holders' answers to contests, and their reminders, in the worker's slots."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Lots of charges with a due date (``lotecobv``) in the standard API.
 
-Faults of the lot are refused at once. Faults of one of its charges, its form included, are reported with that charge.
+Errors of the lot are refused at once. Errors of one of its charges, including its form, are reported with that charge.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pixconnect.platform.base.clock import format_milliseconds
 from pixconnect.platform.json_members import list_names, refuse_repeated
 
 BODY_MAX: Final = 4 * 1024 * 1024
-"""In bytes: a thousand charges that say all that they may."""
+"""In bytes: a thousand charges with the maximum contents."""
 
 ItemStatusShown = Literal["EM_PROCESSAMENTO", "CRIADA", "NEGADA"]
 _Descricao = Annotated[str, Meta(min_length=1, max_length=DESCRIPTION_LENGTH_MAX)]
@@ -122,7 +122,7 @@ class LotesCobVConsultados(Struct, frozen=True, kw_only=True):
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _YIELD_AFTER: Final = 25
-"""So many charges are read or shown at one go: the others that this process serves do not wait for a thousand."""
+"""Charges per step: the process's other requests do not wait for a thousand."""
 _TRIES_MAX: Final = 3
 _SHOWN: Final[Mapping[ItemStatus, ItemStatusShown]] = dict(
     zip(get_args(ItemStatus), get_args(ItemStatusShown), strict=True)
@@ -203,7 +203,7 @@ async def list_lots(services: Services, request: Asked) -> Reply:
 
 
 def _read_number(request: Asked) -> int:
-    # Any other form names nothing.
+    # Any other form matches nothing.
     (text,) = request.parameter
     if not _NUMBER.fullmatch(text):
         raise errors.NotFound("id: there is no such lot")
@@ -211,8 +211,8 @@ def _read_number(request: Asked) -> int:
 
 
 def _read_items(violations: Violations, members: Mapping[str, object], *, is_required: bool) -> Sequence[_Sent]:
-    """The charges that are named: objects, each with its own txid."""
-    # A name of the standard's own rules: it writes it otherwise than the member.
+    """Read the named charges: objects, each with its own txid."""
+    # The standard's own rules spell it differently from the member.
     if "cobsv" not in members and not is_required:
         return ()
     sent = members.get("cobsv")
@@ -234,7 +234,7 @@ def _read_items(violations: Violations, members: Mapping[str, object], *, is_req
 
 
 async def _refuse_repeated(body: Body) -> None:
-    """Refuse members that occur twice in a charge of a long lot, charge by charge, and in the rest of the body."""
+    """Refuse repeated members of a long lot, charge by charge, and in the rest of the body."""
     if not body.unjudged:
         return
     # It was read before, so it is an object with a list of objects, if any.
@@ -278,7 +278,7 @@ def _read_put(members: Mapping[str, object]) -> WantedItem:
 
 
 def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> WantedItem:
-    """A patch read both ways: for an existing charge, and for one not made yet, merged with earlier requests."""
+    """Read a patch both ways: for an existing charge, and for one not made yet, merged with earlier requests."""
     put, patch = _read_contents(merged), _read_change(members)
     return WantedItem(
         contents=put.contents if isinstance(put, ChargePut) else None,
@@ -307,7 +307,7 @@ def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
 
 
 def _merge(before: Mapping[str, object], members: Mapping[str, object]) -> Mapping[str, object]:
-    """As a patch changes a charge: member by member where it names parts, and the others as a whole."""
+    """Merge as a patch changes a charge: some members in part, and the others as a whole."""
     merged = {**before, **members}
     for name in _MERGED:
         one, other = before.get(name), members.get(name)
@@ -362,7 +362,7 @@ def _show_item(item: ShownItem) -> ItemDoLote:
 
 _LOTE: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVOperacaoInvalida")
 _LOTE_ASKED: Final = Types(missing="LoteCobVNaoEncontrado", invalid="LoteCobVConsultaInvalida")
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 OPERATIONS: Final = (
     Row("lotecobv.criar", "PUT", "/lotecobv/{id}", "lotecobv.write", _LOTE,

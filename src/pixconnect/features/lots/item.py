@@ -1,6 +1,6 @@
-"""What a write of a charge does to the item of a lot that asks for it, in the same transaction: so each item is done once.
+"""Completes a lot's item in the transaction that writes its charge, so each item is done once.
 
-A worker that is killed leaves the request; one that comes second finds that it is gone.
+If the worker dies before, the request stays; a second worker finds no request and does nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-if TYPE_CHECKING:  # it may write an item
+if TYPE_CHECKING:
     from pixconnect.features.pix_api.service.charge_write import ChargeWrite
 
 NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
@@ -27,18 +27,18 @@ NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
 
 
 class ItemWrite(Struct, frozen=True, kw_only=True):
-    """The request of an item that a write carries out."""
+    """The item's request that a write executes."""
 
     key: ItemKey
     number: int
     is_first: bool
-    """Whether its charge was not made yet when the request was read."""
+    """Whether its charge did not exist when the request was read."""
     refusal: Refusal = ()
-    """The faults in its form, if any."""
+    """The errors of its form, if any."""
 
 
 class BatchItems(Struct):
-    """Which writes of one batch lots allow, and what becomes of their items."""
+    """The writes of a batch that lots permit, and the results for their items."""
 
     locked: Mapping[ItemKey, LockedItem]
     held: set[tuple[str, int]]
@@ -60,7 +60,7 @@ class BatchItems(Struct):
             raise _refuse(write, "este txid já é de uma cobrança que não foi criada por este lote")
 
     def is_open(self, item: ItemWrite) -> bool:
-        """Whether this request is still to be done, and is the next of its item."""
+        """Whether this request is pending, and the next of its item."""
         locked = self.locked.get(item.key)
         return (
             locked is not None
@@ -69,7 +69,7 @@ class BatchItems(Struct):
         )
 
     def note(self, item: ItemWrite | None, outcome: Charge | errors.PixConnectError) -> None:
-        """What became of a write."""
+        """Record a write's result."""
         if item is None or not self.is_open(item):
             return
         locked = self.locked[item.key]
@@ -78,7 +78,7 @@ class BatchItems(Struct):
             after = structs.replace(before, status="CREATED", charge_id=outcome.id, wanted=None, refusal=None)
         else:
             after = structs.replace(before, status="REFUSED", refusal=list_reasons(outcome))
-        # Until the last of its requests is done it goes on.
+        # The item is pending until the last of its requests is done.
         if locked.waiting_count > 1:
             after = structs.replace(after, status="PROCESSING", refusal=None)
         self.done.append((after, item.number))
@@ -90,15 +90,15 @@ async def lock_batch_items(
     charges: Mapping[tuple[str, int], Charge],
     held_before: set[tuple[str, int]],
 ) -> BatchItems:
-    """Lock the items that a batch of writes is for, after their charges.
+    """Lock the items of a batch of writes, after their charges.
 
     Args:
         charges: The existing ones, locked.
-        held_before: The txids, with their holders, that a lot held when they were looked for.
+        held_before: The txids, with their holders, that a lot held at the look-up.
     """
     keys = {write.item.key for write in batch if write.item is not None}
-    # A worker may have executed the request of an existing charge while we waited for its lock, so we look again. Of immediate
-    # charges only new ones can have a txid of a lot, and no lock is waited for there.
+    # A worker may have executed the request of an existing charge while we waited for its lock, so it is read again. Of
+    # immediate charges only new ones can have a txid of a lot, and no lock is waited for there.
     asked = {
         (write.txid, write.holder_id)
         for write in batch
@@ -113,7 +113,7 @@ async def lock_batch_items(
 
 
 async def finish_batch_items(connection: Connection, items: BatchItems) -> None:
-    """Write what became of the items, in the transaction that has written their charges."""
+    """Write the items' results, in the transaction that has written their charges."""
     if items.done:
         await lot_store.finish(connection, items.done)
 
@@ -123,7 +123,7 @@ def _refuse(write: ChargeWrite, reason: str) -> Violated:
 
 
 def list_reasons(refusal: errors.PixConnectError) -> Refusal:
-    """Why a charge was refused, as its item says it."""
+    """List the reasons of a charge's refusal for its item."""
     if isinstance(refusal, Violated) and refusal.rows:
         return tuple(refusal.rows)
     if isinstance(refusal, errors.NotFound):

@@ -24,7 +24,7 @@ ITEMS_MAX: Final = 1000
 DESCRIPTION_LENGTH_MAX: Final = 255
 NUMBER_MAX: Final = 10**18 - 1
 WAITING_MAX: Final = 8
-"""Requests of one charge that may wait for a worker at once."""
+"""Maximum of pending requests of one charge."""
 
 ItemStatus = Literal["PROCESSING", "CREATED", "REFUSED"]
 Refusal = tuple[Violation, ...]
@@ -33,7 +33,7 @@ Refusal = tuple[Violation, ...]
 class ChargeLot(Struct, frozen=True, kw_only=True):
     holder_id: int
     number: int
-    """As its holder chose it."""
+    """Chosen by its holder."""
     slot: int
     description: str
     item_count: int
@@ -67,7 +67,7 @@ class ShownItem(Struct, frozen=True, kw_only=True):
 
 
 class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request for one charge, for a new or an existing one: only the worker sees which it is by then.
+    """One request for one charge, new or existing: only the worker knows which by then.
 
     It is stored as JSON and read by later programs: a new field needs a default, and none is renamed.
     """
@@ -75,9 +75,9 @@ class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     contents: ChargeContents | None = None
     """All its wanted contents, if their form is right."""
     contents_refusal: Refusal = ()
-    """Why it cannot be made of this."""
+    """Why these contents cannot make it."""
     change: ContentsChange | None = None
-    """The changes to an existing charge; ``None`` gives it all of the contents."""
+    """The changes to an existing charge; ``None`` replaces all contents."""
     change_refusal: Refusal = ()
     is_change: bool = False
     location_id: int | None = None
@@ -87,7 +87,7 @@ class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LotRequest(Struct, frozen=True, kw_only=True):
-    """One row of workers' pending requests."""
+    """A pending request for workers."""
 
     holder_id: int
     lot_number: int

@@ -1,12 +1,8 @@
 """Lots of charges with a due date: requests are stored at once, and workers execute them.
 
-The charges of a lot are those of its first request, for ever. Its own rules are judged here; those of a charge where it is
-made.
-
-Workers make and change each charge of a lot by the write operation that a put or a patch of it alone uses.
-
-The results of a charge and of its item are one transaction (``lot_item.py``), so nothing here is lost or done twice if a worker
-is killed, or two run at once.
+The first request of a lot fixes its charges for ever. Its own rules are checked here, and those of a charge where that is made.
+Workers use the same write operation as a put or a patch of a single charge. A charge and its item have one transaction
+(``lots/item.py``), so nothing is lost or done twice if a worker is killed, or two run concurrently.
 """
 
 from __future__ import annotations
@@ -52,25 +48,25 @@ NOT_THERE: Final = Violation(
     property=ENTITY, reason="lotes ainda não são oferecidos em contas que ficam em uma instituição: use /cobv/{txid}"
 )
 _TRIES_MAX: Final = 5
-"""How often we retry after a concurrent change of the same lot, or the making of one of its charges."""
+"""Maximum of retries after a concurrent change of the same lot, or of one of its charges."""
 
 
 class PageBounds(Struct, frozen=True, kw_only=True):
-    """What the lots of one page may have to say together."""
+    """Limits of one page of lots."""
 
     charges_max: int = 100_000
-    """A hundred lots, as a page has by default, may have so many."""
+    """A hundred lots, the default of a page, may have so many."""
     refused_octets_max: int = 12 * 1024 * 1024
-    """Of the descriptions of refused charges."""
+    """For the descriptions of refused charges."""
     read_at_once: int = 5_000
-    """Charges that are read at one go: the others that this process serves do not wait for all of them."""
+    """Charges per step: the process's other requests do not wait for all of them."""
 
 
 PAGE_BOUNDS: Final = PageBounds()
 
 
 class NewItem(Struct, frozen=True, kw_only=True):
-    """What a request asks of one charge."""
+    """A request for one charge."""
 
     txid: str
     asked: WantedItem
@@ -103,13 +99,12 @@ async def put_lot(context: Context, caller: Caller, number: int, description: st
             async with write_alone(context.pool) as connection:
                 lot = await _find_or_judge(connection, caller, number, items)
                 if lot is None and account.institution_id is not None:
-                    # Taken and refused one by one, its txids would be the lot's for ever.
+                    # If it were accepted, and its charges refused one by one, its txids would be the lot's for ever.
                     raise Violated(ENTITY, [NOT_THERE])
                 if lot is None:
                     await _open(context, connection, caller, number, description, items)
                 else:
-                    # The lot is locked before its items, so that two requests of one lot follow each other; workers lock the
-                    # items alone.
+                    # The lot is locked before its items, to serialize requests of one lot; workers lock the items alone.
                     places = {item.txid: item for item in await lot_store.read_lot_items(connection, lot, locks=True)}
                     _check_same_set(places, items)
                     await _ask_again(connection, caller, lot, description, items, places)
@@ -124,11 +119,11 @@ async def put_lot(context: Context, caller: Caller, number: int, description: st
 async def patch_lot(
     context: Context, caller: Caller, found: FoundLot, description: str | None, items: Sequence[NewItem]
 ) -> bool:
-    """Ask for changes of some charges of a lot, or call it otherwise; false if it was changed since it was read.
+    """Request changes of some charges of a lot, or rename it; false if it was changed since it was read.
 
     Raises:
-        Violated: What forbids it; nothing is taken then.
-        OutcomeUnknown: The commit was not answered; the same again does nothing twice.
+        Violated: The reason; nothing is stored then.
+        OutcomeUnknown: The commit was not answered; repeating the request does nothing twice.
     """
     async with write_alone(context.pool) as connection:
         lot = errors.require(
@@ -145,25 +140,25 @@ async def patch_lot(
 
 
 async def find_lot(context: Context, caller: Caller, number: int) -> FoundLot:
-    """A lot as it is asked for until now, to be patched; raises ``NotFound``."""
+    """Find a lot with all its requests, for a patch; raises ``NotFound``."""
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     return FoundLot(lot=lot, items=await lot_store.read_lot_items(context.pool, lot))
 
 
 async def read_lot(context: Context, caller: Caller, number: int) -> ShownLot:
-    """A lot, and the state of each of its charges; raises ``NotFound``."""
+    """Read a lot, and the state of each of its charges; raises ``NotFound``."""
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     items = await lot_store.read_shown(context.pool, caller.holder_id, [number])
     return ShownLot(lot=lot, items=items[number])
 
 
 async def list_lots(context: Context, caller: Caller, span: Span, bounds: PageBounds = PAGE_BOUNDS) -> Page[ShownLot]:
-    """One page of the holder's lots, newest first; raises ``Violated`` if they have more to say than a page may show."""
+    """Read a page of the holder's lots, newest first; raises ``Violated`` if they exceed the limits of a page."""
     page = await lot_store.read_page(context.pool, caller.holder_id, span)
     numbers = [lot.number for lot in page.items]
     # One lot alone is always shown: there is no smaller page.
     if len(numbers) > 1:
-        # Measured before anything is read: a page that is refused must not have filled the memory first.
+        # Measured before anything is read: a refused page must not fill the memory first.
         refused_octets = await lot_store.measure_refusals(context.pool, caller.holder_id, numbers)
         charges_count = sum(lot.item_count for lot in page.items)
         if charges_count > bounds.charges_max or refused_octets > bounds.refused_octets_max:
@@ -177,7 +172,7 @@ async def list_lots(context: Context, caller: Caller, span: Span, bounds: PageBo
 
 
 def _split(lots: Sequence[ChargeLot], charges_max: int) -> Iterator[Sequence[int]]:
-    """Their numbers, in parts that have so many charges together as are read at one go."""
+    """Split the numbers into parts with at most the charges of one step."""
     part: list[int] = []
     count = 0
     for lot in lots:
@@ -192,7 +187,7 @@ def _split(lots: Sequence[ChargeLot], charges_max: int) -> Iterator[Sequence[int
 async def _find_or_judge(
     connection: Connection, caller: Caller, number: int, asked: Sequence[NewItem]
 ) -> ChargeLot | None:
-    """The lot, locked; if there is none, raise what forbids a new one of these charges."""
+    """Lock and return the lot; if there is none, raise any reason against a new one of these charges."""
     lot = await lot_store.find(connection, caller.holder_id, number, locks=True)
     if lot is not None:
         return lot
@@ -232,7 +227,7 @@ async def _open(
         )
         for place, each in enumerate(asked)
     ]
-    # A worker makes the charges later: each request keeps who asked for it, without what allowed it.
+    # A worker makes the charges later: each request keeps its requester, without its rights.
     by = encode_caller(strip_rights(caller)).decode()
     requests = [_make_request(lot, item, each, by) for item, each in zip(items, asked, strict=True)]
     await lot_store.insert(connection, lot, items, requests)
@@ -246,7 +241,7 @@ async def _ask_again(
     asked: Sequence[NewItem],
     places: Mapping[str, LotItem],
 ) -> None:
-    """Add a request for each of these charges, but of those that wait with just this one."""
+    """Add a request for each of these charges, except where the same one is the last pending one."""
     waiting = await lot_store.read_requests_ahead(connection, before)
     lot = structs.replace(before, description=description, asked_count=before.asked_count + 1)
     by = encode_caller(strip_rights(caller)).decode()
@@ -257,10 +252,10 @@ async def _ask_again(
         item = places[each.txid]
         waiting_count, last = waiting.get(item.place, (0, ""))
         request = _make_request(lot, item, each, by)
-        # The same already waits as the last one: who repeats a request because its answer was lost adds nothing.
+        # The last pending request is the same: a repetition after a lost answer adds nothing.
         if last == request.asked:
             continue
-        # Gathered, so that one answer names all of them; nothing is asked for of any then.
+        # Collected, so that one answer names all of them; nothing is stored then.
         if waiting_count >= WAITING_MAX:
             reason = "esta cobrança ainda está EM_PROCESSAMENTO, com mudanças demais à espera"
             full.append(Violation(property=ITEMS, reason=reason, value=each.txid))
@@ -318,7 +313,7 @@ async def do_due_items(
         left_out: Items that failed a moment ago.
 
     Returns:
-        How many were taken, and those that failed by no fault of theirs: their requests stay.
+        How many were executed, and those that failed by no fault of theirs: their requests stay.
     """
     due = await lot_store.find_due(context.pool, slots, count_max, len(left_out))
     taken = [each for each in due if _key_of(each) not in left_out]
@@ -350,7 +345,7 @@ async def _make_write(context: Context, due: DueItem) -> ChargeWrite:
         return write
     write.contents = asked.contents
     account = await context.directory.read_account(caller.holder_id)
-    # No lots are accepted there: this one is older, and only charges made before are put again.
+    # No new lots are accepted there: this one is older, and only existing charges are changed.
     if account.institution_id is not None and is_first:
         write.violations = [*write.violations, structs.replace(NOT_THERE, property=WITH_DUE_DATE)]
     if account.address is None:
@@ -362,7 +357,7 @@ def _find_refusal(context: Context, asked: WantedItem, *, is_first: bool) -> Ref
     if not is_first and asked.is_change:
         return asked.change_refusal
     try:
-        # The rail may have become another since the lot was taken.
+        # The rail may have changed since the lot was accepted.
         ability.check_issues_codes(context.policy.abilities)
     except errors.RuleBroken as refusal:
         return list_reasons(refusal)

@@ -85,7 +85,7 @@ _SHOWN: Final[LiteralString] = """
 
 
 async def read_shown(pool: Pool, holder_id: int, numbers: Sequence[int]) -> dict[int, list[ShownItem]]:
-    """The items of lots, each with the instant at which its charge was made, by the lot's number."""
+    """Read the items of lots, each with its charge's creation, by the lot's number."""
     found: dict[int, list[ShownItem]] = {number: [] for number in numbers}
     for row in await pool.fetch(_SHOWN, holder_id, numbers):
         shown = ShownItem(
@@ -115,7 +115,7 @@ _PAGE: Final[LiteralString] = f"""
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[ChargeLot]:
-    """One page, newest first. Lots are counted one by one: there is one for hundreds of charges."""
+    """Read a page, newest first. Lots are counted one by one: there is one for hundreds of charges."""
     oldest, newest = bounds(span.initial_at, span.final_at)
     # One snapshot: a lot that is made between the two would be counted on no page, or shown and not counted.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
@@ -131,7 +131,7 @@ _TAKEN: Final[LiteralString] = """
 
 
 async def find_taken(connection: Connection, holder_id: int, txids: Sequence[str]) -> set[str]:
-    """Those of some txids that are a charge's already, or another lot's."""
+    """Find those of some txids that a charge, or another lot, has already."""
     return {row["txid"] for row in await connection.fetch(_TAKEN, holder_id, txids)}
 
 
@@ -179,7 +179,7 @@ _ASK: Final[LiteralString] = f"""
 async def ask_again(
     connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]
 ) -> None:
-    """More of a lot whose items are locked: a request for each of these items."""
+    """Add a request for each of these items of a lot; they are locked."""
     await connection.execute(_UPDATE_LOT, lot.holder_id, lot.number, lot.description, lot.asked_count)
     if items:
         places, wanted = [item.place for item in items], [item.wanted for item in items]
@@ -193,7 +193,7 @@ _WAITING: Final[LiteralString] = """
 
 
 async def read_requests_ahead(connection: Connection, lot: ChargeLot) -> dict[int, tuple[int, str]]:
-    """How many requests of each charge wait, and what the last of them asks for, by its place."""
+    """Count the pending requests of each charge, and return the last one's contents, by its place."""
     rows = await connection.fetch(_WAITING, lot.holder_id, lot.number)
     return {row["place"]: (row["count"], row["last"]) for row in rows}
 
@@ -221,7 +221,7 @@ _DUE: Final[LiteralString] = f"""
 
 
 async def find_due(pool: Pool, slots: Sequence[int], count_max: int, left_out_count: int) -> list[DueItem]:
-    """The next request of each charge in these slots; plus as many more as are excluded now."""
+    """Find the next request of each charge in these slots; plus as many more as are excluded now."""
     rows = await pool.fetch(_DUE, slots, count_max, left_out_count)
     return [DueItem(request=REQUEST.read(row), txid=row["txid"], charge_id=row["charge_id"]) for row in rows]
 
@@ -250,7 +250,7 @@ _WAITING_NUMBERS: Final[LiteralString] = """
 class LockedItem(Struct, frozen=True, kw_only=True):
     item: LotItem
     next_number: int
-    """Of the request that is to be done now."""
+    """The number of the pending request."""
     waiting_count: int
 
 
@@ -271,7 +271,7 @@ async def lock_items(connection: Connection, keys: Collection[ItemKey]) -> dict[
     return found
 
 
-# The request goes by its number: one that came while the worker was at this one stays, and is done next.
+# By the request's number: one that came meanwhile stays, and is done next.
 _FINISH: Final[LiteralString] = """
     with done as (
         select * from unnest(
@@ -289,7 +289,7 @@ _FINISH: Final[LiteralString] = """
 
 
 async def finish(connection: Connection, done: Sequence[tuple[LotItem, int]]) -> None:
-    """Note what became of locked items, and remove the request of each by its number."""
+    """Record locked items' results, and remove the request of each by its number."""
     items = [item for item, _ in done]
     await connection.execute(
         _FINISH,
@@ -312,12 +312,12 @@ _FIND_HELD: Final[LiteralString] = """
 
 
 async def find_held(connection: Connection, wanted: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those of some txids, with their holders, that only requests of their lot may make or change now."""
+    """Find those of some txids, with their holders, that only requests of their lot may make or change now."""
     rows = await connection.fetch(_FIND_HELD, *split_pairs(wanted))
     return {(row["txid"], row["holder_id"]) for row in rows}
 
 
-# One round trip for both: nearly every batch of the standard's door asks for new charges alone, and nearly none is in a lot.
+# One round trip for both: nearly every batch of the standard API requests only new charges, and nearly none is in a lot.
 _LOCK_CHARGES: Final[LiteralString] = f"""
     with {charge_store.LOCKED_BY_TXID}, {charge_store.TAKE_BLOCK}, held as materialized (
         select array_agg(txid) as held_txids, array_agg(holder_id) as held_holder_ids from ({_FIND_HELD}) as found
@@ -338,7 +338,7 @@ class LockedCharges(Struct, frozen=True, kw_only=True):
 async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:
     """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold."""
     rows = await connection.fetch(_LOCK_CHARGES, *split_pairs(wanted))
-    # If no row was locked, the rest stands in a separate row.
+    # If no row was locked, the rest is in a separate row.
     found = [charge_store.CHARGE.read(row) for row in rows if row["id"] is not None]
     return LockedCharges(
         charges={(charge.txid, charge.holder_id): charge for charge in found},

@@ -17,10 +17,10 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.shared_look import wait_for
 
 BATCH_MAX: Final = 256
-"""Charges at once."""
+"""Charges per batch."""
 LOOK_AFTER_S: Final = 0.25
 LOOK_AFTER_MAX_S: Final = 1.0
-"""The interval of reads without a wake-up, at first and once nothing was found for some time."""
+"""The poll interval, at first and once nothing was found for some time."""
 PAUSE_S: Final = 0.5
 """The pause after the database gave no answer."""
 TRY_AGAIN_AFTER_S: Final = 5.0
@@ -39,7 +39,7 @@ class LotWorker(Member):
         self._leases = leases
         self._has_news = asyncio.Event()
         self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, place)
-        # In memory alone: after a takeover the next worker tries at once, which does no harm.
+        # In memory alone: after a takeover the next worker tries at once, which is harmless.
         self._resting_until_s: dict[ItemKey, float] = {}
         leases.add(self)
 
@@ -53,7 +53,7 @@ class LotWorker(Member):
                 _log.warning("lots wait", reason=type(error).__name__)
                 await asyncio.sleep(PAUSE_S)
                 continue
-            # A full batch may have left something: then it looks again at once.
+            # A full batch may have left something, so it polls again at once.
             if done_count < BATCH_MAX:
                 rest_s = self._rest.after(self._context.clock.monotonic_s(), has_found=done_count > 0)
                 await wait_for(self._has_news, rest_s)

@@ -33,7 +33,7 @@ async def list_events(visit: Visit) -> Response:
 
 async def show_event(visit: Visit) -> Response:
     found = await browse.read_event(visit.context, visit.viewer, visit.path_id())
-    # The API lists events and shows no single one: what happened in this very microsecond.
+    # The API lists events and has no single one: list what happened in this very microsecond.
     at = format_instant(found.event.created_at)
     return visit.page(
         "event.html",
@@ -92,7 +92,7 @@ async def add_endpoint(visit: Visit) -> Response:
     types = [each for each in form.getlist("type") if isinstance(each, str)] or EVENT_TYPES
     request = EndpointRequest(url=read_field(form, "url"), secret=secret, event_types=types)
     made = await endpoint.create_endpoint(visit.acting, caller, request, act)
-    # The one page that shows a secret, and only in the answer to its form: no address ever leads to it again.
+    # The one page that shows a secret, and only as the response to its form: no URL ever leads to it again.
     return visit.page("endpoint_secret.html", endpoint=made, secret=secret)
 
 
@@ -141,7 +141,7 @@ async def remove_endpoint(visit: Visit) -> Response:
 
 
 async def _begin_change(visit: Visit) -> tuple[Visit, Endpoint]:
-    """The visit as one about the endpoint's owner, if the visitor may change it; and the endpoint."""
+    """Return the visit for the endpoint's owner, if the visitor may change it, and the endpoint."""
     visit.form()
     line = await _find_line(visit)
     visit.viewer.require("webhook.write")

@@ -1,4 +1,4 @@
-"""``pixconnect case``: facts of an institution or the rail that the books lack, or the other way round, until they ended."""
+"""``pixconnect case``: differences between an institution or the rail and the books, until they ended."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def list_(
     with_ended: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Print the cases that are open, the oldest first.
+    """Print open cases, oldest first.
 
     Args:
         kind: Of this kind only.
@@ -134,9 +134,9 @@ def adjust(
 ) -> None:
     """Propose to adjust the books for an unrecorded fact of a day; another operator confirms it.
 
-    With `--line` or `--returns`, a line that gives a transfer back is recorded as the transfer's return, for its holder.
+    With `--line` or `--returns`, a line that returns a transfer is recorded as the transfer's return, for its holder.
 
-    The other one does it by `pixconnect proposal confirm`. It is dated then, and stays within the case's amount and sign.
+    The other operator runs `pixconnect proposal confirm`. It is dated then, and stays within the case's amount and sign.
 
     Args:
         case_id: Its id, as `list` prints it.
@@ -165,15 +165,14 @@ def answer(
 ) -> None:
     """Propose the meaning of lines of an account's day, by their ids; another operator confirms it.
 
-    The other one does it by `pixconnect proposal confirm`. `show` prints the lines that wait, and the permitted answers of
-    each.
+    The other operator runs `pixconnect proposal confirm`. `show` prints the waiting lines, and the permitted answers of each.
 
     Args:
         case_id: The day's case, as `list` prints its id.
         counts: A line that is money, and no transfer or refund here in question; repeat it for several.
-        ours: A line and the transfer or refund that it is, such as `N1=transfer:12`; the line alone, if it is the sum of
-            all transfers of its day: later lines of such a text are joined by themselves.
-        aside: A line that is no money, or that the opening balance has.
+        ours: A line and its transfer or refund, such as `N1=transfer:12`; the line alone, if it is the sum of all transfers of
+            its day: later lines of such a text are matched automatically.
+        aside: A line that is no money, or that the opening balance includes.
         out: A line that the bank has removed: the opposite of its movement is posted, dated when it is confirmed.
         with_alike: Also lines of other days that wait for the same reason under the same text, with any numbers in it.
     """
@@ -241,7 +240,7 @@ async def _choose(
 ) -> Sequence[int]:
     if case_ids and (kind or institution or said):
         raise errors.BadRequest("case: name cases, or a kind of them, and not both")
-    # Without a kind the others would be passed over in silence, and nothing be named.
+    # Without a kind the other options would be ignored silently.
     if kind is None and (institution or said):
         raise errors.BadRequest("kind: required, unless cases are named")
     if kind is None:

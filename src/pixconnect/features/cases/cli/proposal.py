@@ -1,4 +1,4 @@
-"""``pixconnect proposal``: what one operator wants done, and another reads and confirms."""
+"""``pixconnect proposal``: one operator's proposals, which another reads and confirms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS: Final = ("code", "subject", "act", "contents", "proposed_by", "confirm
 
 @app.command(name="list")
 def list_(*, json: Json = False) -> None:
-    """Print what waits for a second operator, the oldest first."""
+    """Print proposals that wait for a second operator, oldest first."""
     waiting = operating.run(proposal_usecases.list_proposals)
     shown = [
         {"subject": subject, "contents": proposal.contents_text}
@@ -29,7 +29,7 @@ def list_(*, json: Json = False) -> None:
 
 @app.command
 def confirm(code: str) -> None:
-    """Do what another operator has proposed.
+    """Confirm and execute another operator's proposal.
 
     Args:
         code: The code of the proposal that you have read in `list`: a later one, which may have replaced it, has another.
@@ -39,7 +39,7 @@ def confirm(code: str) -> None:
 
 
 def show_proposed(proposal: Proposal, *, as_json: bool) -> None:
-    """Print a proposal to the operator who has made it."""
+    """Print a proposal to its operator."""
     output.show(
         dict(act=proposal.act, code=proposal.code, **proposal.contents)
         | output.pick(proposal, "proposed_by confirmable_at"),

@@ -1,6 +1,6 @@
-"""Adjusts what a case says and nothing records: one operator wants it, another confirms, and it is posted with that.
+"""Adjustments for a case without a recorded fact; and proposals of all kinds: listed, confirmed and executed.
 
-All of a confirmation is one transaction, so that who dies in it has done nothing.
+One operator proposes, another confirms. A confirmation is one transaction, so a crash in it has done nothing.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class WantedAdjustment(Struct, frozen=True, kw_only=True):
     case_id: int
     kind: AdjustmentKind
     amount_cents: int | None = None
-    """``None`` is all that is left."""
+    """``None`` is everything left."""
     holder_id: int | None = None
     """``None`` is the case's."""
     undone_id: int | None = None
-    """The adjustment that is to be undone."""
+    """The adjustment to undo."""
     returns: str | None = None
-    """The end-to-end id of the transfer that a line gives back, where the line does not name it."""
+    """The end-to-end id of the transfer that a line returns, if the line does not name it."""
     line: str | None = None
-    """The id of a line that gives a transfer back, which is recorded instead of an entry."""
+    """The id of a line that returns a transfer, which is recorded instead of an entry."""
 
 
 class _Step(Struct, frozen=True, kw_only=True):
@@ -77,9 +77,9 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
     """Propose an adjustment; nothing moves before another operator confirms it on the case's account.
 
     Raises:
-        NotFound: There is no such case, or adjustment of it, or its account was removed.
-        BadRequest: The case has its own id, has ended, is of no or of a smaller amount, or nothing is to be written off;
-            the account is closed, or the holder is not on it.
+        NotFound: The case or its adjustment does not exist, or its account was removed.
+        BadRequest: The case has its own id, has ended, has no or a smaller amount, or nothing is to be written off; the account
+            is closed, or the holder is not on it.
     """
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
@@ -120,7 +120,7 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         _check_kind(case)
         await _refuse_waiting(connection, account, case, wanted)
         made = await ledger_store.list_adjustments(connection, case.id)
-        # Planned again: the case may have got smaller, or ended, while the proposal waited.
+        # Planned again: the case may have become smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
         await _check_holders(connection, account, steps)
         work = await lock_balances(Batch(steps, connection, context.clock))
@@ -135,7 +135,7 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
 
 def _refuse_closed(account: InstitutionAccount) -> None:
     if account.state == "closed":
-        # It has nothing, and nothing that comes to it could ever leave.
+        # It has nothing, and incoming money could never leave it.
         raise errors.BadRequest(f"case: the account {account.name} is closed: nothing is adjusted on it any more")
 
 
@@ -156,7 +156,7 @@ def _check_kind(case: Case) -> None:
 async def _refuse_waiting(
     connection: Connection, account: InstitutionAccount, case: Case, wanted: WantedAdjustment
 ) -> None:
-    """Refuse a new entry while a line of the day waits: it may be what the entry would stand for."""
+    """Refuse a new entry while a line of the day waits, since it may be the same money."""
     if wanted.undone_id is not None or wanted.kind == "written_off":
         return
     waiting = await list_waiting(connection, account.id, date.fromisoformat(case.name))
@@ -194,7 +194,7 @@ def _plan_opposite(made: Sequence[Adjustment], undone_id: int, kind: AdjustmentK
     undone = {one.id: one for one in made if one.account == "available" and one.opposite_of is None}.get(undone_id)
     if undone is None or undone_id in {one.opposite_of for one in made}:
         raise errors.NotFound(f"undo: the case has no adjustment {undone_id} that stands")
-    # Undone after that, the house would have paid for a difference that is there no more.
+    # If it were undone after that, the house would have paid for a difference that no longer exists.
     if any(one.account == "settlement" and one.holder_id == undone.holder_id for one in made):
         raise errors.BadRequest("undo: the house has written it off")
     return _Step(
@@ -207,7 +207,7 @@ def _plan_opposite(made: Sequence[Adjustment], undone_id: int, kind: AdjustmentK
 
 
 def _plan_write_off(made: Sequence[Adjustment], house_id: int) -> list[_Step]:
-    """The opposite on who has it, the same on the house, and there it ends as settled."""
+    """Post the opposite on the holder, the same on the house, and settle it there."""
     undone = {one.opposite_of for one in made}
     standing = [one for one in made if one.account == "available" and one.opposite_of is None and one.id not in undone]
     moved = [one for one in standing if one.holder_id != house_id]
@@ -271,7 +271,7 @@ def _sum(made: Sequence[Adjustment]) -> int:
     return sum(one.signed_cents for one in made if one.account == "available")
 
 
-# Lists what waits for a second operator, and does it once that operator confirms it by its code.
+# Proposals of all kinds: listed, and executed once another operator confirms them by code.
 
 KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]]]] = dict(
     close=close_account,
@@ -282,11 +282,11 @@ KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]
     answer=answer_case,
     limits=raise_limits,
 )
-"""By the act: judges it again, does it, and confirms the proposal in the transaction that does it."""
+"""Per act: checks the proposal again, executes it, and confirms it in the same transaction."""
 
 
 async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
-    """What waits for a second operator, the oldest first; each with the account or the holder that it is about."""
+    """List proposals that wait for a second operator, oldest first; each with its account or holder."""
     async with context.pool.acquire() as connection:
         names = {account.id: account.name for account in await account_store.list_all(connection)}
         waiting = await proposal_store.list_waiting(connection)
@@ -302,17 +302,17 @@ async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
 
 
 async def confirm_proposal(context: Operator, writes: Writer, code: str) -> Proposal:
-    """Do what another operator has proposed.
+    """Execute another operator's proposal.
 
     Args:
-        context: Of the operator who confirms.
-        writes: What writes money.
+        context: Of the confirming operator.
+        writes: Writes money.
         code: The code of the proposal that the operator has read.
 
     Raises:
-        NotFound: No proposal with this code waits.
+        NotFound: No pending proposal has this code.
         Forbidden: It is this operator's own, or of the same database login.
-        BadRequest: It may not be confirmed yet, has lapsed, or cannot be done any more.
+        BadRequest: It may not be confirmed yet, has lapsed, or cannot be executed any more.
     """
     async with context.pool.acquire() as connection:
         waiting = [one for one in await proposal_store.list_waiting(connection) if one.code == code]
@@ -320,7 +320,7 @@ async def confirm_proposal(context: Operator, writes: Writer, code: str) -> Prop
             raise errors.NotFound(f"code: no proposal with the code {code} waits: read `pixconnect proposal list`")
         (proposal,) = waiting
         check_confirmation(proposal, context.operator, context.clock.real_now())
-        # The schema refuses it too; asked here, because closing an account begins before it is confirmed.
+        # The schema refuses it too; checked here, because closing an account begins before it is confirmed.
         if conflict := await proposal_store.find_login_conflict(connection, proposal):
             raise errors.Forbidden(
                 f"confirm: {conflict}: another operator confirms, by a database login of their own "

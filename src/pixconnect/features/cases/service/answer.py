@@ -1,4 +1,4 @@
-"""Answers the question about a day of an account: two operators identify lines of the institution's statement.
+"""Answers for lines of an account's day: two operators identify lines of the institution's statement.
 
 ::
 
@@ -50,9 +50,9 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 LINES_MAX: Final = 100
-"""So many lines are answered at once."""
+"""Maximum of lines in one answer."""
 OURS_APART_MAX: Final = timedelta(days=35)
-"""Between a line and the transfer or refund that it is."""
+"""Maximum distance of a line from its transfer or refund."""
 SUM: Final = "sum"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[str]).decode
@@ -65,35 +65,35 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
     case_id: int
     counts: Sequence[str] = ()
     ours: Mapping[str, str] = {}
-    """What each is, such as ``transfer:12``, or ``SUM``."""
+    """The record of each, such as ``transfer:12``, or ``SUM``."""
     aside: Sequence[str] = ()
     out: Sequence[str] = ()
     with_alike: bool = False
-    """Also lines of other days of a named one's pattern: its reason to wait, its direction and, but for numbers, its text."""
+    """Also lines of other days with the same reason to wait, direction and, except for numbers, text."""
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
     items: dict[Answer, list[RecordedItem]]
     joins: Sequence[ItemJoin]
-    """The ``items`` that are ours."""
+    """Matches for the ``items`` that are ours."""
     struck: Sequence[StruckItem]
-    """Those of ``items`` that are to go out and have moved money."""
+    """Those of ``items`` to strike that have moved money."""
 
     moves: Mapping[int, int]
     """The change of each holder's money, in cents, if no counting line is a Pix of this service."""
 
 
 def read_own(text: str) -> tuple[str, str]:
-    """A line and our record of it, as people write it: ``N1=transfer:12``, or the line alone for a sum."""
+    """Read a line and our record of it, as operators write it: ``N1=transfer:12``, or the line alone for a sum."""
     line, _, own = text.rpartition("=")
     return (line, own) if own.startswith(("transfer:", "refund:")) else (text, SUM)
 
 
 async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
-    """Say what lines of a day are; nothing moves before another operator confirms it on the case's account.
+    """Propose the meaning of lines of a day; nothing moves before another operator confirms it on the case's account.
 
     Raises:
-        NotFound: There is no such case, or its account was removed.
+        NotFound: The case does not exist, or its account was removed.
         BadRequest: The case is of no day, has ended, or a line does not wait, or not for such an answer.
     """
     async with write_alone(context.pool) as connection:
@@ -209,7 +209,7 @@ async def _find_replaced(
     named: Mapping[Answer, Iterable[str]],
     waiting: Mapping[str, RecordedItem],
 ) -> dict[str, RecordedItem]:
-    """The lines that may be removed because others, reported later under their ids, count."""
+    """Find lines that may be struck because lines reported later under their ids count."""
     changed = [name for name in named["counts"] if name in waiting and waiting[name].waits == "changed"]
     names = [name for name in named["out"] if any(other.startswith(f"{name}~") for other in changed)]
     found = await item_store.find(connection, account.id, names)
@@ -217,7 +217,7 @@ async def _find_replaced(
 
 
 async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:
-    """The join of a line with the record that a person names; no other line may have that."""
+    """Match a line with the record that an operator names; no other line may have that."""
     apart = timedelta(0) if own == SUM else OURS_APART_MAX
     amounts = None if own == SUM else [item.amount_cents]
     days = (item.day - apart, item.day + apart)
@@ -240,7 +240,7 @@ async def _find_own(connection: Connection, account: InstitutionAccount, item: R
 def _add_alike(
     named: Mapping[Answer, Sequence[str]], waiting: Mapping[str, RecordedItem]
 ) -> dict[Answer, Sequence[str]]:
-    """Add the lines of each answer's patterns; a line that is named keeps its own answer."""
+    """Add the lines of each answer's patterns; a named line keeps its own answer."""
 
     def mark(one: RecordedItem) -> tuple[str | None, str, str]:
         return one.waits, one.direction, joining.read_form(one.text)
@@ -256,7 +256,7 @@ def _add_alike(
 async def _count(
     writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> None:
-    """Lines in no sum so far count from now on; one that resembles a Pix of this service is posted now, as it is none."""
+    """Count lines that were in no sum; one that resembles a Pix of this service is posted now, as it is none."""
     aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
     await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
     left = [count_as_movement(item) for item in items if item not in aside]
@@ -277,10 +277,10 @@ async def _count(
 
 
 async def find_lacking(connection: Connection, moves: Mapping[int, int], reserved: Mapping[int, int]) -> dict[int, int]:
-    """The amounts taken from holders beyond their balances, which they would owe.
+    """Return the amounts beyond holders' balances, which they would owe.
 
     Args:
-        moves: Cents by holder; negative where they are taken.
+        moves: Cents by holder; negative for outgoing money.
         reserved: Cents by holder that are reserved for it.
     """
     lacking = dict[int, int]()

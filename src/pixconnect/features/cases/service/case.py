@@ -1,7 +1,7 @@
 """Cases: opened for a difference, ended by themselves without it, and handled by operators until then.
 
-A worker checks all present differences, again and again; a crash between two checks loses nothing. Facts are recorded where
-they always are (a statement, ``institution ask``, a report): the next check finds them.
+A worker repeatedly checks all present differences; a crash between two checks loses nothing. Facts are recorded where they
+always are (a statement, ``institution ask``, a report): the next check finds them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from pixconnect.platform.pool import Connection
 
 LISTED_MAX: Final = 1000
 LOOKED_AT_MAX: Final = 10_000
-"""Reports and findings that are looked at together. Where there are more, none of their cases ends by itself."""
+"""Maximum of reports and findings per check. If there are more, none of their cases ends by itself."""
 
 WAITS_MAX: Final = timedelta(days=1)
-"""For so long something is kept from leaving before it is a case."""
+"""An order delayed for this long becomes a case."""
 
 _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _log = structlog.get_logger(__name__)
@@ -63,21 +63,21 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     institution: str | None
     """The account's name."""
     age: timedelta
-    """For how long it is open, or was."""
+    """How long it is or was open."""
     notes: Sequence[CaseNote] = ()
     adjustments: Sequence[Adjustment] = ()
     waiting: Proposal | None = None
-    """An operator's proposed adjustment, or decision on its order, which another has to confirm."""
+    """An operator's pending adjustment, or decision on its order, which another has to confirm."""
     ending: CaseEnding | None = None
-    """What two operators have said of its order."""
+    """Two operators' decision on its order."""
     lines: Sequence[RecordedItem] = ()
-    """Of an open day: the institution's that wait."""
+    """Of an open day: the institution's waiting lines."""
     answers: Sequence[PossibleAnswer] = ()
     balances: Sequence[BalancePoint] = ()
     files: Sequence[RecordedFile] = ()
-    """Those that speak of the day, the newest first."""
+    """The day's files, newest first."""
     reserved_cents: Mapping[str, int] = {}
-    """What the house has reserved for each of these that went out, by its id."""
+    """The house's reserve for each of these that went out, by its id."""
 
 
 async def look_for_cases(context: Context) -> None:
@@ -175,7 +175,7 @@ async def _look_at_files(connection: Connection, account: InstitutionAccount) ->
 
 
 async def _look_at_waiting(context: Context, connection: Connection, account: InstitutionAccount) -> None:
-    """Automatic outgoing money of an account that has been held back for long, with the reason."""
+    """List an account's automatic outgoing money that has been delayed for long, with the reason."""
     since = context.clock.real_now() - WAITS_MAX
     waiting = await give_back_store.list_standing(connection, account.id, since, LOOKED_AT_MAX)
     refunds = await order_store.list_unsent_refunds(connection, account.id, since, LOOKED_AT_MAX)
@@ -217,11 +217,11 @@ async def list_cases(
     institution: str | None = None,
     said: str | None = None,
 ) -> list[ShownCase]:
-    """Open cases, or all, the oldest open one first; ``said`` filters by their known facts.
+    """List open cases, or all, the oldest open one first; ``said`` filters by their known facts.
 
     Raises:
         BadRequest: The text is empty: an unset variable would match all.
-        NotFound: There is no such account.
+        NotFound: The account does not exist.
     """
     if said == "":
         raise errors.BadRequest("said: must not be empty: all of the kind would be taken")
@@ -242,7 +242,7 @@ async def list_cases(
 
 
 async def read_case(context: Core, case_id: int) -> ShownCase:
-    """A case with its notes and adjustments; raises ``NotFound`` for an unknown id."""
+    """Read a case with its notes and adjustments; raises ``NotFound`` for an unknown id."""
     async with context.pool.acquire() as connection:
         case = errors.found(await case_store.find(connection, case_id), f"case: there is none with the id {case_id}")
         notes = await case_store.list_notes(connection, case_id)
@@ -261,7 +261,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
             reserved = await day_file_store.list_reserved(connection, account.id, [one.item_id for one in lines])
             files = await day_file_store.list_files(connection, account.id, day)
     balances = run_balance(await day_usecases.read_day(context, account, day), lines) if account and lines else []
-    # Of an account one waits at most, and it may be of another case.
+    # An account has at most one pending proposal, which may be of another case.
     waiting = next((one for one in proposals if one.contents.get("case_id") == case_id), None)
     return structs.replace(
         _show(context, case, named),
@@ -283,11 +283,11 @@ def _show(context: Core, case: Case, named: Mapping[int, str]) -> ShownCase:
 
 
 async def note_case(context: Operator, case_id: int, text: str) -> str:
-    """Write down who looked at a case, and what they found; answers the note as it is kept.
+    """Add an operator's note to a case; return the stored note.
 
     Raises:
-        BadRequest: The note says nothing, or too much.
-        NotFound: There is no such case.
+        BadRequest: The note is empty or too long.
+        NotFound: The case does not exist.
     """
     note = _check_text("note", text)
     async with write_alone(context.pool) as connection:
@@ -299,10 +299,10 @@ async def note_case(context: Operator, case_id: int, text: str) -> str:
 
 
 async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -> list[ShownCase]:
-    """End cases that one operator's decision settles, all or none; no money moves. A kept report is closed with its case.
+    """Close cases by one operator's decision, all or none; no money moves. A kept report is closed with its case.
 
     Raises:
-        BadRequest: The reason is empty or too long, there is no case among them, or one is of an open order.
+        BadRequest: The reason is empty or too long, no case is given, or one is of an open order.
         NotFound: One of them does not exist, or has ended.
     """
     said, operator = _check_text("reason", reason), kept_report.storable(context.operator)
@@ -318,7 +318,7 @@ async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -
                 raise errors.NotFound(f"case: {case_id} has ended already")
         await ending_usecases.refuse_open_orders(connection, list(before.values()))
         for case in before.values():
-            # In one transaction: otherwise the worker's next look would open the case again.
+            # In one transaction: otherwise the worker's next check would open the case again.
             if case.kind == "report":
                 await kept_store.close(connection, int(case.name), operator, said)
         await case_store.end(connection, wanted, "closed", operator, said)
@@ -339,7 +339,7 @@ def _check_text(field: str, text: str) -> str:
 
 
 async def count_cases(context: Core) -> int:
-    """The number of open cases. A kept report, which is a case too once the worker has looked, is not counted again."""
+    """Count open cases. A kept report, which becomes a case at the worker's next check, is not counted again."""
     return sum(each.count for kind, each in (await case_store.count_open(context.pool)).items() if kind != "report")
 
 

@@ -1,7 +1,7 @@
 """Ends an order whose institution cannot report its end: two operators decide, by evidence.
 
-All of a confirmation is one transaction. In it the step of the rail is closed first, so that no call follows; then the order
-ends as by a report of the rail. A later report of the institution changes no state: the case opens again.
+A confirmation is one transaction. It closes the step of the rail first, so that no call follows; then the order ends as by a
+report of the rail. A later report of the institution changes no state: the case is reopened.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 SILENT_MAX: Final = 1000
-"""Orders of an account that are looked at together; where there are more, none of their cases ends by itself."""
+"""Maximum of an account's orders per check; if there are more, none of their cases ends by itself."""
 
 
 class WantedEnding(Struct, frozen=True, kw_only=True):
-    """What an operator wants said of the order of a case."""
+    """An operator's proposed end of a case's order."""
 
     case_id: int
     said: EndingClaim
     evidence: Evidence
     item_id: str | None = None
-    """The line of the statement that the order is, where several may be it."""
+    """The order's line of the statement, if several match."""
 
 
 async def find_differences(
     context: Context, connection: Connection, account: InstitutionAccount
 ) -> tuple[list[Difference], bool]:
-    """Orders of the account that wait for people, and what contradicts what people have said; whether that is all."""
+    """Find the account's orders that wait for operators, and contradictions of their decisions; return whether that is all."""
     silent = await case_store.list_silent(connection, account.id, SILENT_MAX)
     waiting = await order_store.find_waiting(connection, [order.order_name for order in silent])
     now = context.clock.now()
@@ -92,7 +92,7 @@ def _tell(
     waiting: WaitingOrder | None = None,
 ) -> Difference:
     words = f"the {order.line_kind} of {order.amount_cents} cents was called at {account.name} on {to_day(order.called_at)},"
-    # Ending it as never sent must consider that a person there may still approve it.
+    # Ending it as never sent must consider that a person may still approve it at the institution.
     if waiting is not None:
         words += f" where since {to_day(waiting.since)} it waited for {waiting.waits_for}: have it ended there first;"
     return Difference(
@@ -118,13 +118,13 @@ async def _find_unread(connection: Connection, order: SilentOrder, now: datetime
 
 
 async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
-    """Want an order to end as evidence says; nothing moves before another operator confirms it on its account.
+    """Propose an order's end by evidence; nothing moves before another operator confirms it on its account.
 
     Raises:
-        NotFound: There is no such case, or its account was removed.
-        BadRequest: The case is of no order over an account at an institution, has ended, or operators have said it already;
-            the order may still be called, or its days' statement is not whole; several lines of it may be the order; the
-            evidence is no file of at most 1 MiB.
+        NotFound: The case does not exist, or its account was removed.
+        BadRequest: The case is of no order over an account at an institution, has ended, or is decided already; the order may
+            still be called, or its days' statement is not whole; several lines may be the order; the evidence is no file of at
+            most 1 MiB.
     """
     wanted.evidence.check()
     async with write_alone(context.pool) as connection:
@@ -151,14 +151,14 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
     del writes  # A separate transaction: the service's queues cannot do this.
     wanted = _read(proposal)
     async with confirming(context, proposal) as (connection, account):
-        # Judged once more, under the locks: since the proposal the institution may have spoken.
+        # Checked once more, under the locks: the institution may have reported since the proposal.
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
         ending = _make(order, wanted, proposal, context.operator, context.clock.real_now())
         await case_store.CASE_ENDING.insert(connection, ending)
         is_closed = await case_store.close_step(connection, ending.order_name)
         (was_open,) = await WRITE_ENDINGS.write_within(connection, context.clock, [ended])
-        # Raised within the transaction, which undoes all that was written above.
+        # Raised within the transaction, which undoes everything above.
         if not is_closed or was_open is not True:
             raise errors.BadRequest("confirm: the order has ended meanwhile, as the institution said")
         if item_id is not None and ended.mistaken is None:
@@ -204,7 +204,7 @@ def _make(order: SilentOrder, wanted: WantedEnding, proposal: Proposal, operator
 
 
 async def _find(context: Operator, connection: Connection, wanted: WantedEnding) -> tuple[SilentOrder, str | None]:
-    """The order of the case, if people may say how it ended, and the line of the statement that it is."""
+    """Find the order of the case, if operators may decide how it ended, and its statement line."""
     case = await lock_case(connection, wanted.case_id)
     if case.kind != "order" or case.institution_id is None:
         raise errors.BadRequest("case: it has no order over an account at an institution")
@@ -237,7 +237,7 @@ async def _check_time(context: Operator, connection: Connection, order: SilentOr
 
 
 async def _choose_item(connection: Connection, order: SilentOrder, wanted: WantedEnding) -> str | None:
-    """The line that the order is, if it settled: joined to it, so that it becomes nothing else."""
+    """Choose the line of a settled order: it is matched, so that it becomes nothing else."""
     if wanted.said == "never":
         if wanted.item_id is not None:
             raise errors.BadRequest("item: what never left is on no line")
@@ -261,7 +261,7 @@ async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -
     ending = Settled(settled_at=order.called_at) if said == "settled" else NeverTaken()
     mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
     ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
-    # In the order in which every process locks: who ends the order at the same time comes before or after all of this.
+    # In the order in which every process locks, so that a concurrent ending comes before or after all of this.
     held = Held(balances=frozenset(holders_of(ended)), statements=frozenset(statements_of(ended)))
     await ledger_store.lock_balances(connection, held)
     await order_store.lock(connection, [name])
@@ -269,7 +269,7 @@ async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -
 
 
 async def refuse_open_orders(connection: Connection, cases: Sequence[Case]) -> None:
-    """Refuse to close, by one operator's word, a case whose order is still open."""
+    """Refuse to close, by one operator's decision, a case whose order is still open."""
     of_orders = {case.id for case in cases if case.kind == "order"}
     said = {ending.case_id for ending in await case_store.find_of_cases(connection, sorted(of_orders))}
     if of_orders - said:

@@ -1,7 +1,7 @@
-"""One case for each account and day: everything about the day on which the institution's statement and the books disagree.
+"""One case for each account and day: all differences of the day between the institution's statement and the books.
 
-Its amount is what can be adjusted once each line is answered: the difference of the day's balances, what waits and counts, and
-what the books have and the statement lacks. Lines that are set aside are in its text alone, as they may be no money.
+Its amount is what can be adjusted once each line is answered: the difference of the day's balances, waiting lines that count,
+and book lines that the statement lacks. Lines that are set aside are only in its text, as they may be no money.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Connection
 
 _MORE_LENGTH: Final = 100
-"""Of the words that say how much is left out."""
+"""Length of the note on omitted lines."""
 
 
 def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:
-    """The case of each day of a span, by day."""
+    """Return the case of each day of a span, by day."""
     apart = {judged.day: (judged.difference_cents or 0, judged.cases.disagreements_count) for judged in span.days}
     items, lines = defaultdict[date, list[RecordedItem]](list), defaultdict[date, list[BookLine]](list)
     for item in span.items:
@@ -71,7 +71,7 @@ def _of_day(
     lines: Sequence[BookLine],
 ) -> Difference:
     apart_cents, disagreements_count = apart
-    # Where all of it is one holder's, it is that holder's case; what nothing names is the house's.
+    # If all of it is one holder's, it is that holder's case; without a name it is the house's.
     owners = {line.holder_id for line in lines} if not (items or apart_cents) else set[int]()
     unrecorded_cents = sum(item.signed_cents for item in items if _counts_alone(item))
     booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
@@ -89,7 +89,7 @@ def _of_day(
         institution_id=account.id,
         holder_id=owners.pop() if len(owners) == 1 else account.house_id,
         name=day.isoformat(),
-        # What we have booked and they have not is what they say less.
+        # Booked amounts that the institution lacks count negative.
         amount_cents=within_bounds(apart_cents + unrecorded_cents - booked_cents),
         said=_cut_list(said),
         since=datetime.combine(day, time(0), SAO_PAULO),
@@ -97,7 +97,7 @@ def _of_day(
 
 
 def _counts_alone(item: RecordedItem) -> bool:
-    """It is in the sums of its day, and matches none of our records."""
+    """Whether it is in the sums of its day, and matches none of our records."""
     return item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
 
 
@@ -124,7 +124,7 @@ def _format_cents(cents: int) -> str:
 
 
 def _cut_list(said: Sequence[str]) -> str:
-    """As many as there is room for, and how many more there are."""
+    """Cut a list to its room, and return how many more there are."""
     kept, length = list[str](), 0
     for text in said:
         length += len(text) + 2
@@ -140,10 +140,10 @@ def within_bounds(cents: int) -> int | None:
     return max(-AMOUNT_MAX_CENTS, min(cents, AMOUNT_MAX_CENTS)) or None
 
 
-# What each answer about a waiting line would do, and the day's balance around the line: what a person decides by.
+# The effect of each answer about a waiting line, and the day's balance around it, for the operator's decision.
 
 OWN_MAX: Final = 5
-"""Transfers and refunds that are shown for one line."""
+"""Maximum of transfers and refunds shown for one line."""
 _AROUND: Final = 3
 
 
@@ -156,15 +156,15 @@ class PossibleAnswer(Struct, frozen=True, kw_only=True):
     """The posting if the line has no record of ours; negative for outgoing money."""
     kind: MovementKind | None = None
     holder_id: int | None = None
-    """Whose account it is posted to."""
+    """The holder of the account it is posted to."""
     lacking_cents: int = 0
-    """What that holder has not got, and would owe."""
+    """That holder's missing money, which would be owed."""
 
 
 class BalancePoint(Struct, frozen=True, kw_only=True):
     item: RecordedItem
     balance_cents: int | None
-    """After the line; ``None`` where no balance before the day is known."""
+    """After the line; ``None`` if no balance before the day is known."""
 
 
 async def list_answers(
@@ -204,7 +204,7 @@ async def list_answers(
 
 
 async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[str]:
-    """Our possible records of a line, the nearest days first."""
+    """List our possible records of a line, nearest days first."""
     lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
     sums = [SUM] if joining.find_parts(item, lines) else []
     if is_sum(item):
@@ -220,7 +220,7 @@ async def _list_own(connection: Connection, account: InstitutionAccount, item: R
 
 
 def run_balance(day: DayLines, waiting: Sequence[RecordedItem]) -> list[BalancePoint]:
-    """The lines about each waiting one with the balance after each; what does not count leaves it as it is."""
+    """Return the lines around each waiting one with the balance after each; a line that does not count leaves it unchanged."""
     balance_cents = day.shown.judged.opening_cents
     points = list[BalancePoint]()
     for item in sorted(day.items, key=lambda one: (one.settled_at is None, one.settled_at, one.item_id)):
@@ -237,11 +237,8 @@ def run_balance(day: DayLines, waiting: Sequence[RecordedItem]) -> list[BalanceP
     return [point for number, point in enumerate(points) if number in near]
 
 
-# Records a payee's return of a transfer that only a statement line shows: by two operators.
-#
-# The institution lists no returns of sent Pix, so no reading records them. The return is recorded as a fact (a refund IN of the
-# transfer), not as an adjustment: its line is joined to it, and the case ends by itself. The return has the network's name, or
-# one derived from the line: the same each time, so that it is recorded once.
+# Records a payee's return of a transfer that only a statement line shows, after two operators' decision: as a refund IN, and no
+# adjustment. Its line is matched, and the case ends by itself. Its name is the network's, or derived from the line.
 
 RETURNS: Final = "returns"
 """The member of a proposal that names the transfer."""
@@ -251,7 +248,7 @@ _DIGEST_LENGTH: Final = 11
 async def plan_return(
     connection: Connection, account: InstitutionAccount, case: Case, returns: str | None, line: str | None
 ) -> dict[str, str | int]:
-    """The proposal for a line that returns a transfer.
+    """Make the proposal for a line that returns a transfer.
 
     Args:
         connection: Where the case is locked.
@@ -274,10 +271,10 @@ async def plan_return(
 
 
 async def record_return(context: Operator, writes: Writer, proposal: Proposal) -> None:
-    """Record the return as it was proposed, and join its line."""
+    """Record the proposed return, and match its line."""
     async with confirming(context, proposal) as (connection, account):
         case = await lock_case(connection, int(proposal.contents["case_id"]))
-        # Judged once more: since the proposal a reading may have recorded it.
+        # Checked once more: since the proposal a reading may have recorded it.
         said = proposal.contents
         item, original = await _find(connection, account, case, str(said[RETURNS]), str(said["line"]))
         report = _as_report(item, original, context)
@@ -323,7 +320,7 @@ async def _find(
 
 
 def _as_report(item: RecordedItem, original: Transfer, context: Operator) -> ReturnReport:
-    # A line dated by its day alone is of no certain instant: the return is dated when it is recorded.
+    # A line with only a day has no instant: the return is dated when it is recorded.
     at = item.settled_at or context.clock.now()
     return ReturnReport(
         report_id=item.item_id,
@@ -338,7 +335,7 @@ def _as_report(item: RecordedItem, original: Transfer, context: Operator) -> Ret
 
 
 def _name(item: RecordedItem) -> str:
-    """The network's, or one that this line alone has."""
+    """Return the network's name, or one that this line alone has."""
     for name in (item.return_id, item.end_to_end_id):
         if name is not None and is_return_id(name):
             return name

@@ -1,4 +1,4 @@
-"""``pixconnect block``: money that institutions keep holders from spending."""
+"""``pixconnect block``: money that institutions have blocked."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def list_(*, kind: BlockKind | None = None, holder_id: OfHolder = None, json: Js
     """Print open blocks, holder by holder. Of a court's order only the amount is shown.
 
     Args:
-        kind: Only blocks of this kind: `med` is a contested Pix, `precautionary` a suspect credit,
-            `statement_line` a debit that waits.
+        kind: Only blocks of this kind: `med` is a contested Pix, `precautionary` a suspect credit, `statement_line` a debit
+            that waits.
         holder_id: Only this holder's.
     """
     kinds = () if kind is None else (kind,)

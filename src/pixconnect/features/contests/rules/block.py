@@ -12,8 +12,8 @@ Only the institution's reports create, change or end a block. ``wanted`` is the 
 blocked, ``covered`` the part of that in the holder's account *blocked* here: it rises to ``held`` with money that becomes
 available, once there is no deficit. The claim beyond ``held`` has no entry.
 
-A debit of the statement that waits for an explanation or an answer is a block of the account's house (``statement_line``). It
-holds its sum as far as available, so that this cannot be paid out meanwhile. An explanation of the line ends the block.
+A waiting debit of the statement is a block of the account's house (``statement_line``). It holds the debit's sum as far as
+available, so that this cannot be paid out meanwhile. An explanation of the line ends the block.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Block(Struct, frozen=True, kw_only=True):
     """The account at an institution; ``None`` is the installation's own rail."""
     kind: BlockKind
     reference: str
-    """The institution's name of it: of a contest the contest's, of a suspect credit the Pix's."""
+    """The institution's name of it: for a contest the contest's, for a suspect credit the Pix's."""
     transfer_id: int | None
-    """The Pix that it is about, where it is about one that is known."""
+    """The Pix that it concerns, if that is known."""
     line_id: str | None = None
-    """The line of the statement for which it is reserved."""
+    """The statement line that it is reserved for."""
     wanted_cents: int
     held_cents: int
     covered_cents: int
@@ -135,7 +135,7 @@ def open_block(
 
 
 def open_line_block(block_id: int, holder_id: int, institution_id: int, line: tuple[str, int], now: datetime) -> Block:
-    """Make the block of a statement's debit that waits, by its id and cents."""
+    """Make the block of a waiting statement debit, by its id and cents."""
     line_id, cents = line
     return Block(
         id=block_id,
@@ -199,7 +199,7 @@ def open_suspect_credit(
 
 
 def end_suspect_credit(block: Block, source: str, told_at: datetime, now: datetime) -> Block:
-    """End it, released or returned; a step moves its money."""
+    """End a suspect credit's block, released or returned; a step moves its money."""
     errors.ensure(block.kind == "precautionary" and block.state == "open", block.state)
     return structs.replace(
         block, wanted_cents=0, held_cents=0, state="ended", source=source, told_at=told_at, modified_at=now
@@ -232,23 +232,21 @@ def return_suspect_credit(transfer: Transfer, code: str, now: datetime) -> Trans
 
 def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) -> Block:
     """Change the covered amount by a step."""
-    # The trigger ``check_block_steps`` adds up the steps again; here the mistake has still one request as its cause, not a
-    # batch.
+    # The trigger ``check_block_steps`` adds up the steps again; here an error still belongs to one request, and not to a batch.
     covered_cents = block.covered_cents + (amount_cents if kind in {"covered", "held"} else -amount_cents)
     errors.ensure(covered_cents >= 0, "a block releases at most its covered amount")
     return structs.replace(block, covered_cents=covered_cents, modified_at=now)
 
 
 def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, told_at: datetime) -> Misfit | None:
-    """Why a report of a block is not credible; an unknown block may have any state."""
+    """Find why a report of a block is implausible; an unknown block may have any state."""
     if block is None:
         # Reports about money alone need no earlier one.
         if not BLOCK_KINDS[terms.kind].is_of_pix:
             return None
         explanation = f"blocks money for {terms.reference}, and nothing of that name is contested or held here"
         return Misfit(reason="unknown_order", explanation=explanation)
-    # One name is one block for ever: the same name for another holder or another reason is something else, and a person
-    # looks.
+    # One name is one block for ever: the same name for another holder or another reason is something else, for an operator.
     if (block.kind, block.holder_id) != (terms.kind, holder_id):
         explanation = f"the block {terms.reference} was {block.kind} of holder {block.holder_id} before"
         return Misfit(reason="changed_repeat", explanation=explanation)
@@ -257,7 +255,7 @@ def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, to
         return Misfit(
             reason="contradiction", explanation=f"the block {terms.reference} has ended, and is reported as open"
         )
-    # It was never available, and goes whole: with the transfer that credits it, or with its return. A part would be no Pix's.
+    # It was never available, and goes as a whole: with the transfer that credits it, or with its return.
     if told_at > block.told_at and block.kind == "precautionary" and terms.held_cents != block.held_cents:
         explanation = f"the suspect credit {terms.reference} is held whole until it is released or returned"
         return Misfit(reason="contradiction", explanation=explanation)

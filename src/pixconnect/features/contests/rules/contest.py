@@ -1,8 +1,7 @@
 """Contests by payers, as an institution lists them, and their reports by a rail.
 
-An institution reports the state of a contest, and lists returns beside their Pix; the contest behind a return it may not
-report. Then its returns are those made there of that Pix since the contest was opened, without our request, up to the contested
-sum.
+An institution reports the state of a contest, and lists returns with their Pix, perhaps without the contest behind a return.
+Then a contest's returns are those of its Pix since the contest was opened, without our request, up to the contested sum.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _STEPS: Final = dict[ContestWord, int]((("open", 0), ("answered", 1), ("accepted
 
 
 class ListedContest(Struct, frozen=True, kw_only=True):
-    """A contest of a Pix that the account received, in its present state."""
+    """A contest of a received Pix, in its present state."""
 
     name: str
-    """The institution's, unique on the account."""
+    """The institution's name, unique on the account."""
     end_to_end_id: str
     amount_cents: int
     """How much of the Pix is contested."""
@@ -45,7 +44,7 @@ class ListedContest(Struct, frozen=True, kw_only=True):
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """The payer's words."""
+    """The payer's statement."""
     defence: str | None
     """The answer, sent by us or by a person at the institution."""
     opened_at: datetime
@@ -55,26 +54,26 @@ class ListedContest(Struct, frozen=True, kw_only=True):
 
 
 class Contests(Protocol):
-    """Contests of an account's received Pix, if the institution reports them: it judges and returns."""
+    """Contests of an account's received Pix, if the institution reports them: it decides and returns."""
 
     @property
     def text_length_max(self) -> int:
-        """How many characters of an answer it takes."""
+        """The maximum length of an answer."""
         ...
 
     def list_contests(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
-        """Pages of contests of an interval; one may come twice, as pages shift."""
+        """Yield pages of contests of an interval; shifting pages may repeat one."""
         ...
 
     async def defend(self, defence: Defence) -> DefenceAnswer:
-        """Answer one; the same words again are no second answer."""
+        """Answer a contest; repetitions are idempotent."""
         ...
 
 
 def report_contest(
     contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime
 ) -> InfractionReport:
-    """All of a contest in its present state: the same again, however often it is read.
+    """Report a contest's whole present state: the same for each reading of it.
 
     Args:
         contest: As it is listed.
@@ -126,7 +125,7 @@ def report_contest(
 def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequence[TakenPart]:
     taken, left_cents = list[TakenPart](), contest.amount_cents
     for part in sorted(returned, key=lambda part: (part.settled_at, part.return_id)):
-        # Before the contest was opened nothing was given back because of it.
+        # Returns before the contest was opened do not belong to it.
         if part.settled_at >= contest.opened_at and part.amount_cents <= left_cents:
             taken.append(part)
             left_cents -= part.amount_cents
@@ -134,7 +133,7 @@ def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequ
 
 
 def is_told(known: Infraction, report: InfractionReport) -> bool:
-    """Whether a report contains nothing new: lists are read again and again."""
+    """Whether a report contains nothing new: lists are read repeatedly."""
     return (
         known.told_at >= report.told_at
         and (known.state, known.amount_cents, known.end_to_end_id, known.reason)

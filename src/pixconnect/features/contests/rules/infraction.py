@@ -1,12 +1,12 @@
-"""An infraction: the payer of a received Pix contests it, and the holder's institution judges it.
+"""An infraction: the payer of a received Pix contests it, and the holder's institution decides.
 
 ::
 
     open ──the holder answers──► answered ──► released    the block ends, the money is the holder's to spend again
       └───────────────────────────────┴────► taken        the institution has given back what there was
 
-The institution blocks, decides and returns; here its reports are mirrored, in any order: each contains the whole
-state. The holder may answer until ``respond_by``. While it is open or answered, that Pix cannot be refunded here.
+The institution blocks, decides and returns; its reports are mirrored here, in any order: each contains the whole state. The
+holder may answer until ``respond_by``. While it is open or answered, that Pix cannot be refunded here.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from pixconnect.platform.base.clock import format_instant
 DefenceState = Literal["sending", "sent", "refused"]
 
 REMINDED_BEFORE: Final = (timedelta(hours=48), timedelta(hours=24), timedelta(hours=6))
-"""Reminders of an unanswered infraction, before the time to answer is over."""
+"""Reminders of an unanswered infraction, before its deadline."""
 UNHEARD: Final = "it was decided before your institution confirmed that it has the answer"
-"""Why an answer that was on its way is no longer sent."""
+"""Why a pending answer is no longer sent."""
 SEND_AGAIN_AFTER: Final = timedelta(seconds=10)
-"""An answer that the institution may not have is sent again; it takes the same words once."""
+"""An answer that the institution may lack is resent; repetitions are idempotent."""
 SEND_AGAIN_THERE_AFTER: Final = timedelta(minutes=2)
-"""The same at an account, within its budget of calls."""
+"""Likewise at an account, within its budget of calls."""
 
 _ORDER: Final[dict[InfractionState, int]] = {"open": 0, "answered": 1, "taken": 2, "released": 2}
 _EVENT_NAMES: Final = dict[InfractionState, EventName](
@@ -57,7 +57,7 @@ _EVENT_NAMES: Final = dict[InfractionState, EventName](
     )
 )
 REFUND_REASONS: Final = dict[InfractionReason, RefundReason]((("fraud", "FR01"), ("operational_flaw", "BE08")))
-"""Why the institution gives back, by the scheme's codes."""
+"""The institution's reasons for returns, as the scheme's codes."""
 
 
 class Infraction(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class Infraction(Struct, frozen=True, kw_only=True):
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """The payer's words."""
+    """The payer's statement."""
     state: InfractionState
     opened_at: datetime
     """By the institution's clock, as ``respond_by`` and ``told_at`` are."""
@@ -93,9 +93,9 @@ class Infraction(Struct, frozen=True, kw_only=True):
     defended_at: datetime | None
     defence_state: DefenceState | None
     defence_refusal: str | None
-    """Why the institution did not take it."""
+    """Why the institution rejected it."""
     send_at: datetime | None
-    """When the answer is sent next; set as long as it is on its way."""
+    """When the answer is sent next; set while it is pending."""
     remind_at: datetime | None
     """When the holder is reminded next."""
     slot: int
@@ -104,22 +104,22 @@ class Infraction(Struct, frozen=True, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is decided yet."""
+        """Whether it is undecided."""
         return self.state in {"open", "answered"}
 
     def can_be_answered(self, now: datetime) -> bool:
-        """Whether its holder may still answer it, as ``defend`` judges it."""
+        """Whether its holder may still answer it, as ``defend`` decides."""
         is_answered = self.defence is not None and self.defence_state != "refused"
         return self.state == "open" and not is_answered and now < self.respond_by
 
 
 class AnswerTerms(Struct, frozen=True, kw_only=True):
-    """An institution's limits for an answer: shown before anything is typed."""
+    """An institution's limits for an answer, shown in advance."""
 
     length_max: int
     """Characters of the text."""
     files_max: int = 0
-    """How many files go with it; 0 is none."""
+    """How many files it may include; 0 is none."""
 
 
 class InfractionReturn(Struct, frozen=True, kw_only=True):
@@ -133,10 +133,10 @@ class InfractionReturn(Struct, frozen=True, kw_only=True):
 def find_infraction_misfit(
     report: InfractionReport, known: Infraction | None, transfer: Transfer | None
 ) -> Misfit | None:
-    """Why a report cannot be believed, before anything is done."""
+    """Find why a report is implausible, before anything is done."""
     if transfer is None or transfer.is_book or transfer.settled_at is None:
         explanation = f"contests {report.end_to_end_id}, and no such Pix was received here"
-        # The payer has the money back, and none of it is here: a person must look at the contest.
+        # The payer has the money back, and none of it is here: an operator must check the contest.
         if transfer is not None and transfer.status == "ERROR":
             explanation = f"contests {report.end_to_end_id}, which did not settle here: its payer has the money"
             return Misfit(reason="contradiction", explanation=explanation)
@@ -155,7 +155,7 @@ def find_infraction_misfit(
     )
     if changed is None and not known.is_open and _ORDER[report.state] == _ORDER[known.state] != 0:
         return None if report.state == known.state else _contradict(report, known)
-    # A report of its continuation is older than its end, or is not credible.
+    # A report of its continuation is older than its end, or is implausible.
     goes_back = not known.is_open and report.state in {"open", "answered"} and report.told_at > known.told_at
     return changed or (_contradict(report, known) if goes_back else None)
 
@@ -201,7 +201,7 @@ def begin_infraction(
 
 
 def find_reminder(respond_by: datetime, after: datetime) -> datetime | None:
-    """The next instant to remind of the time to answer."""
+    """Return the next reminder of the deadline."""
     return min((at for before in REMINDED_BEFORE if (at := respond_by - before) > after), default=None)
 
 
@@ -230,7 +230,7 @@ def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, n
 
 
 def block_of(report: InfractionReport) -> BlockTerms:
-    """The block that goes with it; released, it ends."""
+    """Return its block; released, it ends."""
     is_over = report.state == "released"
     return BlockTerms(
         reference=report.name,
@@ -258,11 +258,11 @@ def check_defence(abilities: Abilities, text: str) -> None:
 
 
 def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:
-    """Answer it; the words are sent to the institution afterwards, and again until it has them.
+    """Answer it; the text is sent to the institution afterwards, until that has it.
 
     Raises:
-        InfractionAnswered: Other words are on their way, or the institution has some.
-        InfractionClosed: It is decided, or the time to answer is over.
+        InfractionAnswered: Another text is pending, or the institution has one.
+        InfractionClosed: It is decided, or the deadline has passed.
     """
     if infraction.defence is not None and infraction.defence_state != "refused":
         if infraction.defence == text:
@@ -287,7 +287,7 @@ def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:
 
 
 def note_answer(infraction: Infraction, answer: DefenceAnswer, now: datetime) -> Infraction:
-    """Record the institution's response to the sent words."""
+    """Record the institution's response to the sent answer."""
     match answer:
         case DefenceTaken():
             return structs.replace(
@@ -307,7 +307,7 @@ def note_answer(infraction: Infraction, answer: DefenceAnswer, now: datetime) ->
 
 
 def remind(infraction: Infraction, now: datetime) -> tuple[Infraction, bool]:
-    """Move on to the next reminder; whether one is due."""
+    """Advance to the next reminder; return whether one is due."""
     if infraction.remind_at is None or infraction.remind_at > now:
         return infraction, False
     after = structs.replace(infraction, remind_at=find_reminder(infraction.respond_by, now), modified_at=now)

@@ -1,6 +1,6 @@
-"""Holders' answers to contests: read, list, answer; a worker sends an answer until the institution has it, and reminds.
+"""Holders' answers to contests: read, list, answer, send, remind; and reading contests at an account.
 
-An answer is stored before it is sent. One with an unknown outcome is resent: an institution accepts the same words once.
+An answer is stored before it is sent. One with an unknown outcome is resent: at an institution repetitions are idempotent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ShownInfraction(Struct, frozen=True, kw_only=True):
     held_cents: int
     """How much of the holder's money is blocked for it."""
     text_length_max: int
-    """How many characters of an answer the institution takes."""
+    """The maximum length of an answer."""
 
 
 async def read_infraction(context: Context, caller: Caller, infraction_id: int) -> ShownInfraction:
@@ -61,7 +61,7 @@ async def read_infraction(context: Context, caller: Caller, infraction_id: int) 
 async def list_infractions(
     context: Context, caller: Caller, state: InfractionState | None, span: Span
 ) -> Page[ShownInfraction]:
-    """One page of the holder's, of one state or of all, newest first."""
+    """Read a page of the holder's infractions, of one state or of all, newest first."""
     page = await infraction_store.read_page(context.pool, caller.holder_id, state, span)
     return page.with_items(await _show(context, page.items))
 
@@ -82,29 +82,29 @@ class InfractionAnswer(Struct, frozen=True, kw_only=True):
     holder_id: int
     infraction_id: int
     text: str | None = None
-    """What the holder answers."""
+    """The holder's answer."""
     answer: DefenceAnswer | None = None
-    """What the institution said to words that were sent; without either it is time for a reminder."""
+    """The institution's response to a sent text; without either it is a reminder."""
     sent: str | None = None
-    """Those words."""
+    """The sent text."""
 
 
 async def defend(
     context: Context, caller: Caller, infraction_id: int, text: str, act: Act | None = None
 ) -> ShownInfraction:
-    """Answer an infraction; the same words again are no second answer.
+    """Answer an infraction; repetitions are idempotent.
 
     Args:
-        act: The console's: it is recorded in the transaction that keeps the words.
+        act: The console's: it is recorded in the transaction that stores the answer.
 
     Raises:
-        BadRequest: The institution does not take such a text.
-        InfractionAnswered: It was answered before, in other words.
-        InfractionClosed: It is decided, or the time is over.
+        BadRequest: The institution does not accept such a text.
+        InfractionAnswered: It was answered before, with another text.
+        InfractionClosed: It is decided, or the deadline has passed.
     """
     found = (await read_infraction(context, caller, infraction_id)).infraction
     infraction_rules.check_defence(await find_abilities(context, found.institution_id), text)
-    # It may be of a holder that the caller's has succeeded.
+    # It may be a predecessor's.
     if act is not None:
         return (await _show(context, [await _defend_alone(context, found, text, act)]))[0]
     answering = InfractionAnswer(holder_id=found.holder_id, infraction_id=found.id, text=text)
@@ -112,11 +112,11 @@ async def defend(
 
 
 async def _defend_alone(context: Context, found: Infraction, text: str, act: Act) -> Infraction:
-    """The same outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock."""
+    """As ``defend`` outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock."""
     key = (found.id, found.holder_id)
     async with write_alone(context.pool) as connection:
         before = (await infraction_store.lock_by_id(connection, [key]))[key]
-        # Read behind the lock, for which we may have waited until its time was over.
+        # Read under the lock: its deadline may have passed while we waited for that.
         now = await service_now_to_write(context.clock, connection)
         after = infraction_rules.defend(before, text, now)
         if after is not before:
@@ -199,7 +199,7 @@ async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction
             if each.text is not None:
                 after = infraction_rules.defend(before, each.text, work.now)
             elif each.answer is not None:
-                # An institution that has decided meanwhile has said so by its report.
+                # An institution that has decided meanwhile has reported that.
                 is_of_it = before.send_at is not None and before.defence == each.sent
                 after = infraction_rules.note_answer(before, each.answer, work.now) if is_of_it else before
             else:
@@ -222,22 +222,16 @@ async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction
 ANSWER_INFRACTIONS: Final = WriteOperation("answer_infractions", _answer_infractions)
 
 
-# Follows payers' contests at an account: its list is read again and again, and reported in the form of a rail.
-#
-# ::
-#
-#     listed ──► known as it is? nothing
-#        └────► accepted: its Pix is read, and what was returned of it recorded ──► report ──► ``usecases/money/infraction``
-#
-# Each report contains all of a contest, so a list that shifts, repeats itself or comes late does no harm.
+# Reads payers' contests at an account and reports changes in the form of a rail. Each report has a contest's whole state, so a
+# list that shifts, repeats itself or comes late is harmless.
 
 EVERY: Final = 20
 """As a multiple of the readings of incoming Pix: five minutes by default.
 
-A contest lasts for days, and a list is half a year long.
+A contest lasts for days, and a list covers half a year.
 """
 EVERY_IF_CALLED: Final = 4
-"""The same once the institution has called: for whatever reason, a contest may be new."""
+"""As ``EVERY``, after a call from the institution, which may mean a new contest."""
 
 
 async def follow_contests(context: Context, opened: OpenAccount, *, is_called: bool = False) -> int:
@@ -264,7 +258,7 @@ async def follow_contests(context: Context, opened: OpenAccount, *, is_called: b
     except InstitutionUnavailable as error:
         await note_failure(context, account, "contests", error.reason)
         raise
-    # All of it is read again each time, so a contest not taken now comes again.
+    # All of it is read again each time, so a contest not recorded now comes again.
     await note_end(context, account, "contests", now, count)
     return count
 
@@ -288,7 +282,7 @@ async def _record(context: Context, opened: OpenAccount, page: Sequence[ListedCo
         return
     transfers = await transfer_store.find_named(context.pool, [item.end_to_end_id for item in listed], "IN")
     party = (await context.directory.read_account(account.house_id)).party
-    # One after the other: of two contests of one Pix a return is the first one's.
+    # One after the other: if a Pix has two contests, a return belongs to the first.
     for contest in listed:
         known = await infraction_store.find_named(context.pool, contest.name, account.id)
         transfer = transfers.get(contest.end_to_end_id)
@@ -303,8 +297,8 @@ async def _record(context: Context, opened: OpenAccount, page: Sequence[ListedCo
 async def _find_returned(
     context: Context, opened: OpenAccount, transfer: Transfer, known: Infraction | None
 ) -> Sequence[TakenPart]:
-    """The returns of a Pix there that belong to no other contest, by the books after the Pix was read."""
-    # Later takings are found by the readings of returns.
+    """Find the returns of a Pix that belong to no other contest, by the books after the Pix was read."""
+    # Later returns are found by the readings of returns.
     if known is None or known.is_open:
         pix = await opened.institution.read_received(transfer.network_id or transfer.end_to_end_id)
         if pix is not None:

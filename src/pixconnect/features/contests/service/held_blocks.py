@@ -1,7 +1,7 @@
 """The open blocks of the holders whose balances a batch has locked, as its requests change them.
 
-A holder may have thousands, and nearly all of them are covered. So a batch reads only those that are not, which is all that a
-movement of money asks for. A batch that changes blocks reads the others first (``HeldBlocks.read``).
+A holder may have thousands, and nearly all of them are covered. So a batch reads only uncovered ones, which is all that a
+movement of money needs. A batch that changes blocks reads the others first (``HeldBlocks.read``).
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from pixconnect.platform.pool import Connection, Pool
 
 
 class OpenBlocks:
-    """By holder and reference. Holders without blocks are not looked for: their balances show it.
+    """By holder and reference. Holders without blocks are skipped: their balances show it.
 
     Args:
-        blocks: The ones read, the oldest of a holder first.
+        blocks: The ones read, oldest of a holder first.
         has_more_of: Holders that have only their uncovered blocks in ``blocks``.
     """
 
     def __init__(self, blocks: Iterable[Block] = (), has_more_of: Container[int] = ()) -> None:
         self._has_more_of = has_more_of
-        # A dict keeps the order in which blocks were put, the oldest of a holder first, and one that changes keeps its place.
+        # A dict keeps the insertion order, oldest of a holder first, also for a changed block.
         self._blocks: defaultdict[int, dict[str, Block]] = defaultdict(dict)
         for block in blocks:
             self.put(block)
 
     def put(self, block: Block) -> Block:
-        """Put a block in its place; returns the block that was there, or this one where there was none."""
+        """Put a block; returns the replaced block, or this one if it is new."""
         blocks = self._blocks[block.holder_id]
         before = blocks.get(block.reference, block)
         blocks[block.reference] = block
@@ -57,19 +57,19 @@ class OpenBlocks:
 
     def find(self, holder_id: int, reference: str) -> Block | None:
         self._check_whole(holder_id)
-        # Asked first, since a look would leave an empty entry behind, and a batch looks for every holder that it posts for.
+        # Checked first, since a look-up would leave an empty entry for every holder of a batch.
         return self._blocks[holder_id].get(reference) if holder_id in self._blocks else None
 
     def find_of_transfer(self, holder_id: int, transfer_id: int) -> Block | None:
-        """The open block of a Pix."""
+        """Find the open block of a Pix."""
         of = (one for one in self.list_of(holder_id) if one.transfer_id == transfer_id and one.state == "open")
         return next(of, None)
 
     def find_to_take_of(self, refund: Refund, contest_name: str | None) -> Block | None:
-        """The open block of its Pix that pays for an institution's refund."""
+        """Find the open block of its Pix that pays for an institution's refund."""
         of = self.list_of(refund.holder_id)
         of_pix = [one for one in of if one.transfer_id == refund.transfer_id and one.state == "open"]
-        # One Pix may be contested several times: the others' blocks stay as they are, unless they cover what its own does not.
+        # One Pix may be contested several times: other blocks stay, unless they cover what its own does not.
         return max(
             of_pix,
             key=lambda one: (min(one.covered_cents, refund.amount_cents), one.reference == contest_name),
@@ -77,22 +77,22 @@ class OpenBlocks:
         )
 
     def list_of(self, holder_id: int) -> list[Block]:
-        """The oldest first, as what becomes available covers them."""
+        """List a holder's blocks oldest first, in which order available money covers them."""
         self._check_whole(holder_id)
         return list(self._blocks[holder_id].values()) if holder_id in self._blocks else []
 
     def find_uncovered(self, holder_id: int) -> Block | None:
-        """The oldest with an uncovered part; the transaction that locked the balance has all of these."""
+        """Find the oldest with an uncovered part; the transaction that locked the balance has all of these."""
         blocks = self._blocks[holder_id].values() if holder_id in self._blocks else ()
         return next((block for block in blocks if block.uncovered_cents > 0), None)
 
     def _check_whole(self, holder_id: int) -> None:
-        # A block that was not read would count as none: money would be taken elsewhere, or a second block be made.
+        # A missing block would count as none: money would be taken elsewhere, or a second block be made.
         errors.ensure(holder_id not in self._has_more_of, "not all blocks of the holder are read")
 
 
 class HeldBlocks(Claim):
-    """Newly available money covers blocks at the institution that are not covered here yet."""
+    """Covers blocks at the institution with newly available money."""
 
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
@@ -132,14 +132,14 @@ class HeldBlocks(Claim):
         return self.open.find(holder_id, block.reference) or block
 
     def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
-        """Hold a suspect credit, which was never available, and announce it."""
+        """Hold a suspect credit, which was never available, and emit its event."""
         self._count(block.holder_id, 1)
         self.work.put(infraction_store.BLOCKS, block)
         self._step(block, "held", block.held_cents)
         self.work.announce(announce_hold, transfer, block, charge)
 
     def release_suspect(self, ended: Block) -> None:
-        """Hold a suspect credit no more: its transfer credits it in the same statement, or it was returned."""
+        """Release a suspect credit: its transfer credits it in the same statement, or it was returned."""
         self._count(ended.holder_id, -1)
         self._step(ended, "let_go", ended.covered_cents)
 
@@ -163,7 +163,7 @@ class HeldBlocks(Claim):
         block = self.open.find_to_take_of(refund, contest_name)
         if block is not None:
             if contest_name in {None, block.reference}:
-                # It is not held there any more, so nothing else is to cover it here. Another contest's block is still held.
+                # The institution no longer holds it, so nothing else covers it here. Another contest's block is still held.
                 block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))
             part_cents = min(refund.amount_cents, block.covered_cents)
             if part_cents:
@@ -173,11 +173,11 @@ class HeldBlocks(Claim):
         for account, cents in part_taken(work.balances[refund.holder_id], refund.amount_cents):
             work.post(refund.holder_id, account, "settlement", cents, refund.cause)
         if work.balances[refund.holder_id].blocks_count:
-            # What went of another contest's block is still held: a late report says nothing more that would cover it.
+            # A part taken from another contest's block is still held: a late report would not cover it again.
             self._cover(refund.holder_id)
 
     def _cover(self, holder_id: int) -> None:
-        """Block the available balance, as far as blocks at the institution are uncovered here; the oldest block first."""
+        """Block the available balance, as far as blocks are uncovered; the oldest block first."""
         while (available_cents := self.work.balances[holder_id].available_cents) > 0:
             block = self.open.find_uncovered(holder_id)
             if block is None:
@@ -192,7 +192,7 @@ class HeldBlocks(Claim):
         self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None, goes_on: bool = False
     ) -> None:
         """Move money into a block or out of it; an amount that ``goes_on`` leaves by the next entry."""
-        # First the block as it is then: what becomes available by it must not be taken for it again.
+        # First the block's new state: the released money must not cover it again.
         self._change(take_step(block, kind, amount_cents, self.work.now))
         cause = Cause("block_step", kind)
         entry = self.work.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=goes_on)
@@ -212,14 +212,14 @@ class HeldBlocks(Claim):
 
 
 class Contests(OrderRule):
-    """No refund leaves while its Pix is contested, and nothing of a holder while more is blocked there than here."""
+    """Delays refunds while their Pix is contested, and a holder's orders while more is blocked at the institution than here."""
 
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
         self._contested: set[tuple[int, int]] = set()
 
     async def begin(self, batch: Sequence[NewOrder]) -> bool:
-        # A contested Pix has a block while it is undecided, so no holder without blocks is looked for.
+        # An undecided contest has a block, so holders without blocks are skipped.
         suspected = {
             (new.original_id, new.holder_id)
             for new in batch
@@ -238,13 +238,13 @@ class Contests(OrderRule):
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
-        # A contested Pix has a block while it is undecided.
+        # An undecided contest has a block.
         blocked = [each for each in waiting if each.balance.blocks_count]
         if not blocked:
             return {}
         holder_ids = sorted({each.balance.holder_id for each in blocked})
         blocks = await infraction_store.list_uncovered_blocks(connection, holder_ids)
-        # What a line may have taken was not blocked by the institution.
+        # The institution did not block the amount of a waiting line.
         uncovered = {block.holder_id for block in blocks if block.line_id is None}
         refunds = {(one.transfer_id, one.holder_id) for each in blocked if isinstance(one := each.ordered, Refund)}
         contested = (

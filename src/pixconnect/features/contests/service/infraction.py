@@ -5,8 +5,8 @@
     report ──► known? the Pix? ──► block held or released ──► takings: refunds ──► new state, and its event
 
 A report contains the whole state of a contest. So a late one advances the state as far as it can and undoes nothing; an
-incredible one is kept for an operator, and changes nothing. A return recorded earlier, from the institution's list, is the same
-one. A report that overtakes its Pix, or the end of a suspect one, comes again until that is here.
+implausible one is kept for an operator, and changes nothing. A return recorded earlier, from the institution's list, is the
+same one. A report that overtakes its Pix, or the end of a suspect one, comes again until that is here.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _NOT_YET: Final = Misfit(
 
 
 class ReportedInfraction(Struct, frozen=True, kw_only=True):
-    """A report of a Pix that was received here, with every id made before the first try."""
+    """A report of a received Pix; all ids are generated before the first try."""
 
     transfer: Transfer
     report: InfractionReport
     refund_ids: tuple[int, ...]
-    """For its takings, each in its place."""
+    """One for each of its returns."""
 
     @property
     def holder_id(self) -> int:
@@ -74,7 +74,7 @@ async def receive_infraction(context: Context, report: InfractionReport) -> Ackn
         ``None`` if the Pix, or its end, may still be reported: the rail must report it again.
 
     Raises:
-        ServiceUnavailable: Its taking leaves no room for our pending refund: it is reported again.
+        ServiceUnavailable: Its return leaves no room for our pending refund: it is reported again.
     """
     misfit = await _receive(context, report)
     if misfit is _NOT_YET:
@@ -89,7 +89,7 @@ async def _receive(context: Context, report: InfractionReport) -> Misfit | None:
     transfer = found.get(report.end_to_end_id)
     if transfer is None and not context.failed_reports.is_about_nothing(report.name, context.clock.monotonic_s()):
         return _NOT_YET
-    # Accepted, or held as suspect: there is nothing to block before it is released, and nothing if it is returned.
+    # Accepted, or held as suspect: there is nothing to block before its release, and nothing after its return.
     if transfer is not None and transfer.status == "PROCESSING":
         return _NOT_YET
     misfit = infraction_rules.find_infraction_misfit(report, None, transfer)
@@ -107,7 +107,7 @@ async def _receive(context: Context, report: InfractionReport) -> Misfit | None:
 
 
 class _LockedRows:
-    """What a batch of reports may change: all held, by the names that they have in reports or by id and holder."""
+    """The locked rows that a batch of reports may change, by their names in reports or by id and holder."""
 
     def __init__(
         self,
@@ -121,15 +121,15 @@ class _LockedRows:
         self.refunds = refunds
         self.linked = linked
         self.taken_of: dict[tuple[int, int], int] = {}
-        """The blocks that paid for takings recorded before a contest named them."""
+        """The blocks that paid for returns recorded before a contest named them."""
         self.undecided: set[tuple[int | None, str]] = set()
         """Other contests of their Pix."""
         self.made: list[Refund] = []
-        """What this batch has recorded as given back."""
+        """Returns that this batch has recorded."""
 
     def is_undecided(self, block: Block) -> bool:
         known = self.infractions.get((block.institution_id, block.reference))
-        # The batch's own changes count, not the state read before.
+        # Including the batch's own changes.
         return (block.institution_id, block.reference) in self.undecided if known is None else known.is_open
 
 
@@ -187,14 +187,14 @@ RECEIVE_INFRACTIONS: Final = WriteOperation("receive_infractions", _receive_infr
 
 
 def announce(work: UnitOfWork, infraction: Infraction, name: EventName | None = None) -> None:
-    """Announce the state that an infraction has reached, with its blocked amount; or a reminder."""
+    """Emit the state that an infraction has reached, with its blocked amount; or a reminder."""
     block = work.claim(HeldBlocks).open.find(infraction.holder_id, infraction.name)
     work.announce(announce_infraction, infraction, 0 if block is None else block.covered_cents, name)
 
 
 def _find_block_misfit(told: ReportedInfraction, locked: _LockedRows) -> Misfit | None:
     block = locked.blocks.get(told.name)
-    # Its own block is made with it: another one of the name is of something else.
+    # Its own block is made with it: another one of the name belongs to something else.
     if block is None or told.name in locked.infractions:
         return None
     return Misfit(reason="contradiction", explanation=f"the block {block.reference} is {block.kind}, and of no contest")
@@ -209,7 +209,7 @@ def _new_cents(told: ReportedInfraction, known: Mapping[str, Refund]) -> int:
 
 
 def _find_wrong_part(told: ReportedInfraction, transfer: Transfer, known: Mapping[str, Refund]) -> Misfit | None:
-    """Why a taking is not credible: it is something else here already, or more than is left of the Pix."""
+    """Find why a return is implausible: it is something else here already, or exceeds the rest of the Pix."""
     for part in told.report.taken:
         refund = known.get(part.return_id)
         if refund is not None and (refund.transfer_id, refund.amount_cents, refund.made_by) != (
@@ -273,7 +273,7 @@ def _report_block(work: UnitOfWork, told: ReportedInfraction, followed: Infracti
 
 
 def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction, locked: _LockedRows) -> int:
-    """Record what the institution gave back and was not recorded yet; answers how much of it is new to the infraction."""
+    """Record the institution's new returns; return how much of them is new to the infraction."""
     taken_cents = 0
     for part, refund_id in zip(told.report.taken, told.refund_ids, strict=True):
         refund = locked.refunds.get(part.return_id)
@@ -295,7 +295,7 @@ def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction
 def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, locked: _LockedRows) -> None:
     """Make another contest of the Pix hold the money of a return that was this one's."""
     block_id = locked.taken_of.get((refund.id, refund.holder_id))
-    # Where nothing was covered, the oldest that still was to be held was lowered.
+    # If nothing was covered, the oldest uncovered one was lowered.
     lowered = (
         block
         for block in work.claim(HeldBlocks).open.list_of(refund.holder_id)

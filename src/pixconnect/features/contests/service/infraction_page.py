@@ -1,4 +1,4 @@
-"""Infractions and blocks as people look at them: what ends soonest first, and of one all that its answer needs."""
+"""Infractions and blocks for people: soonest deadline first, and everything that an answer needs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAGE_SIZE: Final = 50
 _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _ID_MAX: Final = 2**63 - 1
 _UNDECIDED, _DECIDED = 0, 1
-"""Which part of the list a cursor is in: its ``position``."""
+"""The part of the list that a cursor is in: its ``position``."""
 
 
 class InfractionLine(Struct, frozen=True, kw_only=True):
@@ -54,17 +54,17 @@ class InfractionStep(Struct, frozen=True, kw_only=True):
 class InfractionPage(Struct, frozen=True, kw_only=True):
     infraction: Infraction
     block: Block | None
-    """Its block, whether or not that has ended."""
+    """Its block, open or ended."""
     transfer: Transfer | None
-    """The Pix; ``None`` where the viewer may not see transfers. So of the charge and of refunds."""
+    """The Pix; ``None`` if the viewer may not see transfers. Likewise charge and refunds."""
     charge: Charge | None
     refunds: Sequence[Refund]
-    """What the institution gave back because of it."""
+    """The institution's returns because of it."""
     steps: Sequence[InfractionStep]
     """In the order in which they happen."""
     terms: AnswerTerms
     now: datetime
-    """Service time, by which the time to answer ends."""
+    """Service time, by which the deadline passes."""
 
     @property
     def may_be_answered(self) -> bool:
@@ -112,11 +112,11 @@ async def _add_held(pool: Pool, shown: Sequence[Infraction]) -> list[InfractionL
 
 
 async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: int) -> InfractionPage:
-    """One infraction, with its related records as far as the viewer may see them.
+    """Read an infraction, with its related records as far as the viewer may see them.
 
     Raises:
         Forbidden: The viewer may not see infractions.
-        NotFound: There is none, or it is another holder's.
+        NotFound: It does not exist, or is another holder's.
     """
     viewer.require("infraction.read")
     pool = context.pool
@@ -145,7 +145,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
 
 
 async def find_contests(context: Context, viewer: Viewer, transfers: Iterable[Transfer]) -> list[Infraction]:
-    """Who contests some Pix; none to a viewer who may not see infractions."""
+    """Find the contests of some Pix; none for a viewer who may not see infractions."""
     received = [(each.id, each.holder_id) for each in transfers if each.direction == "IN"]
     return await list_store.find_of_transfers(context.pool, received) if viewer.may("infraction.read") else []
 
@@ -160,7 +160,7 @@ def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], 
         steps.append(InfractionStep(what="answered", at=found.defended_at))
     if found.state == "taken" or found.state == "released":  # noqa: PLR1714  narrows its type
         steps.append(InfractionStep(what=found.state, at=found.told_at))
-    # After the time to answer nothing is promised of an answer, so nothing is planned either.
+    # After the deadline nothing depends on an answer, so no step is planned either.
     if found.can_be_answered(now):
         steps.append(InfractionStep(what="answer_ends", at=found.respond_by, is_planned=True))
     if block is not None and block.state == "open" and block.until is not None and block.until > now:
@@ -169,7 +169,7 @@ def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], 
 
 
 async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datetime | None]:
-    """How many wait for an answer, and until when the first can have one; none to a viewer who may not see them."""
+    """Count infractions that wait for an answer, with the first deadline; none for a viewer who may not see them."""
     if not viewer.may("infraction.read"):
         return 0, None
     now = await service_now(context.clock, context.pool)
@@ -179,12 +179,12 @@ async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datet
 async def browse_blocks(
     context: Core, holder_id: int | None, kinds: Sequence[str], after: str | None = None
 ) -> Browsed[Block]:
-    """Blocks that have not ended, holder by holder, each one's oldest first: for operators alone."""
+    """List open blocks, holder by holder, oldest first: for operators only."""
     names = check_names("kind", kinds, tuple(BLOCK_KINDS))
     span = check_span(Wanted(), after, PAGE_SIZE)
     place = (0, _EVER, 0)
     if span.after is not None:
-        # The holder stands where other lists have how many came before.
+        # The holder takes the place of other lists' count of earlier rows.
         place = (span.after.position, span.after.created_at, span.after.id)
     wished = [kind for kind in BLOCK_KINDS if kind in names]
     found = await list_store.page_blocks(context.pool, holder_id, wished, place, PAGE_SIZE + 1)

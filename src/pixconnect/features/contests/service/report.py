@@ -8,10 +8,10 @@
                      │                 └── not now ──► comes again, as often as it takes             │
                      └──────────────────────────────────────────────────────────────────────────► kept; money refused
 
-Each report fails alone. If we cannot record a report we never credit it in silence: we refuse a payment or return, so
-that the payer gets the money back, and refuse it however often it comes again. If the rail takes no refusal we only
-keep it. At an institution the money of a payment is on the account all the same: we keep the report and credit the
-account's house, at once where a constraint refuses it.
+Each report fails alone. A report that cannot be recorded is never credited silently: we refuse a payment or return, so that the
+payer gets the money back, however often it comes again. If the rail permits no refusal it is only kept. At an institution the
+money of a payment is on the account all the same: the report is kept, and the account's house credited, at once if a constraint
+refuses it.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ _log = structlog.get_logger(__name__)
 async def take_reports(context: Context, reports: Sequence[Report]) -> int:
     """Record reports, or keep them for an operator, and then acknowledge them.
 
-    We do not acknowledge a report that we could neither record nor keep: the rail sends it again.
+    A report that we could neither record nor keep is not acknowledged: the rail sends it again.
 
     Returns:
         How many were acknowledged.
 
     Raises:
-        RailUnavailable: It will report again, and get the same answers.
+        RailUnavailable: The rail will report again, and get the same answers.
     """
     endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
     arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport | MovementReport)]
@@ -172,14 +172,14 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
 
 
 def _judge_arrival(context: Context, report: Arrival, error: Exception) -> Exception | Misfit:
-    # No further try can record what breaks a constraint where nothing can be refused.
+    # No retry can record a report that breaks a constraint and cannot be refused.
     if isinstance(report, CreditReport) and find_source(context).is_final and _breaks_constraint(error):
         return _refused_by_schema(error)
     return _judge_failure(context, report, error)
 
 
 async def _credit_house(context: Context, house_id: int, report: CreditReport, misfit: Misfit) -> Acknowledgement:
-    """Keep a payment that cannot be recorded for its holder, and credit it to the house of the account on which it is."""
+    """Keep a payment that cannot be recorded for its holder, and credit it to the account's house."""
     # Kept first: once it is credited, no list contains it again.
     await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
     return await receive_credit(context, report, house_id)
@@ -210,8 +210,7 @@ async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
 async def _keep_unrefusable(context: Context, report: Arrival, acknowledgement: Acknowledgement) -> Acknowledgement:
     """Keep for an operator a settled payment without a holder that cannot be refused; acknowledge it without a refusal."""
     answer = ability.answer_report(context.policy.abilities, acknowledgement)
-    # For an accepted payment no money is here yet; and a report that contradicts a cancellation is kept because of
-    # that.
+    # An accepted payment's money is not here yet; and a report that contradicts a cancellation is kept for that reason.
     if answer != acknowledgement and not isinstance(report, CreditAccepted):
         code = acknowledgement.refusal_code
         if code != reject_code.NOT_SETTLED:
@@ -232,10 +231,10 @@ async def _receive(context: Context, report: Arrival) -> Acknowledgement | None:
 
 
 async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
-    """Keep what cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
+    """Keep a report that cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
     holder_id = await _find_holder(context, report)
     async with context.pool.acquire() as connection, connection.transaction():
-        # Under this lock no other can credit it between the look and the refusal.
+        # The lock prevents a concurrent credit between the look-up and the refusal.
         if holder_id is not None:
             await ledger_store.lock_balance(connection, holder_id)
         recorded = await _find_recorded(connection, report, holder_id)
@@ -259,7 +258,7 @@ async def _find_recorded(
 
 
 async def _find_holder(context: Context, report: Arrival) -> int | None:
-    """The holder whose balance it would move; ``None`` if we cannot look it up, so that we cannot credit it either."""
+    """Find the holder whose balance it would move; ``None`` if that is impossible now, and so is a credit."""
     try:
         if isinstance(report, CreditReport):
             return (await OwnRail().find_credited(context, report)).holder_id
@@ -296,11 +295,11 @@ def _refused_by_schema(error: BaseException) -> Misfit:
 
 
 def _is_of_its_own(error: BaseException) -> bool:
-    """Whether the report's own contents cause a failure, and not a database that is away, busy, or being changed."""
+    """Whether the report's own contents cause a failure, and not a database that is unreachable, busy, or being changed."""
     if isinstance(error, errors.InternalError):
         return error.__cause__ is not None and _is_of_its_own(error.__cause__)
     if isinstance(error, asyncpg.UniqueViolationError):
-        return False  # two processes at once, or sequences that were set back: the next try has other ids
+        return False  # two concurrent processes, or sequences that were set back: the next try has other ids
     return isinstance(error, _OF_ITS_OWN) or not isinstance(error, _NOT_NOW)
 
 
@@ -316,7 +315,7 @@ def _unreadable(fault: str) -> Misfit:
 
 
 def _name_of(error: BaseException) -> str:
-    """What failed, without the values that a message may quote."""
+    """Return what failed, without the values that a message may quote."""
     if isinstance(error, errors.InternalError) and error.__cause__ is not None:
         return _name_of(error.__cause__)
     return error.code if isinstance(error, errors.PixConnectError) else type(error).__name__

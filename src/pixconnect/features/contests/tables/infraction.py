@@ -42,7 +42,7 @@ _MOVE: Final[LiteralString] = f"""
     update infraction set {_MOVED.assignments} from (select {_MOVED.parameters}) as new ({_MOVED.names})
     where infraction.id = new.id and infraction.holder_id = new.holder_id
 """
-# Announced with the institution's refund, in one statement.
+# Written with the institution's refund, in one statement.
 INFRACTION_RETURN: Final = Table(
     "infraction_return",
     InfractionReturn,
@@ -74,13 +74,13 @@ _FIND_NAMED: Final[LiteralString] = f"""
 async def lock_named(
     connection: Connection, names: Sequence[str], institution_id: int | None
 ) -> dict[tuple[int | None, str], Infraction]:
-    """Infractions by account and the institution's names, held; taken after the balances of their holders."""
+    """Lock infractions by account and the institution's names; after the balances of their holders."""
     rows = await connection.fetch(_FIND_NAMED, names, institution_id)
     return {(institution_id, found.name): found for found in map(INFRACTION.read, rows)}
 
 
 async def find_named(pool: Pool, name: str, institution_id: int | None) -> Infraction | None:
-    """One by its account and the institution's name."""
+    """Find one by its account and the institution's name."""
     return await INFRACTION.find(
         pool, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)", name, institution_id
     )
@@ -96,7 +96,7 @@ _FIND_CONTESTED: Final[LiteralString] = """
 
 
 async def find_contested(connection: Connection | Pool, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Those of some Pix, by id and holder, with an undecided contest."""
+    """Find those of some Pix, by id and holder, with an undecided contest."""
     rows = await connection.fetch(_FIND_CONTESTED, *split_pairs(transfers))
     return {(row["transfer_id"], row["holder_id"]) for row in rows}
 
@@ -109,7 +109,7 @@ _FIND_DUE: Final[LiteralString] = f"""
 
 
 async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
-    """Those with an answer to send over the installation's own rail, or with a reminder due."""
+    """Find those with an answer to send over the installation's own rail, or with a reminder due."""
     return [INFRACTION.read(row) for row in await pool.fetch(_FIND_DUE, slots, now, count_max)]
 
 
@@ -120,7 +120,7 @@ _FIND_UNSENT_THERE: Final[LiteralString] = f"""
 
 
 async def find_unsent_of_account(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[Infraction]:
-    """Those whose answer is to be sent over an account by an instant."""
+    """Find those whose answer is to be sent over an account by an instant."""
     return [INFRACTION.read(row) for row in await pool.fetch(_FIND_UNSENT_THERE, institution_id, now, count_max)]
 
 
@@ -138,7 +138,7 @@ _LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
 
 
 async def read_page(pool: Pool, holder_id: int, state: InfractionState | None, span: Span) -> Page[Infraction]:
-    """One page of a holder's infractions, of one state or of all, newest first."""
+    """Read a page of a holder's infractions, of one state or of all, newest first."""
     listed = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST, state)
     after = (None, None, span.position) if span.after is None else (span.after.created_at, span.after.id, 0)
     rows = await pool.fetch(_PAGE, *listed, *after, span.page_size + 1)
@@ -166,7 +166,7 @@ class TakenReturn(NamedTuple):
 async def find_links(
     connection: Connection | Pool, refunds: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], TakenReturn]:
-    """The infractions that have taken some refunds, by the refund's id and holder."""
+    """Find the infractions that caused some refunds, by the refund's id and holder."""
     rows = await connection.fetch(_FIND_LINKS, *split_pairs(refunds)) if refunds else []
     return {(row["refund_id"], row["holder_id"]): TakenReturn(row["infraction_id"], row["reason"]) for row in rows}
 
@@ -178,7 +178,7 @@ _FIND_OPEN_NAMES: Final[LiteralString] = """
 
 
 async def find_open_names(connection: Connection, names: Sequence[str]) -> set[tuple[int | None, str]]:
-    """Those of some names with an undecided infraction, by account."""
+    """Find those of some names with an undecided infraction, by account."""
     rows = await connection.fetch(_FIND_OPEN_NAMES, names) if names else []
     return {(row["institution_id"] or None, row["name"]) for row in rows}
 
@@ -220,8 +220,7 @@ APPEND_STEPS: Final = of_columns(
 )
 BLOCK_STEPS: Final = Fact(rank=130, inserts=(APPEND_STEPS,), key=None)
 
-# The order in which they are covered.
-# As the index ``block_uncovered`` has it.
+# The order in which they are covered, that of the index ``block_uncovered``.
 LIST_UNCOVERED: Final[LiteralString] = f"""
     select {BLOCK.select} from block where holder_id = any($1) and state = 'open' and covered_cents < held_cents
     order by holder_id, created_at, id
@@ -229,12 +228,12 @@ LIST_UNCOVERED: Final[LiteralString] = f"""
 
 
 async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    """Blocks that cover less than the institution has blocked, each holder's oldest first."""
+    """List blocks that cover less than the institution has blocked, each holder's oldest first."""
     return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
 
 
 async def list_open_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    """Open blocks, each holder's oldest first; their balances are locked by the transaction that changes them."""
+    """List open blocks, each holder's oldest first; their balances are locked by the transaction that changes them."""
     return await BLOCK.find_all(
         connection, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id", holder_ids
     )
@@ -249,7 +248,7 @@ _FIND: Final[LiteralString] = f"""
 async def find_blocks(
     connection: Connection | Pool, references: Sequence[str], institution_id: int | None
 ) -> dict[str, Block]:
-    """Blocks by the institution's names, of any holder, ended ones included."""
+    """Find blocks by the institution's names, of any holder, including ended ones."""
     rows = await connection.fetch(_FIND, references, institution_id)
     return {block.reference: block for block in map(BLOCK.read, rows)}
 
@@ -261,7 +260,7 @@ _READ_COVERED: Final[LiteralString] = """
 
 
 async def read_covered(pool: Pool, references: Sequence[str]) -> dict[tuple[int, int | None, str], int]:
-    """The covered sums of blocks with these names, by holder, account and name."""
+    """Read the covered sums of blocks with these names, by holder, account and name."""
     rows = await pool.fetch(_READ_COVERED, references)
     return {(row["holder_id"], row["institution_id"], row["reference"]): row["covered_cents"] for row in rows}
 
@@ -273,7 +272,7 @@ _FIND_TAKEN_OF: Final[LiteralString] = """
 
 
 async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The block that each refund, by id and holder, was taken of, if anything was in one."""
+    """Find the block that each refund, by id and holder, was taken from, if any."""
     rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(refunds))
     return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}
 

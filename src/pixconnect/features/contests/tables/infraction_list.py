@@ -1,4 +1,4 @@
-"""Infractions for people: undecided ones first, by the deadline for an answer; then ended ones, newest first.
+"""Infractions for people: undecided ones first, by deadline; then ended ones, newest first.
 
 Undecided ones are found by their blocks, which stay open as long: open blocks have an index, so no list reads long-ended
 infractions to find one that ends tomorrow.
@@ -20,7 +20,7 @@ from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import fetch_row, split_pairs
 from pixconnect.platform.pool import Pool
 
-# $1 whose, or null for all; $2 states; $3 and $4 when it was opened; $5 and $6 amounts; $7 a part of a name.
+# $1 holder, or null for all; $2 states; $3 and $4 when it was opened; $5 and $6 amounts; $7 a part of a name.
 _ASKED: Final[LiteralString] = """
     ($1::bigint is null or infraction.holder_id + 0 = $1) and infraction.state = any($2::text[])
     and opened_at between $3 and $4
@@ -40,7 +40,7 @@ _UNDECIDED: Final[LiteralString] = f"""
         and (respond_by, id) > ($8, $9::bigint)
     order by respond_by, id limit $10
 """
-# By ids, as of all lists that have no index of their own: the highest are the newest.
+# By ids, as in all lists without an index of their own: the highest are the newest.
 _DECIDED: Final[LiteralString] = f"""
     select {INFRACTION.select} from infraction where state in ('taken', 'released') and {_ASKED} and id < $8
     order by id desc limit $9
@@ -61,7 +61,7 @@ async def list_undecided(
     after: tuple[datetime, int],
     count_max: int,
 ) -> list[Infraction]:
-    """Undecided infractions, after a deadline and an id."""
+    """List undecided infractions, after a deadline and an id."""
     rows = await pool.fetch(_UNDECIDED, *_asked(holder_id, states, wanted), *after, count_max)
     return [INFRACTION.read(row) for row in rows]
 
@@ -82,7 +82,7 @@ _UNANSWERED: Final[LiteralString] = f"""
 
 
 async def count_unanswered(pool: Pool, holder_id: int | None, now: datetime) -> tuple[int, datetime | None]:
-    """How many can still be answered and have no answer, and when that time is over of the first."""
+    """Count infractions that can be answered and have no answer, with the first deadline."""
     row = await fetch_row(pool, _UNANSWERED, holder_id, now)
     return row["count"], row["first_ends_at"]
 
@@ -101,7 +101,7 @@ _OF_TRANSFERS: Final[LiteralString] = f"""
 
 
 async def find_of_transfers(pool: Pool, transfers: Sequence[tuple[int, int]]) -> list[Infraction]:
-    """Infractions of some Pix, given by id and holder, in order of first report."""
+    """Find infractions of some Pix, given by id and holder, in order of first report."""
     rows = await pool.fetch(_OF_TRANSFERS, *split_pairs(transfers)) if transfers else []
     return [INFRACTION.read(row) for row in rows]
 
@@ -114,7 +114,7 @@ _REFUNDS: Final[LiteralString] = f"""
 
 
 async def find_given_back(pool: Pool, infraction: Infraction) -> list[Refund]:
-    """What the institution gave back because of it."""
+    """Find the institution's returns because of it."""
     return [REFUND.read(row) for row in await pool.fetch(_REFUNDS, infraction.id, infraction.holder_id)]
 
 
@@ -128,5 +128,5 @@ _BLOCKS: Final[LiteralString] = f"""
 async def page_blocks(
     pool: Pool, holder_id: int | None, kinds: Sequence[str], after: tuple[int, datetime, int], count_max: int
 ) -> list[Block]:
-    """Blocks that have not ended, holder by holder, each one's oldest first."""
+    """List open blocks, holder by holder, each one's oldest first."""
     return [BLOCK.read(row) for row in await pool.fetch(_BLOCKS, holder_id, list(kinds), *after, count_max)]

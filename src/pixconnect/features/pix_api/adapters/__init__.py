@@ -1,1 +1,1 @@
-"""What reaches other servers of pix api."""
+"""Clients of other servers."""

@@ -1,17 +1,15 @@
-"""Verifies that a certificate chain from another institution names a host and leads to a trusted authority.
+"""Verifies an outside certificate chain, and the signature of a dynamic QR code's payload.
 
 ::
 
     a trusted authority ──has issued──► a certificate of the chain ──has issued──► ... ──has issued──► leaf (names the host)
 
-Verification goes down from the authorities, because the other side chose the chain's keys, and a key determines the cost of
-verifying: so no key verifies anything before a trusted one has vouched for it. Until then a certificate is parsed only as far
-as its size bounds the cost.
+Verification starts at the authorities, because the other side chose the chain's keys, and a key determines the cost of
+verifying: no key verifies anything before a trusted one has vouched for it. Until then a certificate is parsed only as far as
+its size bounds the cost.
 
-We follow the chain ourselves, because the library verifies the profile of web servers, which demands a purpose and a subject
-alternative name that certificates for Pix payloads need not have. Validity is judged by real time. Revocation is not checked.
-
-Verifies the signature of a dynamic QR code's payload with the key that its institution publishes.
+We verify the chain ourselves, because the library verifies the profile of web servers, which requires a purpose and a subject
+alternative name that certificates for Pix payloads need not have. Validity is by real time. Revocation is not checked.
 
 A payload is a compact JWS whose header names a key (``kid``), where the institution publishes it (``jku``), and its certificate
 (``x5t#S256``, in older ones ``x5t``). The header may choose any algorithm of the scheme, and the key must be of that
@@ -49,7 +47,7 @@ CHAIN_LENGTH_MAX: Final = 8
 CERTIFICATE_OCTETS_MAX: Final = 4096
 RSA_BITS_MIN: Final = 2048
 RSA_BITS_MAX: Final = 4096
-# The scheme sets no bound; in practice it is 65,537. Verification takes time in proportion to its length.
+# The scheme sets no maximum; in practice it is 65,537. Verification time is proportional to its length.
 _RSA_EXPONENT_BITS_MAX: Final = 32
 Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
@@ -94,10 +92,10 @@ def trust_sandbox(control: SandboxControl) -> Trusted:
 def verify_chain(
     chain: Sequence[bytes], host: str, trusted: Sequence[x509.Certificate], now: datetime
 ) -> x509.Certificate:
-    """Verify a chain in DER, the leaf first, for a name in lower case or an IP address, and return its leaf.
+    """Verify a chain in DER, leaf first, for a name in lower case or an IP address, and return its leaf.
 
     Raises:
-        ChainRefused: It does not lead to a trusted authority or is not for the name; the message goes on after "certificate".
+        ChainRefused: It leads to no trusted authority or is not for the name; the message continues after "certificate".
     """
     if not 0 < len(chain) <= CHAIN_LENGTH_MAX:
         raise ChainRefused(f"must come in a chain of 1 to {CHAIN_LENGTH_MAX}")
@@ -133,7 +131,7 @@ def _check_leaf(leaf: x509.Certificate, host: str, now: datetime) -> None:
         raise ChainRefused("is not valid yet")
     if now > leaf.not_valid_after_utc:
         raise ChainRefused("has expired")
-    # A critical extension may restrict what the certificate is good for: one that we do not know is never ignored.
+    # A critical extension may restrict the certificate: an unknown one is never ignored.
     if not _is_understood(leaf):
         raise ChainRefused("has a critical extension that we do not support")
     usage = _find(leaf, x509.KeyUsage)
@@ -147,20 +145,20 @@ def _descend(
     leaf: x509.Certificate, others: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime
 ) -> None:
     left = list(others)
-    # Each candidate comes with the number of authorities that the ones above it still allow between it and the leaf.
+    # Each candidate has the number of authorities that the ones above it still permit between it and the leaf.
     authorities = [(float("inf"), authority) for authority in trusted]
     while authorities:
-        # The one that leaves most room goes first, so each certificate that it issued gets as much room as it can have.
+        # Largest room first, so each certificate that it issued gets as much room as it can have.
         authorities.sort(key=lambda each: each[0])
         room_above, authority = authorities.pop()
         below = [one for one in (leaf, *left) if _has_signed(authority, one)]
-        # We check what an authority may do only if it has signed a certificate of this chain.
+        # An authority's rights are checked only if it has signed a certificate of this chain.
         room = min(room_above, _room_below(authority, now)) if below else -1
         if room < 0:
             continue
         if leaf in below:
             return
-        # Each becomes an authority once, so that two that have signed each other end the search.
+        # Each becomes an authority once, so that a cycle of two ends the search.
         if room:
             left = [one for one in left if one not in below]
             authorities += [(room - 1, one) for one in below]
@@ -179,7 +177,7 @@ def _has_signed(issuer: x509.Certificate, subject: x509.Certificate) -> bool:
 
 
 def _room_below(issuer: x509.Certificate, now: datetime) -> float:
-    """How many authorities this one allows between itself and the leaf; -1 if it is no authority."""
+    """Return how many authorities this one permits between itself and the leaf; -1 if it is no authority."""
     if not issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc:
         return -1
     limits, usage = _find(issuer, x509.BasicConstraints), _find(issuer, x509.KeyUsage)
@@ -200,7 +198,7 @@ def _names_host(leaf: x509.Certificate, host: str) -> bool:
 
 
 def _covers(name: str, host: str) -> bool:
-    # A star stands for exactly one label at the left, and never for a whole top-level domain.
+    # An asterisk matches exactly one label at the left, and never a whole top-level domain.
     if name.startswith("*."):
         return "." in name[2:] and name[1:].lower() == host[host.find(".") :]
     return name.lower() == host
@@ -224,7 +222,7 @@ _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _algorithms = JWSRegistry(algorithms=[*_CURVES, *_RSA])
 
 Jwk = Mapping[str, object]
-"""A published key; fields that we do not need may have any form."""
+"""A published key; unused fields may have any form."""
 
 
 class PayloadHeader(Struct, frozen=True, kw_only=True):
@@ -235,9 +233,9 @@ class PayloadHeader(Struct, frozen=True, kw_only=True):
     x5t_s256: str | None = field(default=None, name="x5t#S256")
     """SHA-256 of the key's certificate."""
     x5t: str | None = None
-    """SHA-1 of it, in older payloads."""
+    """Its SHA-1, in older payloads."""
     crit: object = None
-    """Extensions that a reader must understand; we understand none."""
+    """Critical extensions; we support none."""
 
 
 class SignedPayload(Struct, frozen=True, kw_only=True):
@@ -259,7 +257,7 @@ _read_key_set = msgspec.json.Decoder(_KeySet).decode
 
 
 def parse_jws(octets: bytes) -> SignedPayload:
-    """Parse a compact JWS; ``InvalidQrCode`` if it is none, or not one of the scheme."""
+    """Parse a compact JWS; raises ``InvalidQrCode`` for anything else, or a JWS outside of the scheme."""
     parts = octets.strip().split(b".")
     if len(parts) != 3:
         raise refusal("no compact JWS")
@@ -278,7 +276,7 @@ def parse_jws(octets: bytes) -> SignedPayload:
 
 
 def select_key(key_set: bytes, header: PayloadHeader) -> Jwk | None:
-    """The key of a JWK set with the header's ``kid`` and certificate; ``InvalidQrCode`` if it is no JWK set."""
+    """Find the key of a JWK set with the header's ``kid`` and certificate; ``InvalidQrCode`` if it is no JWK set."""
     try:
         keys = _read_key_set(key_set).keys
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -321,7 +319,7 @@ def _thumbprint_of(header: PayloadHeader) -> tuple[str, str | None]:
 
 
 def _strip_padding(thumbprint: object) -> str | None:
-    """Base64url of a JWK has no padding (RFC 7515, 2), and several institutions write it all the same."""
+    """Strip padding: Base64url of a JWK has none (RFC 7515, 2), and several institutions write it all the same."""
     return thumbprint.rstrip("=") if isinstance(thumbprint, str) else None
 
 
@@ -347,7 +345,7 @@ def _import_key(key: Jwk, leaf: x509.Certificate, alg: str) -> RSAKey | ECKey:
 
 
 def _read_key(key: Jwk, alg: str) -> RSAKey | ECKey:
-    # We take over only the numbers: nothing else in the key may change how we verify.
+    # Only the numbers are used: nothing else in the key may change how we verify.
     curve = _CURVES.get(alg)
     names = ("kty", "n", "e") if curve is None else ("kty", "crv", "x", "y")
     numbers = msgspec.convert({name: key.get(name) for name in names}, dict[str, str])

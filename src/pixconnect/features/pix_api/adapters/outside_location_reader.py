@@ -1,4 +1,4 @@
-"""Fetches and verifies the payload that another institution serves behind its dynamic QR code.
+"""Fetches, verifies and reads the payload that another institution serves behind its dynamic QR code.
 
 ::
 
@@ -7,14 +7,11 @@
                 jku, on the same host ──GET──► JWK set ──► the key of that kid and x5t#S256 ──► its chain leads to a CA
                                                                       └──► has signed ──► the payload is read
 
-This is the port ``domain.standard.outside_location.Locations``. The QR code chooses the host, so all requests go through
-``OutgoingHttp``, and a bound holds for each holder and for all together. ``InvalidQrCode`` names the other side's fault;
-``LocationUnreachable`` means that a later try may succeed.
+This is the port ``Locations``. The QR code chooses the host, so all requests go through ``OutgoingHttp``, and each holder, and
+all together, have a limit. ``InvalidQrCode`` names the other side's error; after ``LocationUnreachable`` a retry may succeed.
 
-Reads the payload behind a dynamic QR code, after its signature was verified: ``CobPayload`` or ``CobVPayload``.
-
-Institutions write it in ways of their own, so we read it liberally: numbers may be texts, a comma may separate the cents, and
-fields that we do not need may be missing or wrong. The receiver's institution judges every order again anyway.
+Payloads (``CobPayload``, ``CobVPayload``) are read leniently, since institutions differ: numbers may be texts, a comma may
+separate the cents, and unused fields may be missing or wrong. The receiver's institution checks every order again anyway.
 """
 
 import asyncio
@@ -64,7 +61,7 @@ _Status = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMO
 
 
 class _Calendar(Struct, frozen=True, kw_only=True):
-    """For how many seconds after an instant, or until how many days after a civil date, it can be paid."""
+    """How long it can be paid: seconds after an instant, or days after a civil date."""
 
     created_at: str | None = field(default=None, name="criacao")
     payable_for_s: _Number | None = field(default=None, name="expiracao")
@@ -94,7 +91,7 @@ _NAMES: Final = list_names(_Payload)
 
 
 def parse_payload(octets: bytes) -> OutsideCharge:
-    """Read a payload; ``InvalidQrCode`` if it is not a charge."""
+    """Read a payload; raises ``InvalidQrCode`` if it is no charge."""
     try:
         payload = _read(octets := octets.removeprefix(BOM_UTF8))
         refuse_repeated(octets, _NAMES)
@@ -127,12 +124,12 @@ def _read_instant(text: str | None) -> datetime | None:
         return None
     # RFC 3339 has "t" and "z" in small letters too.
     instant = datetime.fromisoformat(text.upper())
-    # We read an instant without a zone as UTC, which the scheme uses.
+    # An instant without a zone counts as UTC, which the scheme uses.
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
 def _find_amount(payload: _Payload) -> int | None:
-    """The amount in cents; ``None`` if the payer may choose it."""
+    """Find the amount in cents; ``None`` if the payer may choose it."""
     value = payload.value
     if payload.calendar.due_on is not None or value.final is not None:
         amount_cents = _parse_amount(value.final, "valor.final")
@@ -160,7 +157,7 @@ def _parse_count(number: _Number, name: str) -> int:
 
 
 def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime | None:
-    """From when on it cannot be paid; ``None`` if it does not say."""
+    """Find when it expires; ``None`` if unknown."""
     if calendar.due_on is not None:
         return _find_expiry_after_due(calendar, date.fromisoformat(calendar.due_on[:10]))
     if created_at is None:
@@ -172,13 +169,13 @@ def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime |
 
 
 def _find_expiry_after_due(calendar: _Calendar, due_on: date) -> datetime:
-    """The end of the last day, in Sao Paulo."""
+    """Return the end of the last day, in Sao Paulo."""
     days = VALID_DAYS
     if calendar.payable_after_due_days is not None:
         days = _parse_count(calendar.payable_after_due_days, "calendario.validadeAposVencimento")
     last_on = due_on + timedelta(days=days)
-    # A last day at the weekend moves to Monday. Holidays would move it too, but payers do not all have the same ones: whether
-    # an order after a holiday is in time is for the receiver's institution to judge.
+    # A last day at the weekend moves to Monday. Holidays would move it too, but payers differ in these: the receiver's
+    # institution decides whether an order after a holiday is in time.
     if last_on.weekday() >= 5:
         last_on += timedelta(days=7 - last_on.weekday())
     return datetime.combine(last_on + timedelta(days=1), time(), SAO_PAULO).astimezone(UTC)
@@ -189,9 +186,9 @@ def _refusal(reason: str) -> errors.InvalidQrCode:
 
 
 BODY_LENGTH_MAX: Final = 64 * 1024
-# One octet more than a body may have, so that we notice a longer one.
+# One octet more than permitted, to detect a longer body.
 LIMITS: Final = ExchangeLimits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH_MAX + 1)
-# How long an institution's keys are cached. An unknown ``kid`` asks again at once.
+# How long an institution's keys are cached. An unknown ``kid`` is fetched at once.
 KEYS_CACHED_S: Final = 60.0
 KEY_SETS_MAX: Final = 64
 FETCHES_MAX: Final = 128
@@ -300,7 +297,7 @@ class LocationReader:
             raise LocationUnreachable(f"{what}: answered {answer.status_code}")
         if answer.status_code != 200:
             _log.info("QR code location not read", host=target.host, reason=f"answered {answer.status_code}")
-            # We name the status only for loopback: our address must not serve to probe other hosts.
+            # The status is named only for loopback: our address must not serve to probe other hosts.
             found = f"answered {answer.status_code} instead of 200" if target.is_loopback_allowed else "has no payload"
             raise errors.InvalidQrCode(f"emv: its {what} {found}")
         if _is_too_long(answer):

@@ -1,1 +1,1 @@
-"""Operations of pix api."""
+"""Operations of the central bank's Pix API."""

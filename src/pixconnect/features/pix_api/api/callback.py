@@ -1,4 +1,4 @@
-"""The addresses that institutions call: the answer is always the same and contains nothing."""
+"""The addresses that institutions call: the answer is always the same, and empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charges at the standard's door: immediate ones (``cob``), and those with a due date (``cobv``)."""
+"""Charges in the standard API: immediate ones (``cob``), and those with a due date (``cobv``)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def _patch(services: Services, request: Asked, kind: _Kind) -> Reply:
     try:
         asked = charge_body.read_patch(kind.entity, request.body.require(kind.entity))
     except Violated:
-        # A missing charge is reported before mistakes in the body.
+        # A missing charge precedes mistakes in the body.
         await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
         raise
     patched = await charge_usecases.patch_charge(
@@ -159,7 +159,7 @@ async def _get(services: Services, request: Asked, kind: _Kind) -> Reply:
     txid = _read_txid(request)
     parameters = request.query.under(CobQuery, kind.entity)
     revision = parameters.integer("revisao")
-    # A missing charge comes before a mistake in the query, as it does before one in a body.
+    # A missing charge precedes mistakes in the query, and in a body.
     if parameters.violations.rows:
         await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
     parameters.raise_if_any()
@@ -213,7 +213,7 @@ def _read_new_txid(request: Asked, entity: LocationKind) -> str:
 
 
 def _read_txid(request: Asked) -> str:
-    # Any other form names nothing.
+    # Any other form matches nothing.
     (txid,) = request.parameter
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
@@ -248,7 +248,7 @@ def _show_due(services: Services, own: OwnAccount, shown: StandardCharge, pix: P
 
 
 def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> dict[str, Any]:
-    """The members that both kinds have."""
+    """Return the members that both kinds have."""
     charge, contents = shown.charge, shown.contents
     place = shown.location and location.show(services, shown.location, charge.txid)
     return dict(
@@ -256,7 +256,7 @@ def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> di
         revisao=shown.revision,
         loc=place,
         location=_find_external_location(charge) if place is None else place.location,
-        # An earlier revision describes the charge while it was active.
+        # An earlier revision shows the charge while it was active.
         status=COB_STATUSES[charge.status] if shown.is_latest else "ATIVA",
         chave=contents.key,
         solicitacao_pagador=contents.question,
@@ -267,7 +267,7 @@ def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> di
 
 
 def _find_external_location(charge: Charge) -> str | None:
-    """Where an institution serves it, by its code; a static code leads nowhere, and our own locations are unbound."""
+    """Find its location at an institution, by its code; a static code has none, and our own locations are unbound."""
     if charge.institution_id is None:
         return None
     try:
@@ -307,7 +307,7 @@ def _show_value(amount_cents: int, terms: DueTerms) -> ValorVencimento:
 
 
 def _show_deduction(part: Fine | Rebate) -> Abatimento:
-    # A kind's place in its table is the standard's number of it.
+    # The standard numbers a kind by its place in its table.
     return Abatimento(modalidade=DEDUCTION_KINDS.index(part.kind) + 1, valor_perc=format_reais(part.value))
 
 

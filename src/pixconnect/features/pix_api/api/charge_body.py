@@ -1,7 +1,6 @@
-"""Bodies of charges, immediate ones and those with a due date: read member by member.
+"""Bodies of charges, immediate and with a due date: read member by member, so that one answer has all errors.
 
-So one answer names all faults. ``features/due_charges/rules`` judges terms of a due date once their form is right, merged with
-a revision's unchanged terms.
+``features/due_charges/rules`` checks terms of a due date once their form is right, merged with a revision's unchanged terms.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class ChargePatch(Struct, frozen=True):
 
 
 def read_put(members: Mapping[str, object]) -> ChargePut:
-    """All that a charge is to say; raises ``Violated``."""
+    """Read a charge's complete contents; raises ``Violated``."""
     body = Members(Violations(AT_ONCE), CobSolicitada, members)
     change, location_id = _read_change(body, is_whole=True)
     body.raise_if_any()
@@ -73,7 +72,7 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
 
 
 def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePatch:
-    """What a charge of this kind is to say instead; raises ``Violated``."""
+    """Read a charge's changes; raises ``Violated``."""
     record, read = (CobRevisada, _read_change) if entity == AT_ONCE else (CobVRevisada, _read_due_change)
     body = Members(Violations(entity), record, members, refuses_null=True)
     change, location_id = read(body)
@@ -83,7 +82,7 @@ def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePat
 
 
 def _read_change(body: Members, *, is_whole: bool = False) -> tuple[ContentsChange, int | None]:
-    # In the order in which the standard lists what breaks its rules.
+    # In the standard's order of violations.
     calendar = body.object("calendario")
     lifetime_s = None if calendar is None else calendar.integer("expiracao")
     amount_cents, may_change_amount = _read_value(body, is_whole=is_whole)
@@ -98,7 +97,7 @@ def _read_change(body: Members, *, is_whole: bool = False) -> tuple[ContentsChan
         may_change_amount=may_change_amount,
         key=key,
         payer=payer,
-        # An empty one says nothing, and a patch removes nothing.
+        # An empty one changes nothing, and a patch removes nothing.
         question=question or None,
         lines=lines or None,
     )
@@ -122,7 +121,7 @@ def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | No
 def _read_removing(body: Members, record: type[Struct]) -> bool:
     removes = body.choice("status") is not None
     others = (each.encode_name for each in structs.fields(record) if each.name != "status")
-    # A removed charge has nothing left to change, so a caller who changes it in the same request has made a mistake.
+    # A removed charge has nothing left to change, so a change in the same request is a mistake.
     if removes and any(map(body.has, others)):
         body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
     return removes
@@ -140,7 +139,7 @@ def _read_person(body: Members, debtor: Members) -> Payer | None:
 
 
 def _read_own_key(body: Members) -> str | None:
-    # With the marks that people write, which its normal form has not.
+    # With the punctuation that people write, which its normal form lacks.
     found = body.pix_key("chave", length_max=holder.SENT_LENGTH_MAX)
     return None if found is None else found.key
 
@@ -163,7 +162,7 @@ def _read_wanted_location(body: Members) -> int | None:
 
 
 def read_due_put(members: Mapping[str, object]) -> ChargePut:
-    """All that a charge is to say; raises ``Violated``."""
+    """Read a charge's complete contents; raises ``Violated``."""
     body = Members(Violations(WITH_DUE_DATE), CobVSolicitada, members)
     change, location_id = _read_due_change(body)
     body.raise_if_any()
@@ -189,7 +188,7 @@ def read_due_put(members: Mapping[str, object]) -> ChargePut:
 
 
 def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
-    # In the order in which the standard lists what breaks its rules.
+    # In the standard's order of violations.
     calendar = body.object("calendario")
     due_on = None if calendar is None else calendar.day("dataDeVencimento")
     valid_days = None if calendar is None else calendar.integer("validadeAposVencimento")
@@ -213,7 +212,7 @@ def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
         key=key,
         payer=payer,
         address=address,
-        # An empty one says nothing, and a patch removes nothing.
+        # An empty one changes nothing, and a patch removes nothing.
         question=question or None,
         lines=lines or None,
         due=due,

@@ -1,4 +1,4 @@
-"""Immediate charges as the standard writes them: requests, which these records parse, and answers."""
+"""Records of immediate charges in the standard's form: requests, parsed by these records, and answers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What an operation of the standard's door is, and how its requests and the intervals and pages of its lists are read.
+"""Operations of the standard API, and how their requests, intervals and pages are read.
 
-The same application routes, authorises, admits and counts these operations. Then the order is the standard's: it looks
-for the resource in the path before it checks the query and the body, so the handler gets both and reads them with
-``violations.py``. It ignores unknown members and parameters.
+The application routes, authorises, admits and counts these operations as any others. Then the order is the standard's: the
+resource in the path is looked up before the query and the body are checked, so the handler gets both raw and reads them with
+``violations.py``. Unknown members and parameters are ignored.
 
-An instant counts at the precision at which it is shown, milliseconds: one that an answer showed finds its item, used as
-``inicio`` and as ``fim``.
+An instant counts at the displayed precision, milliseconds: a displayed instant finds its item, used as ``inicio`` and as
+``fim``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pixconnect.platform.base.clock import format_milliseconds
 from pixconnect.platform.json_members import RepeatedMember, list_names
 
 PREFIXES: Final = ("/pix/v2", "/v2")
-"""All operations are at both: the standard's own servers have the first, the banks' mostly the second."""
+"""All operations exist under both: the standard's own servers have the first, banks mostly the second."""
 
 _JSON: Final = b"application/json"
 _PAGE_SIZE: Final = re.compile(rb"(?:^|&)paginacao\.itensPorPagina=([0-9]{1,4})(?:&|$)")
@@ -59,11 +59,11 @@ class Query:
         self._until = until
 
     def renaming(self, names: Mapping[str, str]) -> Query:
-        """The same, where some parameters have other names than those that are asked for."""
+        """Rename some parameters."""
         return Query(self._raw, names, self._until)
 
     def ending(self, until: datetime) -> Query:
-        """The same, for an institution that does not show facts made after ``until`` yet."""
+        """Hide facts made after ``until``, for an institution that does not show them yet."""
         return Query(self._raw, self._names, until)
 
     def hides(self, made_at: datetime) -> bool:
@@ -77,19 +77,19 @@ class Query:
 
     @property
     def page_size(self) -> int:
-        """Lets the application recognize long requests; 0 if it is absent or no number."""
+        """Return the page size, by which the application recognizes long requests; 0 if it is absent or no number."""
         found = _PAGE_SIZE.search(self._raw)
         return int(found[1]) if found else 0
 
     def with_values(self, values: Mapping[str, str]) -> Query:
-        """The same with these parameters instead of those that were sent."""
+        """Replace some parameters."""
         names = {name.encode() for name in values}
         kept = [part for part in self._raw.split(b"&") if unquote_to_bytes(part.partition(b"=")[0]) not in names]
         raw = b"&".join([*kept, *(f"{name}={value}".encode() for name, value in values.items())])
         return Query(raw, until=self._until)
 
     def read(self, names: Iterable[str]) -> dict[str, str]:
-        """Those of the named parameters that were sent; others are ignored."""
+        """Read the named parameters that were sent; others are ignored."""
         if self._raw.count(b"&") >= decoding.PARAMETERS_MAX:
             raise MalformedRequest(f"A consulta deve ter no máximo {decoding.PARAMETERS_MAX} parâmetros.")
         wanted, found = {self._names.get(name, name): name for name in names}, dict[str, str]()
@@ -108,7 +108,7 @@ class Query:
         return found
 
     def under(self, record: type[Struct], found: Violations | str) -> Parameters:
-        """The parameters of a record; ``found`` has the faults so far, or the entity if there are none."""
+        """Read the parameters of a record; ``found`` has the errors so far, or the entity if there are none."""
         violations = Violations(found) if isinstance(found, str) else found
         return Parameters(violations, self.read(list_members(record)), record)
 
@@ -117,24 +117,24 @@ class Body(Struct, frozen=True):
     """A body as it was sent: an object of JSON, or something else."""
 
     members: Mapping[str, object] | None = None
-    """``None`` where it is no object."""
+    """``None`` if it is no object."""
     unjudged: bytes = b""
-    """All of it, where it is too long to be judged at one go for members that stand twice."""
+    """The whole text, if it is too long for one check for repeated members."""
 
     def require(self, entity: str) -> Mapping[str, object]:
-        """Its members; raises ``Violated`` where it is no object."""
+        """Return its members; raises ``Violated`` if it is no object."""
         if self.members is None:
             raise Violated(entity, ())
         return self.members
 
     def under(self, record: type[Struct], found: Violations | str, path: str | None = None) -> Members:
-        """The members that a record describes; ``found`` and ``path`` as for ``Query.under`` and ``Members``."""
+        """Read the members of a record; ``found`` and ``path`` as for ``Query.under`` and ``Members``."""
         violations = Violations(found) if isinstance(found, str) else found
         return Members(violations, record, self.require(violations.entity), path)
 
 
 Asked = Request[tuple[str, ...], Query, Body]
-"""A request at this door; ``parameter`` are those of the path, in its order."""
+"""A request; ``parameter`` are those of the path, in its order."""
 Responder = Callable[[Services, Asked], Awaitable[Reply]]
 
 
@@ -148,7 +148,7 @@ class StandardOperation(Struct, frozen=True):
     query: type
     """The query's description, a record."""
     body: type
-    """The same of the body; ``Nothing`` is not read."""
+    """Likewise for the body; ``Nothing`` is not read."""
     status: int
     """The status of a success."""
     answer: type
@@ -161,13 +161,13 @@ class StandardOperation(Struct, frozen=True):
 
 
 def list_door_routes(rows: Sequence[StandardOperation]) -> tuple[AnyOperation, ...]:
-    """The operations as the application serves them: at each prefix, and one slash at the end is forgiven."""
+    """List the routes: at each prefix, with an optional slash at the end."""
     return tuple(_route(row, prefix + row.path + end) for row in rows for prefix in PREFIXES for end in ("", "/"))
 
 
 def is_of_the_door(raw_path: bytes) -> bool:
     """Whether a path is below this API's prefixes, existing or not."""
-    # Those who look for a later version of the contract's paths are answered in the contract's words.
+    # A later version of the contract's paths is refused in the contract's form.
     if raw_path.startswith(_OF_THE_CONTRACT):
         return False
     return any(raw_path == prefix or raw_path.startswith(prefix + b"/") for prefix in _RAW_PREFIXES)
@@ -196,7 +196,7 @@ def _route(row: StandardOperation, path: str) -> AnyOperation:
 
 
 def _read_path(raw: Sequence[bytes]) -> tuple[str, ...]:
-    # Octets that are no text name nothing: the handler's pattern refuses them.
+    # Octets that are no text match nothing: the handler's pattern refuses them.
     return tuple(octets.decode("utf-8", "replace") for octets in raw)
 
 
@@ -229,7 +229,7 @@ READER: Final = _make_reader(None)
 
 
 async def refuse_uncontracted(services: Services, request: Asked) -> Reply:
-    """Answer for operations of the standard that this service does not offer yet."""
+    """Refuse operations of the standard that this service does not offer yet."""
     raise errors.Forbidden("this part of the standard is not offered")
 
 
@@ -316,13 +316,13 @@ class StandardPageRequest(Struct, frozen=True):
 def describe(
     interval: Interval, page: StandardPageRequest, total_count: int, record: type[ListedT], **filters: object
 ) -> ListedT:
-    """What a list says about itself: the interval and the page, and the filters that its record has besides."""
+    """Describe a list: the interval, the page, and the filters of its record."""
     told = dict(inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(total_count))
     return record(**told, **filters)
 
 
 def read_interval(parameters: Parameters) -> Interval:
-    """``inicio`` and ``fim``, the first two that a list reads."""
+    """Read ``inicio`` and ``fim``, the first two parameters of a list."""
     parameters = parameters.or_under(PeriodQuery)
     inicio, fim = parameters.instant("inicio"), parameters.instant("fim")
     if inicio is not None and fim is not None and fim < inicio:
@@ -331,22 +331,22 @@ def read_interval(parameters: Parameters) -> Interval:
 
 
 def read_page(parameters: Parameters) -> StandardPageRequest:
-    """The page, the last that a list reads."""
+    """Read the page, the last parameters of a list."""
     parameters = parameters.or_under(PageQuery)
     number, size = parameters.integer(PAGE), parameters.integer(PAGE_SIZE)
     return StandardPageRequest(number or 0, size or _PAGE_SIZE_DEFAULT)
 
 
 def refuse_both_tax_ids(parameters: Parameters, cpf: str | None, cnpj: str | None) -> None:
-    """Add a row where a list is filtered by a person and by a company at once."""
+    """Add a violation if a list is filtered by a person and by a company at once."""
     if cpf is not None and cnpj is not None:
         parameters.refuse("cnpj", "não pode ser usado junto com cpf")
 
 
 def make_span(interval: Interval, page: StandardPageRequest) -> Span:
-    """The part of the list, for the store."""
+    """Make the span for the store."""
     inicio, fim = interval.inicio, interval.fim
-    # Facts shown with an earlier millisecond are excluded. (Of the last one there is, all of it may be included.)
+    # Facts shown with an earlier millisecond are excluded; of the last one, the whole millisecond is included.
     if inicio is not None and inicio.microsecond % 1000 and inicio.year < MAXYEAR:
         inicio = _cut(inicio) + _MILLISECOND
     if fim is not None:

@@ -1,4 +1,4 @@
-"""Locations (``loc``) at the standard's door."""
+"""Locations (``loc``) in the standard API."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def show(services: Services, location: Location, txid: str | None) -> PayloadLoc
 
 
 def read_id(request: Asked) -> int:
-    # Any other form names nothing.
+    # Any other form matches nothing.
     text = request.parameter[0]
     if not _ID.fullmatch(text) or int(text) > _ID_MAX:
         raise errors.NotFound("id: there is no such location")

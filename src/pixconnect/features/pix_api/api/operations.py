@@ -23,7 +23,7 @@ _COBV_ASKED: Final = Types(missing="CobVNaoEncontrada", invalid="CobVConsultaInv
 _LOC: Final = Types(missing="PayloadLocationNaoEncontrado", invalid="PayloadLocationOperacaoInvalida")
 _WEBHOOK: Final = Types(missing="WebhookNaoEncontrado", invalid="WebhookOperacaoInvalida")
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 SPOKEN: Final = (
     Row("cob.criar", "POST", "/cob", "cob.write", _COB,
@@ -73,7 +73,7 @@ SPOKEN: Final = (
         Nothing, Nothing, 204, Nothing, webhook.delete_webhook),
     Row("webhook.listar", "GET", "/webhook", "webhook.read", Types(invalid="WebhookConsultaInvalida"),
         webhook.WebhookListQuery, Nothing, 200, webhook.WebhooksConsultados, webhook.list_webhooks),
-    # Not of the standard.
+    # Not in the standard.
     Row("webhook.entregas", "GET", "/webhook/{chave}/entregas", "webhook.read", _WEBHOOK,
         webhook.EntregaListQuery, Nothing, 200, webhook.EntregasConsultadas, webhook.list_deliveries),
     Row("webhook.entregas.reenviar", "POST", "/webhook/{chave}/entregas/{id}/reenvio", "webhook.write", _WEBHOOK,
@@ -81,7 +81,7 @@ SPOKEN: Final = (
     Row("webhook.reenviar", "POST", "/webhook/{chave}/reenvio", "webhook.write", _WEBHOOK,
         Nothing, webhook.ReenvioSolicitado, 200, webhook.Reenvio, webhook.replay),
 )
-"""What can be done here."""
+"""Available operations."""
 
 _UNCONTRACTED: Final = (
     "/rec", "/rec/{idRec}", "/solicrec", "/solicrec/{idSolicRec}",
@@ -93,5 +93,5 @@ OPERATIONS: Final = (
     *(Row("nao_contratado", method, path, "any", GENERAL, Nothing, Nothing, 200, Nothing, refuse_uncontracted)
       for path in _UNCONTRACTED for method in get_args(Method)),
 )
-"""All that is routed."""
+"""All routed operations."""
 # fmt: on

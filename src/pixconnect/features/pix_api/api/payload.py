@@ -1,6 +1,6 @@
-"""The addresses in charges' QR codes: any payer's institution reads the payload there before it pays.
+"""The locations of charges' QR codes: any payer's institution reads the payload there before it pays.
 
-They are public: a token is at least 22 random characters, and only readers of the code have it.
+They are public: a token has at least 22 random characters, and only readers of the code have it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
 """On the same host as the payloads, as ``jku`` must be."""
 JOSE_TYPE: Final = "application/jose"
 DUE_PATH: Final = f"{WITH_DUE_DATE}/"
-"""Between that and the token, where there is a due date."""
+"""Inserted before the token of a charge with a due date."""
 REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
 DUE_REFUSALS: Final = make_form(Types(invalid="CobPayloadOperacaoInvalida", missing="CobPayloadNaoEncontrado"))
 _ANYTHING: Final = re.compile(".*", re.DOTALL)
-"""As in the central bank's API: readers here use that, whichever API made the charge."""
+"""As in the central bank's API: payers' institutions use that, whichever API made the charge."""
 
 
 async def get_payload(services: Services, request: Request[str, Anything, Nothing]) -> Document:
@@ -40,7 +40,7 @@ async def get_payload(services: Services, request: Request[str, Anything, Nothin
 
     A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.
     """
-    # Signed again at each reading, because the payload has the charge's present state.
+    # Signed at each reading, because the payload has the charge's present state.
     path = request.parameter
     signed = await payload_usecases.read_payload(services.context, path)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
@@ -60,7 +60,7 @@ async def get_due_payload(services: Services, request: Request[Any, Any, Any]) -
 
     As `get_location`; with the additions and deductions of that day.
     """
-    # Read as at that door, so that one answer names everything that is wrong.
+    # Read as in that API, so that one answer has all errors.
     asked: Asked = request
     path, violations = DUE_PATH + asked.parameter[0], Violations(WITH_DUE_DATE)
     parameters = asked.query.under(DuePayloadQuery, violations)

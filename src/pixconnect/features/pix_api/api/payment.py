@@ -1,4 +1,4 @@
-"""Received Pix at the standard's door, and their refunds: ``devolucao``."""
+"""Received Pix in the standard API, and their refunds: ``devolucao``."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def list_pix(services: Services, request: Asked) -> Reply:
 
 
 def read_end_to_end_id(text: str) -> str:
-    """Raise ``NotFound`` for any other form, which names nothing."""
+    """Raise ``NotFound`` for any other form, which matches nothing."""
     if not _END_TO_END_ID.fullmatch(text):
         raise errors.NotFound("e2eid: there is no such Pix")
     return text

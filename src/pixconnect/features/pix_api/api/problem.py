@@ -1,7 +1,7 @@
 """Refusals as the central bank's Pix API writes them: ``application/problem+json`` (RFC 9457) with the standard's types.
 
-Types and statuses are the standard's, the sentences are ours. Refusals without a type of the standard are ``about:blank``,
-whose title is that of the status.
+Types and statuses are the standard's, the texts are ours. Refusals without a type of the standard are ``about:blank``, whose
+title is that of the status.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ GENERAL: Final = Types(invalid="RequisicaoInvalida")
 
 
 class MalformedRequest(errors.BadRequest):
-    """What concerns no entity: a parameter that stands twice, octets that are no text. The message is Portuguese."""
+    """An error of no entity: a repeated parameter, octets that are no text. The message is Portuguese."""
 
 
 class UnsupportedMediaType(errors.BadRequest):
@@ -150,7 +150,7 @@ _REPEAT: Final = "repita a requisição com PUT e esse txid, o que não a faz du
 
 
 def make_form(types: Types) -> RefusalForm:
-    """How an operation of this door writes refusals."""
+    """Make the form of an operation's refusals."""
     return RefusalForm(write=partial(_refuse, types), record=Problema, media_type=MEDIA_TYPE)
 
 
@@ -174,7 +174,7 @@ def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: d
 
 
 def describe_rows(rows: Sequence[Violation]) -> ProblemaDoItem:
-    """What an item of a lot was refused for: as the same request alone would be answered, without one to name."""
+    """Describe the refusal of a lot's item: as for a single request, without its own request id."""
     name = "CobVOperacaoInvalida"
     return ProblemaDoItem(
         type=TYPE_PREFIX + name, title=_TITLES[name], status=400, detail=_ROWS_FOLLOW, violacoes=tuple(map(_show, rows))
@@ -182,7 +182,7 @@ def describe_rows(rows: Sequence[Violation]) -> ProblemaDoItem:
 
 
 def describe_refusal(error: errors.PixConnectError) -> str:
-    """What happened, in Portuguese."""
+    """Describe what happened, in Portuguese."""
     if isinstance(error, Violated):
         return _ROWS_FOLLOW if error.rows else "O corpo deve ser um objeto JSON."
     if isinstance(error, errors.OutcomeUnknown) and error.txid is not None:
@@ -193,7 +193,7 @@ def describe_refusal(error: errors.PixConnectError) -> str:
 
 
 def _judge(types: Types, error: errors.PixConnectError) -> tuple[int, str]:
-    """The status, and the name of the standard's type; empty where it has none."""
+    """Return the status, and the name of the standard's type; empty if it has none."""
     match error:
         case errors.NotFound():
             return 404, types.missing
@@ -208,7 +208,7 @@ def _judge(types: Types, error: errors.PixConnectError) -> tuple[int, str]:
         case errors.OutcomeUnknown():
             return 504, "IndisponibilidadePorTempoEsgotado"
         case errors.Refusal():
-            # There is neither 409 nor 422 here: any other refusal is an invalid operation.
+            # The standard has neither 409 nor 422: any other refusal is an invalid operation.
             return 400, GENERAL.invalid if isinstance(error, MalformedRequest) else types.invalid
         case _:
             return 500, "ErroInternoDoServidor"

@@ -1,8 +1,8 @@
-"""Reads the members of a body and the parameters of a query one by one, and collects all their faults.
+"""Reads the members of a body and the parameters of a query one by one, and collects all violations.
 
 The record of a body defines the permitted values of its members. A handler reads its members in the standard's order and then
-calls ``raise_if_any``: so the rows of the answer are in that order too. A reader returns ``None`` for an absent and for a
-faulty member. The use case then judges against the state.
+calls ``raise_if_any``: the answer's rows are in that order too. A reader returns ``None`` for an absent and for a faulty
+member. The use case then checks against the present state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TypeT = TypeVar("TypeT", bound=inspect.Type)
 
 TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 ROWS_MAX: Final = 20
-"""Of one answer: a person mends these and asks again. A lot may have thousands."""
+"""Maximum in one answer: a person fixes these and tries again. A lot may have thousands."""
 _VALUE_LENGTH_MAX: Final = 200
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})\.([0-9]{2})")
@@ -41,7 +41,7 @@ NO_PIX_KEY: Final = "não é uma chave Pix: CPF, CNPJ, telefone com +55, e-mail 
 
 
 class Violations:
-    """The faults of one request, in the order of reading: the first ones, and the number of the rest."""
+    """The violations of one request, in the order of reading: the first ones, and the number of the rest."""
 
     def __init__(self, entity: str) -> None:
         self.entity = entity
@@ -49,7 +49,7 @@ class Violations:
         self._count = 0
 
     def add(self, name: str, reason: str, value: object = None) -> None:
-        """Add a row; ``value`` as it was sent, ``None`` where nothing was."""
+        """Add a row; ``value`` as sent, ``None`` if missing."""
         self._count += 1
         if self._count <= ROWS_MAX:
             shown = None if value is None else show_value(value)
@@ -64,19 +64,19 @@ class Violations:
 
 
 def show_value(value: object) -> str:
-    """A value as text, as rows show it: a string as it is, anything else as JSON.
+    """Write a value as rows show it: a string unchanged, anything else as JSON.
 
     Example:
         >>> show_value("10.0"), show_value(10.5), show_value([None])
         ('10.0', '10.5', '[null]')
     """
-    # Written only as far as it is shown, however much it is.
+    # Written only as far as it is shown.
     text = value if isinstance(value, str) else ""
     for part in () if isinstance(value, str) else _JSON.iterencode(value):
         text += part
         if len(text) > _VALUE_LENGTH_MAX:
             break
-    # Half a surrogate pair can come in, as an escape, and cannot go out.
+    # Half a surrogate pair can come in, as an escape, but cannot be encoded.
     return text[:_VALUE_LENGTH_MAX].encode("utf-8", "replace").decode()
 
 
@@ -110,7 +110,7 @@ class Members:
         return name in self._members and (self._refuses_null or self._members[name] is not None)
 
     def is_empty(self, name: str) -> bool:
-        """Whether the member is absent or a list of nothing."""
+        """Whether the member is absent or an empty list."""
         return self._members.get(name) in (None, [])
 
     def refuse(self, name: str, reason: str) -> None:
@@ -124,7 +124,7 @@ class Members:
         pattern: re.Pattern[str] | None = None,
         reason: str = "não tem a forma esperada",
     ) -> str | None:
-        """A text; ``length_max`` where we read a longer one than we describe, ``reason`` for one against ``pattern``."""
+        """Read a text; ``length_max`` if we accept longer ones than described, ``reason`` for a mismatch of ``pattern``."""
         value, described = self._take(name, inspect.StrType)
         if value is None:
             return None
@@ -140,7 +140,7 @@ class Members:
         return value
 
     def amount(self, name: str) -> int | None:
-        """Cents out of a text like ``123.45``; zero is read too."""
+        """Read cents from a text like ``123.45``; zero is accepted too."""
         value, _ = self._take(name, inspect.StrType)
         if value is None:
             return None
@@ -150,7 +150,7 @@ class Members:
         return int(found[1] + found[2])
 
     def day(self, name: str) -> date | None:
-        """A day like ``2026-12-31`` that there is."""
+        """Read an existing day like ``2026-12-31``."""
         value, _ = self._take(name, inspect.StrType)
         if value is None:
             return None
@@ -158,11 +158,11 @@ class Members:
         return self.refuse(name, NO_DAY) if found is None else found
 
     def reais(self, name: str) -> int | None:
-        """Cents out of a number of JSON like ``123.45``, or of a text like it; zero is read too."""
+        """Read cents from a number of JSON like ``123.45``, or a text like it; zero is accepted too."""
         value, _ = self._take(name, inspect.FloatType)
         if value is None:
             return None
-        # The shortest decimal of a double is what the caller wrote, for as many digits as are taken here.
+        # The shortest decimal of a double is what the caller wrote, for all permitted numbers of digits.
         text = repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
         found = _REAIS.fullmatch(text) if isinstance(text, str) else None
         if found is None:
@@ -170,7 +170,7 @@ class Members:
         return int(found[1]) * 100 + int((found[2] or "").ljust(2, "0"))
 
     def integer(self, name: str, *, is_number: bool = False) -> int | None:
-        """An integer, as a number or, unless ``is_number``, as a text of decimal digits."""
+        """Read an integer, as a number or, unless ``is_number``, as a text of decimal digits."""
         value, described = self._take(name, inspect.IntType)
         if value is None:
             return None
@@ -186,7 +186,7 @@ class Members:
         return value if value is None or isinstance(value, bool) else self.refuse(name, "deve ser true ou false")
 
     def choice(self, name: str, *, also: Sequence[str] = ()) -> str | None:
-        """One of some words; ``also`` are those that the handler itself refuses."""
+        """Read one of some words; the handler itself refuses those in ``also``."""
         value, described = self._take(name, inspect.LiteralType)
         if value is None:
             return None
@@ -196,7 +196,7 @@ class Members:
         return cast("str", value)
 
     def tax_id(self, name: str) -> str | None:
-        """A CPF under ``cpf``, a CNPJ under ``cnpj``: without a mask, with right check digits."""
+        """Read a CPF under ``cpf``, a CNPJ under ``cnpj``: without punctuation, with valid check digits."""
         value, _ = self._take(name, inspect.StrType)
         if value is None:
             return None
@@ -205,14 +205,14 @@ class Members:
         return value
 
     def cpf_or_cnpj(self, name: str) -> str | None:
-        """A text that is a CPF or a CNPJ, without a mask."""
+        """Read a CPF or a CNPJ, without punctuation."""
         text = self.text(name)
         if text is not None and not tax_id.is_cpf(text) and not tax_id.is_cnpj(text):
             self.refuse(name, "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
         return text
 
     def pix_key(self, name: str, *, length_max: int | None = None) -> PixKey | None:
-        """A Pix key as it is written or with the marks that people write; ``length_max`` as for ``text``."""
+        """Read a Pix key, with or without punctuation; ``length_max`` as for ``text``."""
         sent = self.text(name, length_max=length_max)
         try:
             return None if sent is None else holder.parse_pix_key(sent)
@@ -228,7 +228,7 @@ class Members:
         return self._below(name, described, cast("dict[str, object]", value))
 
     def objects(self, name: str) -> list[Members] | None:
-        """The members of each object of a list, whose paths have its number, from 0."""
+        """Read the members of each object of a list, whose paths have its number, from 0."""
         value, described = self._take(name, inspect.ListType)
         if value is None:
             return None
@@ -245,7 +245,7 @@ class Members:
         return found
 
     def texts(self, name: str) -> list[str] | None:
-        """A list of texts, each of the pattern that the record says."""
+        """Read a list of texts, each of the record's pattern."""
         value, described = self._take(name, inspect.ListType)
         if value is None:
             return None
@@ -265,7 +265,7 @@ class Members:
 
     def _take(self, name: str, kind: type[TypeT]) -> tuple[object, TypeT]:
         is_required, described = self._record[name]
-        # As ``_describe``, for each of ten members of a body.
+        # Cached, as ``_describe``, for each of ten members of a body.
         if not isinstance(described, kind):
             raise _misread(name)
         value = self._members.get(name)
@@ -280,7 +280,7 @@ class Members:
 
 @cache
 def list_members(record: type[Struct]) -> Mapping[str, tuple[bool, inspect.Type]]:
-    """Of each member whether it must be sent, and what it may be."""
+    """List for each member whether it is required, and its permitted values."""
     fields = cast("inspect.StructType", inspect.type_info(record)).fields
     return {field.encode_name: (field.required, _strip(field.type)) for field in fields}
 
@@ -297,14 +297,14 @@ def _misread(name: str) -> errors.InvariantBroken:
 
 
 def _strip(described: inspect.Type) -> inspect.Type:
-    # In a record, what may be absent is this or None.
+    # An optional member is this or None.
     if isinstance(described, inspect.UnionType):
         (described,) = (each for each in described.types if not isinstance(each, inspect.NoneType))
     return described.type if isinstance(described, inspect.Metadata) else described
 
 
 class Parameters:
-    """The parameters of a query that were sent, under the limits of its record; without one the reader says the limits."""
+    """The sent parameters of a query, under the limits of its record; without one the reader has the limits."""
 
     def __init__(self, violations: Violations, values: Mapping[str, str], record: type[Struct] | None = None) -> None:
         self.violations = violations
@@ -313,7 +313,7 @@ class Parameters:
         self._record = None if record is None else list_members(record)
 
     def or_under(self, record: type[Struct]) -> Parameters:
-        """The same under the limits of ``record``, unless these have a record of their own."""
+        """Apply the limits of ``record``, unless these parameters have a record of their own."""
         return Parameters(self.violations, self._values, record) if self._record is None else self
 
     def refuse(self, name: str, reason: str) -> None:
@@ -336,7 +336,7 @@ class Parameters:
             return self.refuse(name, "deve ser um instante RFC 3339 com fuso, como 2026-01-31T12:00:00Z")
 
     def day(self, name: str) -> date | None:
-        """A day like ``2026-12-31`` that there is."""
+        """Read an existing day like ``2026-12-31``."""
         text = self._values.get(name)
         if text is None:
             return None
@@ -366,7 +366,7 @@ class Parameters:
         return self.refuse(name, f"deve ser {' ou '.join(allowed)}")
 
     def tax_id(self, name: str) -> str | None:
-        """A CPF under ``cpf``, a CNPJ under ``cnpj``."""
+        """Read a CPF under ``cpf``, a CNPJ under ``cnpj``."""
         text = self._values.get(name)
         if text is None or _TAX_IDS[name][0](text):
             return text
@@ -377,7 +377,7 @@ class Parameters:
 
 
 def parse_day(text: str) -> date | None:
-    """A day of the calendar as RFC 3339 writes it; ``None`` if it is none."""
+    """Parse a day of the calendar as RFC 3339 writes it; ``None`` if it is none."""
     try:
         return date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -385,7 +385,7 @@ def parse_day(text: str) -> date | None:
 
 
 def is_storable(text: str) -> bool:
-    """Whether PostgreSQL and UTF-8 can hold it: neither NUL nor half a surrogate pair."""
+    """Whether PostgreSQL and UTF-8 can store it: neither NUL nor half a surrogate pair."""
     return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 

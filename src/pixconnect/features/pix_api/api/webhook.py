@@ -1,4 +1,4 @@
-"""Webhooks in the standard API, one for a key, and their notices: deliveries, which are sent again on request."""
+"""Webhooks in the standard API, one per key, and their notices: deliveries, which are sent again on request."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def set_up(
     profile: InstitutionProfile | None = None,
     probe: Callable[[str], Awaitable[None]] | None = None,
 ) -> str:
-    """Set the webhook of the key in the path; the URL, which ``probe`` may refuse before anything is changed."""
+    """Set the webhook of the key in the path; ``probe`` may refuse the URL before anything is changed."""
     violations = Violations(_ENTITY)
     key = _read_key(violations, request.parameter[0])
     body = request.body.under(WebhookSolicitado, violations)
@@ -134,7 +134,7 @@ async def list_webhooks(services: Services, request: Asked) -> Reply:
 
 
 def read_key(request: Asked) -> str:
-    """The key in the path; raises ``Violated`` where it has no form."""
+    """Read the key in the path; raises ``Violated`` for an invalid form."""
     violations = Violations(_ENTITY)
     key = _read_key(violations, request.parameter[0])
     violations.raise_if_any()
@@ -261,7 +261,7 @@ async def list_deliveries(services: Services, request: Asked) -> Reply:
     O padrão não tem esta operação: ela é desta casa.
     """
     key = read_key(request)
-    # The webhook is looked for before the query is judged.
+    # The webhook is looked up before the query is checked.
     await key_webhook_usecases.read_webhook(services.context, request.caller, key)
     parameters = request.query.under(EntregaListQuery, _ENTITY)
     interval = read_interval(parameters)

@@ -1,1 +1,1 @@
-"""Use cases of pix api."""
+"""Use cases of the central bank's Pix API."""

@@ -1,4 +1,4 @@
-"""Charges, Pix, refunds and sends as an institution writes them that counts in cents and names each by its caller's name."""
+"""Records of an institution that counts in cents and uses the caller's names: charges, Pix, refunds and sends."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class ErroDoMovimento(Struct, frozen=True, kw_only=True):
 
 
 def make_global_id(kind: str, number: int) -> str:
-    # As theirs are: the kind and 24 hexadecimal digits, which some callers parse.
+    # Like theirs: the kind and 24 hexadecimal digits, which some callers parse.
     return base64.b64encode(f"{kind}:{number:024x}".encode()).decode()
 
 
@@ -175,12 +175,12 @@ def show_tax_id(number: str) -> Documento:
 
 
 def name_charge(charge: Charge) -> str:
-    """Its maker's name for it, in any API."""
+    """Return its maker's name for it, in any API."""
     return read_contents(charge).maker_name or charge.external_id
 
 
 def show_cents_charge(charge: Charge, base_url: str) -> CobrancaEmCentavos:
-    """A charge; below ``base_url`` its page and its picture would be."""
+    """Show a charge; its page and its picture would be below ``base_url``."""
     contents = read_contents(charge)
     link = f"{charge.id:024x}"
     return CobrancaEmCentavos(
@@ -203,7 +203,7 @@ def show_cents_charge(charge: Charge, base_url: str) -> CobrancaEmCentavos:
         updated_at=format_milliseconds(charge.modified_at),
         expires_in=contents.lifetime_s or round((charge.expires_at - charge.created_at).total_seconds()),
         expires_date=format_milliseconds(charge.expires_at),
-        # Once a payment went back, the date of change is that of its return, and says nothing of when it was paid.
+        # After a payment's return, the date of change is the return's, and not that of the payment.
         paid_at=format_milliseconds(charge.modified_at) if charge.status == "APPROVED" else None,
     )
 
@@ -223,7 +223,7 @@ def show_side(party: Party) -> ParteEmCentavos:
 
 
 def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None, base_url: str) -> PixEmCentavos:
-    """A Pix that came in or went out, as it is."""
+    """Show the present state of an incoming or outgoing Pix."""
     is_in = transfer.direction == "IN"
     other = transfer.counterparty
     at = date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.created_at
@@ -268,7 +268,7 @@ def show_cents_refund(refund: Refund, words: Mapping[RefundStatus, str] = REFUND
     return EstornoEmCentavos(
         value=refund.amount_cents,
         status=words[refund.status],
-        # One without a name here has the network's name.
+        # Without a name here it has the network's name.
         correlation_id=refund.external_id or refund.return_id,
         refund_id=f"{refund.id:032x}",
         return_identification=refund.shown_id,

@@ -1,7 +1,7 @@
-"""Charges of the standard API (``cob``, and ``cobv`` with a due date): put, patch, read, list; and their removal.
+"""Charges of the standard API (``cob``, and ``cobv`` with a due date): put, patch, read, list, remove.
 
-They are the charges of our own API too. That also makes charges with a due date, with its own names and errors for the standard
-API's ``put``; the external id of such a charge is its txid, since the standard API names it by that.
+They are the charges of our own API too. That also creates charges with a due date, with its own names and errors for the
+standard API's ``put``; the external id of such a charge is its txid, its name in the standard API.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ async def put_charge(
     *,
     is_new: bool = False,
 ) -> StandardCharge:
-    """Make a charge, or replace the contents of the one with this txid.
+    """Create a charge, or replace the contents of the one with this txid.
 
     Args:
-        txid: If ``None``, the service makes one.
+        txid: If ``None``, the service generates one.
         is_new: Refuse an existing one, with any contents (``ExternalIdConflict``).
 
     Returns:
@@ -79,11 +79,11 @@ async def put_charge(
 
     Raises:
         Violated: All conflicts with the present state.
-        OutcomeUnknown: The commit was not answered; ``txid`` is the one under which to repeat it.
+        OutcomeUnknown: The commit was not answered; repeat it under this ``txid``.
     """
     kind = location_rules.AT_ONCE if contents.due is None else location_rules.WITH_DUE_DATE
     account = await context.directory.read_account(caller.holder_id)
-    # Every charge with a due date shows its receiver whole.
+    # Every charge with a due date shows its receiver in full.
     no_address = [NO_ADDRESS] if contents.due is not None and account.address is None else []
     if account.institution_id is not None:
         put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new, violations=no_address)
@@ -98,7 +98,7 @@ async def put_charge(
     try:
         return await context.writes.submit(WRITE_CHARGES, write)
     except errors.OutcomeUnknown as unknown:
-        # The caller can learn a txid that we made from us alone.
+        # The caller can know a txid of ours only from us.
         raise errors.OutcomeUnknown(unknown.message, txid) from unknown
 
 
@@ -112,11 +112,11 @@ async def patch_charge(
     location_id: int | None = None,
     removes: bool = False,
 ) -> StandardCharge:
-    """Change what a charge says or where it is served, or remove it.
+    """Change a charge's contents or location, or remove it.
 
     Raises:
-        NotFound: There is no such charge.
-        Violated: All that the state of things forbids.
+        NotFound: The charge does not exist.
+        Violated: All conflicts with the present state.
     """
     account = await context.directory.read_account(caller.holder_id)
     if account.institution_id is not None:
@@ -137,7 +137,7 @@ async def read_charge(
     revision: int | None = None,
     kind: LocationKind = location_rules.AT_ONCE,
 ) -> StandardCharge:
-    """A charge as it is now, or what it said in an earlier revision."""
+    """Read a charge's present state, or an earlier revision."""
     charge = await _find(context, caller, txid, kind)
     contents, latest = charge_rules.read_contents(charge), charge.revision or 0
     if revision is not None and revision != latest:
@@ -158,7 +158,7 @@ async def read_charge(
 async def check_charge(
     context: Context, caller: Caller, txid: str, kind: LocationKind = location_rules.AT_ONCE
 ) -> None:
-    """Raise ``NotFound`` if there is no such charge, before we check anything else in a request about it."""
+    """Raise ``NotFound`` for a missing charge, before anything else of a request is checked."""
     await _find(context, caller, txid, kind)
 
 
@@ -172,7 +172,7 @@ async def _find(context: Context, caller: Caller, txid: str, kind: LocationKind)
 async def make_write(
     context: Context, caller: Caller, txid: str, kind: LocationKind, key: str | None, location_id: int | None
 ) -> ChargeWrite:
-    """A write of a charge with every id that it may need; what it is to say its caller adds."""
+    """Make a charge write with all ids that it may need; its caller adds the contents."""
     account = await context.directory.read_account(caller.holder_id)
     violations = await judge_key(context, caller, key, kind)
     prefix = context.policy.location_prefix
@@ -183,7 +183,7 @@ async def make_write(
         kind=kind,
         location_id=location_id,
         violations=violations,
-        # Taken before the first try, needed or not: after a lost COMMIT the batch runs again with the same ids.
+        # Generated before the first try, needed or not: after a lost COMMIT the batch runs again with the same ids.
         charge_id=await context.ids.charge_id(),
         own_location_id=await context.ids.location_id(),
         new_location_id=await context.ids.location_id(),
@@ -199,15 +199,15 @@ def _write_code(prefix: str, name: str, city: str, path: str, *, is_paid_once: b
 
 
 async def search_charges(context: Context, caller: Caller, search: ChargeSearch, span: Span) -> Page[StandardCharge]:
-    """One page of the holder's charges, of both APIs, newest first."""
+    """Read a page of the holder's charges, of both APIs, newest first."""
     page = await charge_store.search(context.pool, caller.holder_id, search, span)
     locations = await locate_charges(context, page.items)
     return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
 
 
 async def find_pix(context: Context, charges: Sequence[StandardCharge]) -> dict[int, Pix]:
-    """What paid those that are paid, by the charge's id."""
-    # Those of a holder that the caller's has succeeded were paid to that one.
+    """Find the payments of paid charges, by the charge's id."""
+    # Those of a predecessor's charges were paid to it.
     paid = [each.charge for each in charges if each.is_latest and each.charge.status in charge_rules.PAID]
     transfers: dict[int, Transfer] = {}
     for holder_id in {charge.holder_id for charge in paid}:
@@ -218,22 +218,22 @@ async def find_pix(context: Context, charges: Sequence[StandardCharge]) -> dict[
 
 
 WAIT_MAX_S: Final = 20.0
-"""So long an operator waits for a worker and the institution."""
+"""How long an operator waits for a worker and the institution."""
 _LOOK_EVERY_S: Final = 0.2
 
 
 async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: float = WAIT_MAX_S) -> Charge:
     """Remove a charge, so that it can no longer be paid; its holder gets an event that it has expired.
 
-    One opened at an institution is removed there, by a worker, and only then here.
+    A worker first removes one opened at an institution there.
 
     Raises:
-        NotFound: There is no such charge.
+        NotFound: The charge does not exist.
         BadRequest: It cannot be removed.
         OutcomeUnknown: The institution has not confirmed it yet: workers go on, and until then it can be paid.
     """
     async with write_alone(context.pool) as connection:
-        # Locked before we take the ids, as for expiry. We wake no other process: workers poll by themselves.
+        # Locked before ids are taken, as for expiry. No other process is woken: workers poll by themselves.
         charges, _ = await charge_store.lock_by_txid(connection, [(txid, holder_id)])
         charge = errors.found(charges.get((txid, holder_id)), f"txid: holder {holder_id} has no such charge")
         if not may_be_changed(charge):
@@ -311,24 +311,23 @@ class DueChargeRequest(Struct, frozen=True, kw_only=True):
 
 
 async def create_due_charge(context: Context, caller: Caller, request: DueChargeRequest) -> Charge:
-    """Make a charge with a due date.
+    """Create a charge with a due date.
 
     Returns:
-        The new charge; or the one that the same request made before, as it is now.
+        The new charge; for a replay, the first request's charge in its present state.
 
     Raises:
-        RuleBroken: The amount, key or tax id may not be, or the external id was used with other contents.
-        BadRequest: All that is wrong with the terms; or the payer has no name, or the holder no address, which the payer
-            has to be shown.
+        RuleBroken: The amount, key or tax id is not permitted, or the external id was used with other contents.
+        BadRequest: All errors of the terms; or the payer has no name, or the holder no address, which payers must see.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
     money.check_amount(request.amount_cents)
     tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
-    # The standard's door, which shows the charge too, knows no debtor without one.
+    # The standard API, which shows the charge too, requires a debtor's name.
     if not request.payer.name:
         raise errors.BadRequest("payer.name: must not be empty")
     contents = ChargeContents(
-        # It ends with its last day, which its terms contain, and not after a span.
+        # Its terms set the end of its last day, in place of a lifetime.
         lifetime_s=0,
         amount_cents=request.amount_cents,
         key=holder.parse_pix_key(request.key).key,
@@ -347,7 +346,7 @@ async def _find_replayed(context: Context, caller: Caller, external_id: str, con
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, external_id)
     if charge is not None:
         made = read_contents(charge)
-        # What the other door has made of it since then does not make the request another.
+        # Later changes through the other API do not make the request another one.
         if charge.revision:
             made = await revision_store.find(context.pool, charge.holder_id, charge.id, 0)
         if made is not None and are_equivalent(made, contents):
@@ -356,7 +355,7 @@ async def _find_replayed(context: Context, caller: Caller, external_id: str, con
 
 
 def _explain(context: Context, contents: ChargeContents, violated: Violated) -> errors.PixConnectError:
-    """The refusal in the contract's words."""
+    """Return the contract's refusal."""
     if isinstance(violated, InstitutionViolated):
         refusal = violated.refusal
         return errors.BadRequest(f"due_on: {refusal.reason}") if refusal.code == "due" else explain_refusal(refusal)
@@ -366,7 +365,7 @@ def _explain(context: Context, contents: ChargeContents, violated: Violated) -> 
     if "chave" in places:
         return errors.PixKeyNotOwned("key: is not a Pix key of this holder")
     if contents.due is not None:
-        # Judged again, because the raised error has members and rules in the standard's words alone.
+        # Checked again, because the raised error has only the standard's members and rules.
         refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
         if refused:
             return errors.BadRequest("; ".join(map(_say, refused)))

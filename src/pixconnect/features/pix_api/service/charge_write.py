@@ -1,7 +1,7 @@
-"""Writes charges as the standard's door asks for them: a put and a patch are one write operation.
+"""Writes charges as the standard API requests them: a put and a patch are one write operation.
 
-Each locks the charge of its txid, decides against it as it is then, and writes charge, earlier contents, locations and events
-together. One refusal lists everything that the state of things forbids.
+Each locks the charge of its txid, decides against its present state, and writes charge, earlier contents, locations and events
+together. One refusal lists all conflicts with the present state.
 """
 
 from __future__ import annotations
@@ -45,55 +45,55 @@ class StandardCharge(Struct, frozen=True, kw_only=True):
     contents: ChargeContents
     revision: int
     location: Location | None
-    """``None`` once it was taken away."""
+    """``None`` after its removal."""
 
     @classmethod
     def of(cls, charge: Charge, location: Location | None) -> StandardCharge:
-        """A charge as it is now."""
+        """Return a charge in its present state."""
         contents = charge_rules.read_contents(charge)
         return cls(charge=charge, contents=contents, revision=charge.revision or 0, location=location)
 
     @property
     def is_latest(self) -> bool:
-        """Whether this is what it says now: an earlier revision was active, and had no payment."""
+        """Whether this is the latest revision: an earlier revision was active, and had no payment."""
         return self.revision == (self.charge.revision or 0)
 
 
 class ChargeWrite(Struct, kw_only=True):
-    """A put or a patch of one charge, with every id made before the first try."""
+    """A put or a patch of one charge; all ids are generated before the first try."""
 
     holder_id: int
     caller: Caller
     txid: str
     kind: LocationKind
     contents: ChargeContents | None = None
-    """A put: all that it is to say."""
+    """For a put: all wanted contents."""
     change: ContentsChange = ContentsChange()
-    """A patch: what it is to say instead."""
+    """For a patch: the wanted changes."""
     removes: bool = False
     is_new: bool = False
     """A put that changes no existing charge."""
     location_id: int | None = None
-    """The location that it is to have."""
+    """The wanted location."""
     violations: Sequence[Violation] = ()
-    """Its key's, unless nothing is to be changed."""
+    """Violations of its key, raised unless nothing is to be changed."""
     charge_id: int
     own_location_id: int
     """For a charge of the contract that has no location yet."""
     new_location_id: int
     new_token: str
     write_code: Callable[[str], str]
-    """Writes the BR Code that leads to the path of a location."""
+    """Writes the BR Code of a location's path."""
     item: ItemWrite | None = None
-    """The request of a lot that this carries out."""
+    """The lot's request that this executes."""
     was_tried: bool = False
     """Another process may have used one of its names meanwhile."""
     made: Charge | None = None
-    """The charge with the revision that an earlier try gave it; its COMMIT may have been lost."""
+    """The charge with the revision of an earlier try, whose COMMIT may have been lost."""
 
 
 class _Locked(Struct):
-    """The locked rows that a batch may change; each request sees what those before it made of them."""
+    """The locked rows that a batch may change; each request sees the changes of earlier ones."""
 
     charges: dict[tuple[str, int], Charge]
     """By txid and holder."""
@@ -104,12 +104,12 @@ class _Locked(Struct):
     locations: dict[tuple[int, int], Location]
     """By id and holder."""
     done: set[int]
-    """Which writes an earlier try has carried out after all, by ``id``."""
+    """Writes that an earlier try has executed after all, by ``id``."""
 
     def location_of(self, charge: Charge) -> Location | None:
         if charge.is_unbound:
             return None
-        # At most as many as the batch's requests, few of which concern an existing charge.
+        # At most one per request of the batch, few of which concern an existing charge.
         owner = charge.id, charge.holder_id
         return next((found for found in self.locations.values() if (found.charge_id, found.holder_id) == owner), None)
 
@@ -151,7 +151,7 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
         write.was_tried = True
     owners = {(charge.id, charge.holder_id) for charge in charges.values()}
     own = await location_store.find_of_charges(work.connection, owners) if owners else {}
-    # No other process gives or takes the location of a charge that is locked.
+    # No other process changes the location of a locked charge.
     wanted = {(location.id, location.holder_id) for location in own.values()}
     wanted |= {(write.location_id, write.holder_id) for write in batch if write.location_id is not None}
     locations = await location_store.lock(work.connection, wanted) if wanted else {}
@@ -168,7 +168,7 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
 async def _find_done(
     work: UnitOfWork, batch: Sequence[ChargeWrite], charges: dict[tuple[str, int], Charge]
 ) -> set[int]:
-    """The charges that say, or said, what an earlier try made of them: its COMMIT was carried out, and only its answer lost."""
+    """Find charges with the result of an earlier try: its COMMIT was executed, and only the answer lost."""
     done: set[int] = set()
     for write in batch:
         made, charge = write.made, charges.get((write.txid, write.holder_id))
@@ -217,7 +217,7 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked, items: BatchI
 
 
 def _refuse_other_kind(write: ChargeWrite) -> errors.PixConnectError:
-    # Both kinds share one space of txids, and each is looked for among its own.
+    # Both kinds share one space of txids, and each is searched among its own.
     if write.contents is None:
         return errors.NotFound("txid: there is no such charge")
     other = "imediata" if write.kind == location_rules.WITH_DUE_DATE else "com vencimento"
@@ -229,7 +229,7 @@ def _refuse_other_kind(write: ChargeWrite) -> errors.PixConnectError:
 def _wants_other_place(write: ChargeWrite, charge: Charge, own: Location | None) -> bool:
     if write.location_id is not None:
         return own is None or own.id != write.location_id
-    # A put without a location keeps the existing one, and makes one if the charge has lost it.
+    # A put without a location keeps the existing one, and makes one if the charge has none.
     return own is None and write.contents is not None and charge_rules.may_be_changed(charge)
 
 
@@ -323,7 +323,7 @@ def _judge_location(write: ChargeWrite, charge: Charge | None, locked: _Locked) 
 
 
 def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: _Locked) -> Location | None:
-    """Its location; a charge of the contract that this door has not shown yet gets one now."""
+    """Return its location; a contract's charge not shown by this API yet gets one now."""
     found = locked.location_of(charge)
     if found is None and not charge.is_unbound:
         found = open_own_location(work, charge, write.own_location_id)
@@ -332,7 +332,7 @@ def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: 
 
 
 def _take_location(work: UnitOfWork, write: ChargeWrite, charge_id: int, locked: _Locked) -> Location:
-    """The location that was asked for, judged, or a new one."""
+    """Check the requested location, or make a new one."""
     if write.location_id is not None:
         free = locked.locations[write.location_id, write.holder_id]
         bound = location_rules.bind_location(free, charge_id)

@@ -1,10 +1,9 @@
-"""Events in an institution's words, where each of its webhooks has one event: the body, and the headers that sign it.
+"""Events in the form of institutions whose webhooks have one event each: the body, and the signing headers.
 
 The body is written for each attempt from its subject; that has ended, or only its date of change moves.
 
-Webhooks for all of an account's sends, as some institutions have them: an endpoint with their format.
-
-Webhooks of institutions with one event each: an endpoint with a name, and a text agreed with its receiver.
+Also webhooks for all of an account's sends: an endpoint with the institution's format. Webhooks with one event each are
+endpoints with a name, and a text agreed with the receiver.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _KEPT_MAX: Final = 8
 
 
 async def list_callback_keys(context: Context, profile: str) -> list[CallbackKey]:
-    """All that callbacks may be signed with; the first signs now."""
+    """List all keys that may sign callbacks; the first signs now."""
     found = await endpoint_store.list_callback_keys(context.pool, profile)
     if found and _open_key(context, found[0]) is not None:
         return found
@@ -71,9 +70,9 @@ async def list_callback_keys(context: Context, profile: str) -> list[CallbackKey
 
 
 async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
-    """Sign with the newest key, or with a new one where that was sealed with a secret key that is gone.
+    """Open the newest key, or make a new one if that was sealed with a secret key that is gone.
 
-    Two processes may each make one at first: both are published, so either is believed.
+    Two processes may each make one at first: both are published, so either is valid.
     """
     for key in (await endpoint_store.list_callback_keys(context.pool, profile))[:1]:
         private_der = _open_key(context, key)
@@ -94,14 +93,14 @@ async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
 
 
 def _open_key(context: Context, key: CallbackKey) -> bytes | None:
-    """The private key; ``None`` where it was sealed with a secret key that is gone."""
+    """Open the private key; ``None`` if it was sealed with a secret key that is gone."""
     try:
         return context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier))
     except SealBroken:
         return None
 
 
-# To load one takes a millisecond, and each callback is signed.
+# Loading one takes a millisecond, and each callback is signed.
 load_signer = lru_cache(_KEPT_MAX)(RsaSigner)
 
 
@@ -113,7 +112,7 @@ _read_name = msgspec.json.Decoder(_Named).decode
 
 
 async def translate_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
-    """The delivery with a body in the institution's words; an event without a name there keeps ours."""
+    """Return the delivery with a body in the institution's form; an event without a name there keeps ours."""
     name = _read_name(delivery.body).name
     theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
     if theirs is None:
@@ -175,7 +174,7 @@ async def _show_refund_event(
         raise errors.InvariantBroken("refunds are never deleted")
     original = await _find_transfer(context, refund.holder_id, refund.transfer_id)
     own = await _read_own(context, original)
-    # Their notices name the return here, where their answers name the payment.
+    # Their notices name the return, while their answers name the payment.
     shown = structs.replace(show_cents_refund(refund), end_to_end_id=refund.shown_id)
     is_partial = refund.amount_cents < original.amount_cents
     return {
@@ -195,7 +194,7 @@ async def _read_own(context: Context, transfer: Transfer) -> Party:
 
 
 def _as_prepared(transfer: Transfer) -> PreparedTransfer:
-    """A transfer sent through another API, as if it had been prepared."""
+    """Return a transfer sent through another API, as if it had been prepared."""
     payee = transfer.counterparty
     return PreparedTransfer(
         holder_id=transfer.holder_id,
@@ -212,7 +211,7 @@ def _as_prepared(transfer: Transfer) -> PreparedTransfer:
 async def sign_for(
     context: Context, profile: InstitutionProfile, endpoint: Endpoint, secret: str, body: bytes
 ) -> list[tuple[str, str]]:
-    """The headers of an attempt, as the institution has them."""
+    """Return the institution's headers of an attempt."""
     sealed, word = endpoint.authorization_sealed, None
     if sealed is not None:
         word = context.secret_box.open(sealed, endpoint_seal(endpoint.id)).decode()
@@ -227,7 +226,7 @@ async def sign_as(
         headers.append(("Authorization", authorization))
     for kind, name in profile.webhook.signatures.items():
         if kind == "hmac_sha1":
-            # Their choice, which receivers that are written for them compare: as an HMAC it still proves who has signed.
+            # Chosen by the receiver, which compares it: as an HMAC it still proves the sender.
             digest = hmac.digest(secret.encode(), body, hashlib.sha1)
             headers.append((name, base64.b64encode(digest).decode()))
         else:
@@ -238,7 +237,7 @@ async def sign_as(
 class NewEventWebhook(Struct, frozen=True, kw_only=True):
     name: str | None
     event: str
-    """In the institution's words."""
+    """The institution's name for it."""
     url: str
     authorization: str | None
     is_active: bool
@@ -249,7 +248,7 @@ class EventWebhook(Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     event: str
     authorization: str | None
-    """``None`` also where it cannot be read here any more."""
+    """``None`` too if it cannot be read here any more."""
 
 
 async def add_event_webhook(
@@ -308,7 +307,7 @@ async def set_account_webhook(context: Context, caller: Caller, url: str, profil
     """Register a URL for the caller's sends; an existing one is changed from now on."""
     try:
         for _ in range(_TRIES_MAX - 1):
-            # A concurrent request changes what the other has made, or makes again what the other has removed.
+            # A concurrent request may have made it, or removed it again.
             with suppress(EndpointConflict, errors.NotFound):
                 return await _set(context, caller, url, profile)
         return await _set(context, caller, url, profile)
@@ -323,7 +322,7 @@ async def _set(context: Context, caller: Caller, url: str, profile: InstitutionP
         change = EndpointChange(url=url, status="active")
         await endpoint_usecases.change_endpoint(context, caller, found.id, change)
         return
-    # Its owner names no secret, so one is made for the signatures by HMAC.
+    # Its owner sets no secret, so one is made for the HMAC signatures.
     secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
     request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
     terms = CallbackTerms(profile=profile.name, is_only=True)
@@ -344,7 +343,7 @@ async def delete_account_webhook(context: Context, caller: Caller, profile: Inst
 
 
 async def translate_delivery(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
-    """The delivery with a body in the institution's words: the same each time, as the send has ended."""
+    """Return the delivery with a body in the institution's form: the same each time, as the send has ended."""
     if profile.webhook.events:
         return await translate_event(context, profile, delivery)
     # Its owner may have chosen other events through our own API: those keep its format.

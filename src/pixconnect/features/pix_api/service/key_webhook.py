@@ -1,9 +1,7 @@
-"""Webhooks of Pix keys: what their owners ask for. The engine behind them is that of all other webhooks.
+"""Webhooks of Pix keys: their owners' use cases, and the bodies of notices.
 
-Makes the bodies of key webhooks, and stores each before it is sent: every later attempt sends the same bytes.
-
-The transaction is fenced: a worker that has lost its slot makes nothing, and one that dies after the commit leaves a body that
-the next worker sends.
+A body is stored before it is sent, so every later attempt sends the same bytes. The transaction is fenced: a worker that has
+lost its slot makes nothing, and one that dies after the commit leaves a body that the next worker sends.
 """
 
 from __future__ import annotations
@@ -57,10 +55,10 @@ _ANOTHERS: Final = "é de um host avisado das chaves de outro titular; peça à 
 async def set_webhook(
     context: Context, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
 ) -> KeyWebhook:
-    """Set the webhook of one of the caller's keys; if there is one already, change its URL from now on.
+    """Set the webhook of one of the caller's keys; an existing one changes its URL from now on.
 
     Args:
-        profile: The institution whose way of telling it has; ``None`` is the central bank's.
+        profile: The institution whose format it uses; ``None`` is the central bank's.
     """
     await judge_webhook(context, caller, key, url, profile)
     endpoint_id = await endpoint_store.next_id(context.pool)
@@ -79,7 +77,7 @@ async def set_webhook(
 async def judge_webhook(
     context: Context, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
 ) -> None:
-    """Refuse a key that is not the caller's, and a URL that cannot be notified; raises ``Violated``."""
+    """Refuse a key that is not the caller's, and a URL that cannot be called; raises ``Violated``."""
     rows: list[Violation] = []
     if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
         rows.append(_not_owned(key))
@@ -100,7 +98,7 @@ async def _set(
     endpoint_id: int,
     profile: InstitutionProfile | None,
 ) -> KeyWebhook:
-    # Batches hold the same balance: every settlement after the answer is announced.
+    # Batches lock the same balance: every settlement after the answer is notified.
     await endpoint_store.lock_holder(connection, caller.holder_id)
     await refuse_succeeded(connection, caller)
     await refuse_anothers_host(context, connection, caller, url)
@@ -116,7 +114,7 @@ async def _set(
     before = errors.require(
         await endpoint_store.lock_by_id(connection, found.endpoint_id), "the webhook of a key has its endpoint"
     )
-    # Setting it again shows that its owner has mended it.
+    # Setting it again shows that its owner has repaired it.
     after = _set_format(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
     await endpoint_store.set_created(connection, key, now)
@@ -144,7 +142,7 @@ def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
 
 
 def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
-    # Its owner names no secret, so one is made for the signatures by HMAC.
+    # Its owner sets no secret, so one is made for the HMAC signatures.
     secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
     sealed = context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id))
     return endpoint_rules.open_endpoint(
@@ -166,7 +164,7 @@ async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook
 
 
 list_webhooks: Final = of_caller(endpoint_store.read_key_webhooks)
-"""The caller's webhooks of keys; the one that was set last comes first."""
+"""List the caller's webhooks of keys, last configured first."""
 
 
 async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
@@ -186,13 +184,13 @@ async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
 async def list_deliveries(
     context: Context, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
 ) -> Page[KeyDelivery]:
-    """Deliveries of a key webhook with their attempts, newest first; of one status, or all."""
+    """List deliveries of a key webhook with their attempts, newest first; of one status, or all."""
     webhook = await read_webhook(context, caller, key)
     return await delivery_history_store.read_notices(context.pool, webhook.endpoint_id, status, span)
 
 
 async def redeliver(context: Context, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
-    """Send a body again, now, on a new schedule: all its deliveries, in the same bytes; the count of attempts goes on."""
+    """Send a body again, now, on a new schedule: all its deliveries, in the same bytes; the count of attempts continues."""
     webhook = await read_webhook(context, caller, key)
     await _read_delivery(context, webhook, delivery_id)
     async with writing(context.pool) as write:
@@ -208,7 +206,7 @@ async def _read_delivery(context: Context, webhook: KeyWebhook, delivery_id: int
 
 
 async def redeliver_events(context: Context, caller: Caller, key: str, initial_at: datetime, final_at: datetime) -> int:
-    """Send a key's webhook the notices of an interval again, but for pending ones, and count them."""
+    """Send a key's webhook the notices of an interval again, except pending ones, and count them."""
     webhook = await read_webhook(context, caller, key)
     endpoint = errors.found(
         (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id),
@@ -274,7 +272,7 @@ async def make_notice(
         held = await delivery_history_store.lock_uncovered(connection, delivery.holder_id, [delivery.id, *along_ids])
         if delivery.id not in held:
             return None
-        # A body holds a Pix once; its other due changes wait for the next body.
+        # A body has a Pix once; its other due changes wait for the next body.
         told = {delivery.resource_id: delivery.id}
         for delivery_id, transfer_id in held.items():
             told.setdefault(transfer_id, delivery_id)

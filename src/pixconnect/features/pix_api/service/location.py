@@ -1,7 +1,6 @@
-"""Locations of the standard's door (``loc``): make, read, list, take away from a charge.
+"""Locations of the standard API (``loc``): create, read, list, unbind from a charge.
 
-A location belongs to a charge only under that charge's lock: so the two agree on it, and two charges that want one do not both
-get it.
+A location's binding changes only under its charge's lock: so the two agree, and two charges cannot both get one location.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class NewLocation(Struct, kw_only=True):
 
 
 class UnboundLocation(Struct, kw_only=True):
-    """A location to take away from its charge."""
+    """A location to unbind from its charge."""
 
     holder_id: int
     location_id: int
@@ -48,11 +47,11 @@ class UnboundLocation(Struct, kw_only=True):
 class ShownLocation(Struct, frozen=True, kw_only=True):
     location: Location
     txid: str | None
-    """The charge that it leads to."""
+    """The txid of its charge."""
 
 
 async def create_location(context: Context, caller: Caller, kind: LocationKind) -> Location:
-    """Make a free one; ``Forbidden`` where the holder's charges are served by an institution."""
+    """Create a free location; ``Forbidden`` if an institution serves the holder's charges."""
     await _check_served_here(context, caller)
     new = NewLocation(
         holder_id=caller.holder_id,
@@ -100,9 +99,9 @@ async def read_location(context: Context, caller: Caller, location_id: int) -> S
 async def list_locations(
     context: Context, caller: Caller, kind: LocationKind | None, span: Span, *, is_bound: bool | None
 ) -> Page[ShownLocation]:
-    """One page of the holder's locations, newest first; ``None`` is any kind, and bound or not.
+    """Read a page of the holder's locations, newest first; ``None`` is any kind, and bound or not.
 
-    Those of the contract's charges are there once this door has shown them.
+    The contract's charges have one once this API has shown them.
     """
     statuses = location_rules.list_statuses(kind, is_bound=is_bound)
     page = await location_store.read_page(context.pool, caller.holder_id, statuses, span)
@@ -110,11 +109,11 @@ async def list_locations(
 
 
 async def unbind_location(context: Context, caller: Caller, location_id: int) -> Location:
-    """Take a location away from its charge, which no code leads to from then on; one that is free stays as it is.
+    """Unbind a location from its charge, which no code leads to from then on; a free one stays.
 
     Raises:
-        Forbidden: The holder's charges are served by an institution.
-        ServiceUnavailable: Another request gave it to another charge at the same time.
+        Forbidden: An institution serves the holder's charges.
+        ServiceUnavailable: Another request bound it to another charge at the same time.
     """
     await _check_served_here(context, caller)
     return await context.writes.submit(
@@ -127,7 +126,7 @@ async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | er
     wanted = {(item.location_id, item.holder_id) for item in batch}
     seen = await location_store.find(work.connection, wanted)
     charge_ids = {(place.charge_id, place.holder_id) for place in seen.values() if place.charge_id is not None}
-    # Charges before locations, as everywhere. So a location may have gone to another charge before it is locked.
+    # Charges before locations, as everywhere. So a location may have got another charge before it is locked.
     charges = await work.lock_charges(sorted(charge_ids))
     locations = await location_store.lock(work.connection, wanted)
     outcomes: list[Location | errors.PixConnectError] = []
@@ -161,7 +160,7 @@ UNBIND_LOCATIONS: Final = WriteOperation("unbind_locations", _unbind_locations)
 
 
 def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Location:
-    """Make the location of a charge of the contract, which is locked and has none yet: where its code leads already."""
+    """Make the location of a locked contract's charge without one: at the address that its code has already."""
     errors.ensure(charge.contents is None, "a charge that the standard's door has written has its location")
     location = location_rules.open_location(
         location_id, charge.holder_id, charge.txid, location_rules.AT_ONCE, charge.id, charge.created_at
@@ -171,7 +170,7 @@ def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Loc
 
 
 async def locate_charges(context: Context, charges: Sequence[Charge]) -> dict[int, Location]:
-    """The locations of charges of one holder, by the charge's id; those without one get it now."""
+    """Return the locations of charges of one holder, by the charge's id; those without one get it now."""
     bound = {(charge.id, charge.holder_id): charge for charge in charges if not charge.is_unbound}
     found = await location_store.find_of_charges(context.pool, bound) if bound else {}
     # Charges at institutions are served there.

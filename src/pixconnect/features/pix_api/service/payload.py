@@ -1,7 +1,6 @@
-"""The payload that a payer's institution reads at the location in our QR code, before it pays.
+"""Payloads at locations in our QR codes, which payers' institutions read before they pay; and a code's contents for a payer.
 
-For a charge with a due date it has the amount of the day on which the payer means to pay. An undecided payer gets the contents
-of a dynamic QR code, and its payee.
+For a charge with a due date a payload has the amount of the day on which the payer intends to pay.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pixconnect.platform.base.clock import format_milliseconds, to_day
 
 _NAME_LENGTH_MAX = 200
 _NOBODY = "-"
-"""The name of a debtor that strangers no longer get."""
+"""The debtor's name in payloads of ended charges."""
 
 
 class RecebedorEndereco(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,7 +96,7 @@ def show_due_payload(
     *,
     shows_payer: bool,
 ) -> DuePayload:
-    """The payload for a day, by default today; raises ``Violated`` for one on which the charge cannot be paid."""
+    """Return the payload for a day, by default today; raises ``Violated`` for a day on which it cannot be paid."""
     terms = errors.require(contents.due, "a charge of this kind has a due date")
     day = _choose_day(terms, charge, status, asked, now)
     payer = contents.payer if shows_payer else None
@@ -123,13 +122,13 @@ def show_due_payload(
 
 
 def show_receiver(own: OwnAccount) -> RecebedorEndereco:
-    """Whose account it is, with its address, as every charge with a due date shows."""
+    """Return the account's owner and address, which every charge with a due date shows."""
     address = errors.require(own.address, "a holder without an address makes no charge with a due date")
     is_person = tax_id.is_cpf(own.party.tax_id)
     return RecebedorEndereco(
         cpf=own.party.tax_id if is_person else None,
         cnpj=None if is_person else own.party.tax_id,
-        # A holder's name may be longer than the standard's, and a cut one is better than no payload.
+        # A holder's name may be longer than the standard's maximum.
         nome=own.party.name[:_NAME_LENGTH_MAX],
         logradouro=address.street,
         cidade=address.city[:_NAME_LENGTH_MAX],
@@ -145,7 +144,7 @@ def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date 
         return min(to_day(charge.modified_at), last_day)
     today = to_day(now)
     if asked is None:
-        # Behind its last day it shows that day's amount: payers see by the calendar that it has ended.
+        # After its last day it shows that day's amount: payers see its end by the calendar.
         return min(today, last_day)
     # Paying on a past day is impossible, and its amount may be lower than today's.
     if asked < today:
@@ -230,12 +229,12 @@ class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
 
 
 async def check_served(context: Context, path: str) -> Charge:
-    """The charge at a path behind the locations' common prefix; raises ``NotFound`` where none is served."""
+    """Return the charge at a path behind the locations' common prefix; raises ``NotFound``."""
     return errors.found(await context.directory.find_served(path), "no charge is served here")
 
 
 async def read_payload(context: Context, path: str, day: date | None = None) -> str:
-    """A compact JWS over the official payload of a path behind the locations' common prefix.
+    """Return a compact JWS over the official payload of a path behind the locations' common prefix.
 
     Args:
         day: The payer's intended day for one with a due date; ``None`` is today.
@@ -247,7 +246,7 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
     charge = await check_served(context, path)
     contents, status = charge_rules.read_contents(charge), COB_STATUSES[charge.status]
     balance = await ledger_store.find_balance(context.pool, charge.holder_id)
-    # While its holder may not be paid no payment is accepted: so payers need not try.
+    # While its holder may not be paid no payment is accepted, so payers need not try.
     if status == "ATIVA" and balance is not None and not balance.may_deposit:
         status = "REMOVIDA_PELO_PSP"
     now = context.clock.now()
@@ -300,7 +299,7 @@ class DynamicCode(Struct, frozen=True, kw_only=True):
 
 
 class CodeIsStatic(errors.InvalidQrCode):
-    """The code leads to no charge: it says itself all that there is to say."""
+    """The code leads to no charge: it has all data itself."""
 
 
 class CodeHasDueDate(errors.InvalidQrCode):
@@ -308,11 +307,11 @@ class CodeHasDueDate(errors.InvalidQrCode):
 
 
 async def read_dynamic_code(context: Context, caller: Caller, text: str) -> DynamicCode:
-    """Read the charge behind a code, and whose its key is; that costs the caller's tokens as a look-up does.
+    """Read the charge behind a code, and its key's owner; that costs the caller's tokens as a look-up does.
 
     Raises:
-        InvalidQrCode: It is no code, or leads to nothing that can be read.
-        PixKeyNotFound: The directory does not know the charge's key.
+        InvalidQrCode: It is no code, or leads to nothing readable.
+        PixKeyNotFound: The directory does not have the charge's key.
         RateLimited: The caller looked up too much and paid too little of it.
         ServiceUnavailable: The location or the directory cannot be reached.
     """
@@ -353,7 +352,7 @@ async def _read_own(context: Context, path: str) -> DynamicCode:
     if charge.due_on is not None:
         raise CodeHasDueDate("emv: leads to a charge with a due date")
     contents = charge_rules.read_contents(charge)
-    # As the payload at the location, which does not reveal the debtor to strangers for ever.
+    # As the payload at the location, which hides the debtor from strangers after the end.
     shows_payer = COB_STATUSES[charge.status] == "ATIVA" and charge_rules.shows_payer(charge, context.clock.now())
     own = await context.directory.read_account(charge.holder_id)
     return DynamicCode(

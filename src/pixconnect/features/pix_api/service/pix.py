@@ -1,7 +1,7 @@
-"""A received Pix with its refunds, in the words of the central bank's API: one record for answers and for webhooks.
+"""A received Pix with its refunds, in the central bank's form: one record for answers and for webhooks.
 
-It includes every settled incoming transfer: by key, by code or by account, from outside or by book. Refused or unsettled
-payments are no Pix there.
+It covers every settled incoming transfer: by key, by code or by account, from outside or by book. Refused or unsettled payments
+are no Pix in that API.
 """
 
 from __future__ import annotations
@@ -157,13 +157,13 @@ async def find_received(context: Context, caller: Caller, end_to_end_id: str) ->
 
 
 async def list_refunds_of_pix(context: Context, received: Transfer) -> Sequence[Refund]:
-    """The refunds of a Pix, in the order in which they were asked for."""
+    """List the refunds of a Pix, in the order of their requests."""
     found = await refund_store.find_of_transfers(context.pool, [(received.id, received.holder_id)])
     return found.get((received.id, received.holder_id), ())
 
 
 async def add_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> list[Refund]:
-    """The same refunds, with the infraction's reason where one caused them: lists of returns lack it."""
+    """Add an infraction's reason to the refunds that it caused: lists of returns lack it."""
     # Only the institution takes: refunds by a holder need no query.
     taken = [(each.id, each.holder_id) for each in refunds if each.made_by == "institution"]
     links = await infraction_store.find_links(pool, taken)
@@ -176,7 +176,7 @@ async def add_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> lis
 
 
 async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
-    """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
+    """Show settled incoming transfers with their refunds, by the transfer's id, in the order given."""
     received = {(each.id, each.holder_id): each for each in transfers}
     found = await refund_store.find_of_transfers(pool, list(received))
     refunds = {name: await add_reasons(pool, each) for name, each in found.items()}
@@ -186,7 +186,7 @@ async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> di
 
 
 def show_pix(transfer: Transfer, refunds: Sequence[Refund], paid: PaidAmount | None) -> Pix:
-    """A settled incoming transfer and its refunds, in the order of their requests, and what its amount consists of."""
+    """Show a settled incoming transfer with its refunds, in the order of their requests, and the parts of its amount."""
     settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
     if settled_at is None:
         raise errors.InvariantBroken("only a settled transfer is a Pix")
@@ -220,11 +220,11 @@ def _show_part(cents: int) -> Componente | None:
 
 
 def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[str, Refund]]:
-    """The refunds of a Pix with the ids that the standard API gives them, in the order given.
+    """Return the refunds of a Pix with their ids in the standard API, in the order given.
 
-    One made there has the id of its path. One of our own API has its ``external_id`` if that fits and is no such id, and else
-    our name of it on the network, which never changes and which no caller can have chosen. Its number is no name: callers
-    number their refunds too.
+    One created there has the id of its path. One of our own API has its ``external_id`` if that fits and is no such id;
+    otherwise our name of it on the network, which never changes and which no caller can have chosen. Its number is no name:
+    callers number their refunds too.
     """
     own = {refund.id: _own_name(transfer, refund) for refund in refunds}
     # Every name of the network counts as taken: a refund with another one's name would hide it.
@@ -244,7 +244,7 @@ def _name_of_contract(refund: Refund, taken: Collection[str | None]) -> str:
 
 
 def external_id_of(transfer: Transfer, refund_id: str) -> str:
-    """The ``external_id`` of a refund that the standard's door makes: ids there are unique for one Pix only."""
+    """Return the ``external_id`` of a refund of the standard API: ids there are unique for one Pix only."""
     return f"{transfer.end_to_end_id}:{refund_id}"
 
 

@@ -1,6 +1,6 @@
-"""Refunds as the central bank's API asks for them: under an id that is the caller's own and unique for one Pix.
+"""Refunds as the central bank's API requests them: under the caller's own id, unique for one Pix.
 
-They are refunds like all others, except for their name, and that one answer names everything that forbids one.
+They are refunds like all others, except for their name, and that one answer lists all violations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 
 
 async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
-    """A refund of a Pix by its id; raises ``NotFound``."""
+    """Read a refund of a Pix by its id; raises ``NotFound``."""
     original = await find_received(context, caller, end_to_end_id)
     refund = errors.found(await _find(context.pool, original, refund_id), "id: there is no such refund of this Pix")
     (told,) = await add_reasons(context.pool, [refund])
@@ -58,7 +58,7 @@ async def request_refund(
     description: str | None,
     is_new: bool = False,
 ) -> Devolucao:
-    """Accept a refund, or return the one that the same request made before, in its present state.
+    """Accept a refund, or return the one of the same earlier request, in its present state.
 
     Args:
         is_new: Refuse an id that was used before, for anything.
@@ -79,7 +79,7 @@ async def request_refund(
     if made is None:
         rows = await _judge(context.pool, context.clock, original, amount_cents)
         if rows:
-            # The same request may have been accepted meanwhile, and be what stands against this one.
+            # The same request may have been accepted meanwhile, and be the refund that conflicts with this one.
             made = await find_made(context.pool, original, refund_id, request)
         if made is None:
             if rows:
@@ -97,8 +97,8 @@ async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: Re
     made = await _find(pool, original, refund_id)
     if made is None:
         return None
-    # A refund of the contract's door may have this id as its external id, and be the same refund. One known only by its
-    # network name was requested under another name, so it never answers this request.
+    # A refund of the contract's API may have this id as its external id, and be the same refund. One known only by its network
+    # name was requested under another name, so it never answers this request.
     is_chosen = refund_id != made.return_id
     contents = (made.amount_cents, made.description or None, made.reason)
     if not is_chosen or contents != (request.amount_cents, request.description, request.reason):
@@ -112,7 +112,7 @@ async def _refuse_made(pool: Pool, original: Transfer, refund_id: str, request: 
 
 
 async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int) -> list[Violation]:
-    """Everything that forbids a refund at this moment; we decide again under the lock."""
+    """Find all present violations; decided again under the lock."""
     # The present state: another refund may have been made since we read it.
     now = await transfer_store.find_by_end_to_end_id(pool, original.holder_id, original.end_to_end_id) or original
     balance = await ledger_store.find_balance(pool, original.holder_id)

@@ -1,6 +1,6 @@
-"""A send as shown by an institution that names sends by its own codes, in its profile's words.
+"""Sent Pix in the form of institutions with the central bank's API, which itself has none.
 
-Sent Pix in the form of institutions with the central bank's API, which itself has none.
+Also a send of an institution that names sends by its own codes, in its profile's words.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def show_ended(transfer: Transfer, words: SentTraits) -> EnvioTerminado:
 
 
 def show_outcome(transfer: Transfer, words: SentTraits, form: str) -> object:
-    """The end of a payment in one of three forms: ``payload``, ``bare`` or ``status``."""
+    """Show the end of a payment in one of three forms: ``payload``, ``bare`` or ``status``."""
     status = words.say(transfer.status, transfer.outcome_code)
     is_failed = transfer.status in ("ERROR", "CANCELLED")
     told = {
@@ -112,7 +112,7 @@ def show_errors(transfer: Transfer) -> Sequence[ErroPagamento]:
 
 
 def write_local(instant: datetime) -> str:
-    """An instant as the institution writes it: the clock of Sao Paulo, without an offset."""
+    """Write an instant as the institution does: Sao Paulo time, without an offset."""
     return instant.astimezone(SAO_PAULO).replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
@@ -186,7 +186,7 @@ def show_sent_notice(transfer: Transfer) -> EnvioAvisado:
 async def find_sent(
     context: Context, caller: Caller, *, id_envio: str = "", end_to_end_id: str = ""
 ) -> Transfer | None:
-    """What the caller sent, by one of its two names."""
+    """Find a transfer that the caller sent, by one of its two names."""
     pool, holder_id = context.pool, caller.holder_id
     if id_envio:
         found = await transfer_store.find_by_external_id(pool, holder_id, id_envio)
@@ -196,7 +196,7 @@ async def find_sent(
 
 
 async def find_returns(context: Context, sent: Sequence[Transfer]) -> Mapping[int, list[DevolucaoRecebida]]:
-    """What came back of each, by the transfer's id."""
+    """Find the returns of each, by the transfer's id."""
     found = await refund_store.find_of_transfers(context.pool, [(each.id, each.holder_id) for each in sent])
     return {
         transfer_id: [_show_return(refund) for refund in refunds if refund.status == "RETURNED"]

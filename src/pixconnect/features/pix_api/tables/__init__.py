@@ -1,1 +1,1 @@
-"""SQL of pix api."""
+"""SQL of the central bank's Pix API."""

@@ -23,11 +23,11 @@ from pixconnect.platform.pool import Connection, Pool
 _RECEIVED: Final[LiteralString] = """
     from transfer where holder_id = $1 and holder_id + 0 = $1 and direction = 'IN' and settled_at is not null
 """
-# As ``date_settled`` of ``kernel/rules/rail.py`` and the indexes have it.
+# As in ``date_settled`` of ``kernel/rules/rail.py`` and in the indexes.
 _IS_REDATED: Final[LiteralString] = """
     (settled_at - network_settled_at >= interval '1 minute' or settled_at - network_settled_at <= interval '-1 minute')
 """
-# "holder_id - 0" is what their own indexes begin with: PostgreSQL takes them for many, and would read all that came in.
+# Only their own indexes begin with "holder_id - 0": PostgreSQL overestimates their number, and would read all incoming ones.
 _REDATED: Final[LiteralString] = f"""
     from transfer where holder_id = $1 and holder_id - 0 = $1 and direction = 'IN' and settled_at is not null and {_IS_REDATED}
 """
@@ -38,7 +38,7 @@ _KNOWN_UNTIL: Final[LiteralString] = """
 
 
 def _redated_in(oldest: LiteralString, newest: LiteralString) -> LiteralString:
-    """By how many more there are in a span than our instants say."""
+    """Return how many more there are in a span than by our instants."""
     return f"""
         (select count(*) {_REDATED} and network_settled_at between {oldest} and {newest})
         - (select count(*) {_REDATED} and settled_at between {oldest} and {newest})
@@ -46,7 +46,7 @@ def _redated_in(oldest: LiteralString, newest: LiteralString) -> LiteralString:
 
 
 def _part(where: LiteralString, listed_at: LiteralString) -> LiteralString:
-    # Each part is read from its own place in its index, and no further than the page goes.
+    # Each part is read from its own place in its index, and no further than the page.
     return f"""(
         select {TRANSFER.select}, {listed_at} as listed_at {where} and {listed_at} between $2 and $3
         order by {listed_at} desc, id desc limit $4::bigint + $5::bigint
@@ -104,7 +104,7 @@ _COUNT_HOURS: Final[LiteralString] = f"""
     insert into received_known (holder_id, until) values ($1, $2)
     on conflict (holder_id) do update set until = excluded.until where received_known.until < excluded.until
 """
-# Millions may have come in since; each step keeps what it has counted, and ends long before a statement must.
+# Millions may have come in since; each step stores its count, and ends long before the statement timeout.
 _STEP: Final = timedelta(days=7)
 
 
@@ -148,7 +148,7 @@ _FILTERED: Final[LiteralString] = f"""
 _COUNT_FILTERED: Final[LiteralString] = f"select count(*) {_FILTERED}"
 _READ_FILTERED: Final[LiteralString] = f"select {TRANSFER.select} {_FILTERED} {_NEWEST_FIRST} offset $7 limit $8"
 
-# Those of a charge are found by the charge, and so cost no index of their own.
+# Those of a charge are found by the charge, without an index of their own.
 _OF_TXID: Final[LiteralString] = f"""
     from (
         select *, case when {_IS_REDATED} then network_settled_at else settled_at end as listed_at from (
@@ -165,13 +165,13 @@ _READ_OF_TXID: Final[LiteralString] = f"select {TRANSFER.select} {_OF_TXID} {_NE
 
 
 async def count_all(pool: Pool, holder_id: int, span: Span) -> int:
-    """How many a holder received, by whole hours' totals."""
+    """Count a holder's received Pix, by whole hours' totals."""
     whole = Span(page=1, page_size=1, initial_at=span.initial_at, final_at=span.final_at)
     return (await listing_store.read_page(pool, _LIST, holder_id, None, whole)).total_count
 
 
 async def read_searched_page(pool: Pool, holder_id: int, search: ReceivedSearch, span: Span) -> Page[Transfer]:
-    """One page of those that are looked at one by one, or of one txid."""
+    """Read a page of a scan, or of one txid."""
     oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
     asked = (holder_id, oldest, newest, search.has_txid, search.has_refunds, search.payer_tax_id)
     count, read = _COUNT_FILTERED, _READ_FILTERED

@@ -37,7 +37,7 @@ def add(
     event: Annotated[Sequence[EventName], Parameter(negative=(), show_default=False)] = (),
     json: Json = False,
 ) -> None:
-    """Have events posted to an address; prints the secret that signs them, which is shown only once.
+    """Register an endpoint for events; prints the secret that signs them, which is shown only once.
 
     Args:
         url: A public https address; the sandbox also posts to this machine.
@@ -101,7 +101,7 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         if endpoint.status != "active":
             raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it")
         before = {delivery.id for delivery in islice(client.deliveries.list(endpoint_id), _LOOKED_AT)}
-        # Any that it is for: in the order of the specification those that need the least stand first.
+        # Any of its events: the first of the specification need the least.
         event = next(name for name in get_args(EventName) if name in endpoint.event_types)
         recipes.follow(event, recipes.Chosen(client=client, key=session.own_key(key)))
         deadline_s = time.monotonic() + timeout_s
@@ -115,7 +115,7 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
 
 
 def _find_tried(client: Client, endpoint_id: int, before: Collection[int]) -> Delivery | None:
-    """The newest delivery that has come to an answer since."""
+    """Find the newest delivery since then that has a result."""
     for delivery in islice(client.deliveries.list(endpoint_id, page_size=_LOOKED_AT), _LOOKED_AT):
         if delivery.id not in before and delivery.attempts:
             return delivery

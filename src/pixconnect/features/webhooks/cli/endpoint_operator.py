@@ -1,4 +1,4 @@
-"""``pixconnect operator endpoint``: holders' webhook endpoints, as far as an operator has to do with them."""
+"""``pixconnect operator endpoint``: operators' verbs for holders' webhook endpoints."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--endpoint-id", "--id
 def list_endpoints(
     *, holder_id: HolderId | None = None, status: EndpointStatus | None = None, json: Json = False
 ) -> None:
-    """Print webhook endpoints by their ids, at most 1000.
+    """Print webhook endpoints by id, at most 1000.
 
     Args:
         holder_id: Only this holder's endpoints.
@@ -37,7 +37,7 @@ def list_endpoints(
 def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
     """Resume an endpoint that failed for too long and was disabled; its pending deliveries are due at once.
 
-    One that its owner has made inactive is the owner's to resume.
+    Only its owner can resume an endpoint that the owner has made inactive.
 
     Args:
         endpoint_id: The endpoint.
@@ -50,7 +50,7 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
 def allow(host: str, *, json: Json = False) -> None:
     """Permit several holders to have webhooks at a host that already gets one holder's key webhooks; this is permanent.
 
-    In live mode that is refused otherwise: a receiver that does not compare keys would take others' payments for its own.
+    In live mode that is refused otherwise: a receiver that does not compare keys would credit others' payments to its own.
 
     Args:
         host: Its name, such as hooks.example.com.
@@ -63,9 +63,9 @@ def allow(host: str, *, json: Json = False) -> None:
 def replay(endpoint_id: EndpointId, *, since: str, until: str | None = None, json: Json = False) -> None:
     """Send the events of an interval to an endpoint again, as after an outage; prints how many.
 
-    This is the replay that its owner can request, for key webhooks too: of the types that the endpoint asks for, without the
-    events that already wait for it. If the endpoint is not active, they wait. Receivers recognise by its id an event that they
-    already have. If the command is interrupted, run it again: it sends the rest.
+    This is the replay that its owner can request, for key webhooks too: of the endpoint's event types, without events that
+    already wait for it. If the endpoint is not active, they wait. Receivers recognise repeated events by id. If the command is
+    interrupted, run it again: it sends the rest.
 
     Args:
         endpoint_id: The endpoint.

@@ -30,10 +30,10 @@ _ASKED_AGAIN_AFTER_S: Final = 0.2
 
 
 def list_events(client: Client, since: datetime | None = None, until: datetime | None = None) -> Iterator[FoundEvent]:
-    """All events of that time, the newest first."""
+    """List all events of an interval, newest first."""
     for page in count(1):
         query = {"page": page, "page_size": _PAGE_SIZE, "initial_date": since, "final_date": until}
-        # Not by its typed operation, which would write instants in another way than they came.
+        # Not by its typed operation, which would reformat instants.
         found: list[FoundEvent] = client.request("GET", "/v1/webhook/events", query=query)
         yield from found
         if len(found) < _PAGE_SIZE:
@@ -52,7 +52,7 @@ def find_recent_event(client: Client, event_id: int) -> FoundEvent:
 def wait_for_event(
     client: Client, since: datetime, is_meant: Callable[[FoundEvent], bool], timeout_s: float
 ) -> FoundEvent:
-    """Wait until something has happened."""
+    """Wait for an event."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         for event in list_events(client, since):
@@ -106,7 +106,7 @@ def show(event_id: EventId, *, json: Json = False) -> None:
 
 @app.command
 def resend(event_id: EventId, *, endpoint_id: EndpointId | None = None, json: Json = False) -> None:
-    """Send an event again: to each endpoint that it was for, and to each `pixconnect listen` of this user.
+    """Send an event again: to each of its endpoints, and to each `pixconnect listen` of this user.
 
     Args:
         endpoint_id: To this endpoint only.

@@ -1,7 +1,7 @@
-"""``pixconnect listen``: events as they come, printed and posted to a program on this machine.
+"""``pixconnect listen``: prints events as they come, and posts them to a program on this machine.
 
 An event is done once it is printed, or once the program has answered 2xx; only then is the place in the feed stored. So if this
-process, the program or the service dies at any instant, no event is left out, and at most the last one comes again.
+process, the program or the service dies at any instant, no event is skipped, and at most the last one comes again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FIELDS: Final = ("id", "name", "payload", "create_timestamp")
 
 class ForwardingAttempt(Struct, frozen=True, kw_only=True):
     status: int | None
-    """``None`` where no answer came."""
+    """``None`` without an answer."""
     duration_ms: int
     error: str | None = None
 
@@ -54,10 +54,10 @@ class ForwardingAttempt(Struct, frozen=True, kw_only=True):
 
 
 class Forwarder:
-    """One program that takes events.
+    """One program that receives events.
 
     Args:
-        address: Its URL, or less of it: 3000 is http://localhost:3000/.
+        address: Its URL, or a part of it: 3000 is http://localhost:3000/.
     """
 
     def __init__(self, address: str, secret: str) -> None:
@@ -98,7 +98,7 @@ def complete(address: str) -> str:
         parts = httpx2.URL(url)
     except httpx2.InvalidURL:
         parts = httpx2.URL("")
-    # One bare word is rather a slip than the name of a machine.
+    # A single bare word is more likely a typo than the name of a machine.
     is_word = not (is_whole or parts.port or parts.host == "localhost" or "." in parts.host)
     if parts.scheme not in {"http", "https"} or not parts.host or is_word or not 0 < (parts.port or 1) <= _PORT_MAX:
         raise CommandError(
@@ -129,18 +129,17 @@ def listen(
 ) -> None:
     """Print events as they come, until Ctrl-C, and post them to a program on this machine, signed as webhooks are.
 
-    After a restart it continues behind the last event that it took. If the program does not answer 2xx, it tries the
-    same post again, in order. `pixconnect events resend` reaches it.
+    After a restart it continues after the last processed event. If the program does not answer 2xx, it retries the same post,
+    in order. `pixconnect events resend` reaches it.
 
     Args:
         forward_to: Where to post them: a URL, or a port of this machine.
-        events: Only these, with commas between them.
+        events: Only these, separated by commas.
         start: Begin here, and not where it stopped: the first time it begins now.
-        name: Its place is kept under this name; by default one for each account and `--forward-to`.
+        name: Its place is stored under this name; by default one for each account and `--forward-to`.
     """
     wanted = _read_events(events)
     if forward_to is not None:
-        # Before anything of it is kept.
         complete(forward_to)
     credentials = find_credentials()
     state = ListenerState(name or _name_state(credentials, forward_to))
@@ -172,7 +171,7 @@ class _Listener:
     async def run(self, start: str) -> None:
         credentials = self._credentials
         async with AsyncExitStack() as opened:
-            # If reading the feed fails, the loop below reads again, however long it takes.
+            # If reading the feed fails, the loop below retries for as long as it takes.
             client = await opened.enter_async_context(
                 AsyncClient(
                     credentials.api_url,
@@ -198,7 +197,7 @@ class _Listener:
             except (NoAnswer, RateLimited, Unavailable) as error:
                 if not failed_count:
                     terminal.complain(f"the service does not answer: waiting for it ({error})")
-                # Soon: events wait there.
+                # Soon: events wait already.
                 await asyncio.sleep(_RETRIED_AFTER_S[min(failed_count, 2)])
                 failed_count += 1
                 continue
@@ -221,7 +220,7 @@ class _Listener:
 
     def _ask(self, start: str) -> dict[str, object]:
         cursor = self._state.cursor
-        # The first time there is no place: nothing is waited for, so that there is one before anything happens.
+        # The first time, read without waiting, so that a place is stored before anything happens.
         where = {"cursor": cursor, "wait_s": _WAIT_S} if cursor else {"start": start}
         return {**where, "page_size": _PAGE_SIZE, "event_types": self._wanted}
 
@@ -233,7 +232,7 @@ class _Listener:
         for number in count(1):
             attempt = await self._forwarder.post(event, number)
             if attempt.is_taken:
-                # We store the place before we print: the output may have no reader.
+                # The place is stored before printing: the output may have no reader.
                 self._state.keep(event["cursor"])
                 self._tell(event, attempt, number)
                 return

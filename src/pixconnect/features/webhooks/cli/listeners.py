@@ -34,7 +34,7 @@ _ANSWERED_WITHIN_S: Final = 60.0
 
 
 class Door(Struct, frozen=True, kw_only=True):
-    """How another process reaches a listener."""
+    """The address of a listener for other processes."""
 
     port: int
     token: str
@@ -71,7 +71,7 @@ class ListenerState:
             raise CommandError(f"{self.folder} cannot be written ({error.strerror})") from None
 
     def keep(self, cursor: str) -> None:
-        """Store the place behind an event that was taken: nothing before it is taken again, even if we die now."""
+        """Store the place after a processed event: nothing before it comes again, even if we die now."""
         if cursor == self.cursor:
             return
         self._cursors.write(f"{cursor}\n".encode())
@@ -101,7 +101,7 @@ class ListenerState:
             lines = (self.folder / "cursors").read_bytes().split(b"\n")
         except FileNotFoundError:
             return None
-        # A write that was cut off leaves octets behind the last line end; we drop them.
+        # An interrupted write leaves octets behind the last line end; these are dropped.
         whole = [line for line in lines[:-1] if line]
         return whole[-1].decode() if whole else None
 
@@ -136,7 +136,7 @@ def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[Listener
                 connection.sendall(json.dumps(asked).encode() + b"\n")
                 answer = connection.makefile("rb").readline().decode().strip()
         except OSError:
-            # Killed, it leaves its door behind.
+            # A killed listener leaves its door behind.
             continue
         if answer:
             yield ListenerOutcome(name=door.forward_to or path.parent.name, answer=answer)

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks: the effect of an attempt on its delivery and its endpoint.
+"""Deliveries of webhooks: the effect of an attempt on its delivery and its endpoint; and the port to receivers.
 
 ::
 
@@ -9,12 +9,10 @@
 
 Deliveries are made for the endpoints that are active when the fact is written, and wait while their endpoint is not active.
 Events of one resource reach an endpoint in order: the next is not sent before the previous one was delivered or failed. All
-times are service time, which the sandbox can move, except where said.
+times are service time, which the sandbox can move, except where noted.
 
-The port to webhook receivers, which may be anything.
-
-An implementation bounds every exchange in time and size, connects only to addresses that it has checked, and follows no
-redirects. An attempt never raises: any behaviour of a receiver is an outcome, in words that its owner can act on.
+An implementation of the port bounds every exchange in time and size, connects only to addresses that it has checked, and
+follows no redirects. An attempt never raises: any behaviour of a receiver is an outcome, in terms that its owner can act on.
 """
 
 import email.utils
@@ -31,11 +29,11 @@ from pixconnect.platform.base.webhook_exchange import WebhookExchange
 
 class Receivers(Protocol):
     async def check_url(self, url: str) -> None:
-        """Judge a URL before it is saved, by its form and by every address that its name leads to now."""
+        """Check a URL before it is saved, by its form and by every address that its name resolves to now."""
         ...
 
     async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
-        """Post once, under the same rules, to an address that we have just checked."""
+        """Post once, under the same rules, to an address that was just checked."""
         ...
 
 
@@ -65,10 +63,10 @@ RETRY_WAITS: Final = (
     timedelta(hours=12),
     timedelta(hours=24),
 )
-"""The backoff after each failed attempt; the service gives up a delivery when the attempt after the last of them fails.
+"""The backoff after each failed attempt; after the last of them the delivery is given up if its attempt fails.
 
-Relied on: the number by ``ATTEMPTS_LISTED_MAX``, the sum by the least ``event_retention_days``, the first by the window in
-which the clock is walked (``features/sandbox/service/clock.py``).
+These depend on it: ``ATTEMPTS_LISTED_MAX`` on the number, the least ``event_retention_days`` on the sum, and the window in
+which the clock is walked (``features/sandbox/service/clock.py``) on the first.
 """
 
 
@@ -97,11 +95,11 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class KeyDelivery(Struct, frozen=True, kw_only=True):
-    """The contents of a key webhook about one Pix."""
+    """The contents of a key webhook for one Pix."""
 
     id: int
     notice_id: int
-    """The delivery that keeps the body; before there is one, its own id."""
+    """The delivery that stores the body; before there is one, its own id."""
     end_to_end_id: str
     status: DeliveryStatus
     due_at: datetime | None
@@ -124,7 +122,7 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     """Since it was last scheduled: a redelivery resets it."""
     body: str
     covers: tuple[int, ...] | None = None
-    """Other deliveries to the webhook of a key in the same body; ``None`` if no such body is stored."""
+    """Other deliveries to the key's webhook in the same body; ``None`` if no such body is stored."""
 
     @property
     def needs_notice(self) -> bool:
@@ -139,7 +137,7 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
 
 
 class DueCursor(Struct, frozen=True, kw_only=True):
-    """How far the due deliveries were read."""
+    """The position in the due deliveries."""
 
     due_at: datetime
     id: int = 0
@@ -165,7 +163,7 @@ class DueRead(Struct, frozen=True, kw_only=True):
 
 class Conclusion(Struct, frozen=True, kw_only=True):
     delivery: DueDelivery
-    """As it was before."""
+    """Its earlier state."""
     attempt: Attempt
     status: DeliveryStatus
     due_at: datetime | None
@@ -174,7 +172,7 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     """The receiver answered 410, so its endpoint is disabled."""
     ended_at: datetime
     detail: str | None = None
-    """Why it failed, for the operator; the owner may see less of it."""
+    """Why it failed, for the operator; the owner may see less."""
 
 
 def conclude(
@@ -186,14 +184,14 @@ def conclude(
     chance: float,
     waits: Sequence[timedelta] | None = None,
 ) -> Conclusion:
-    """Judge an attempt; ``real_now`` is for a ``Retry-After`` that is a date, ``chance``, from 0 to 1, for the jitter."""
+    """Conclude an attempt; ``real_now`` is for a ``Retry-After`` that is a date, ``chance``, from 0 to 1, for the jitter."""
     status_code, error = exchange.status_code, exchange.error
     is_delivered = error is None and status_code is not None and 200 <= status_code <= 299
     is_gone = error is None and status_code == GONE
     status: DeliveryStatus = "delivered" if is_delivered else "pending"
     due_at, failures_count = None, delivery.failures_count
     if is_gone:
-        # Still pending and due: should its owner activate the endpoint again, it goes on at once.
+        # Still pending and due: if its owner activates the endpoint again, it continues at once.
         due_at = ended_at
     elif not is_delivered:
         failures_count += 1
@@ -206,7 +204,7 @@ def conclude(
             started_at=ended_at - timedelta(microseconds=exchange.duration_us),
             status_code=status_code,
             duration_us=exchange.duration_us,
-            # Receivers answer anything; we replace characters that PostgreSQL does not accept as text.
+            # Receivers send anything: characters that PostgreSQL rejects are replaced.
             response=exchange.response[:RESPONSE_KEPT_MAX].decode(errors="replace").replace("\0", "\ufffd"),
             error=error or (None if is_delivered else f"the receiver answered {status_code}"),
         ),
@@ -220,7 +218,7 @@ def conclude(
 
 
 def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
-    """Determine since when an endpoint fails and whether that disables it, by attempts in the order in which they ended."""
+    """Determine since when an endpoint fails and whether that disables it, by attempts in order of their ends."""
     for conclusion in conclusions:
         ended_at = conclusion.ended_at
         if conclusion.status == "delivered":
@@ -246,13 +244,13 @@ def _disable(endpoint: Endpoint, reason: str, now: datetime) -> Endpoint:
 def retry_wait(
     failures_count: int, retry_after: timedelta | None, chance: float, waits: Sequence[timedelta] | None = None
 ) -> timedelta | None:
-    """How long to wait after an attempt has ended; ``None`` to give up. Failures are those of this schedule, from 1."""
+    """Return the wait after an attempt; ``None`` to give up. Failures are those of this schedule, from 1."""
     waits = RETRY_WAITS if waits is None else waits
     if failures_count > len(waits):
         return None
     # Randomly later and never earlier, so that deliveries that failed together do not come back together.
     scheduled = waits[failures_count - 1] * (1 + JITTER * chance)
-    # The longer of the two counts, but a receiver may ask for an hour at most.
+    # The longer of the two, but a receiver may request an hour at most.
     return max(scheduled, min(retry_after, RETRY_AFTER_MAX)) if retry_after is not None else scheduled
 
 
@@ -261,7 +259,7 @@ def parse_retry_after(text: str | None, real_now: datetime) -> timedelta | None:
     if text is None:
         return None
     text = text.strip()
-    # `isdigit` alone takes digits of other scripts, and a receiver may write as many digits as it likes.
+    # `isdigit` alone accepts digits of other scripts, and a receiver may send any number of digits.
     if text.isascii() and text.isdigit():
         return timedelta(seconds=int(text)) if len(text) <= 9 else RETRY_AFTER_MAX
     try:

@@ -1,9 +1,9 @@
-"""Webhook endpoints: where events are sent, which ones, and under which secret.
+"""Webhook endpoints: their URLs, event types and secrets; and the webhooks of Pix keys.
 
-When failing deliveries disable an endpoint is decided in ``features/webhooks/rules/delivery.py``.
+``features/webhooks/rules/delivery.py`` decides when failures disable an endpoint.
 
-Such a webhook is an ``Endpoint`` with a ``pix_key``. It gets *notices*: each has the Pix of its key that were due
-together, written once as they were then. We keep a notice before we send it, so every attempt sends the same bytes.
+A key's webhook is an ``Endpoint`` with a ``pix_key``. It gets *notices*: each has the Pix of its key that were due together,
+written once in their state at that time. A notice is stored before it is sent, so every attempt sends the same bytes.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     status: EndpointStatus
     status_reason: str | None
     secret_sealed: bytes
-    """About ``endpoint_seal``."""
+    """Bound by ``endpoint_seal``."""
     previous_secret_sealed: bytes | None
-    """It signs beside the new one until ``previous_secret_until``."""
+    """Signs beside the new one until ``previous_secret_until``."""
     previous_secret_until: datetime | None
     first_failure_at: datetime | None
     """The first failure since the last success."""
     created_at: datetime
     modified_at: datetime
-    """When its owner or the service last changed it; deliveries do not count."""
+    """The last change by its owner or the service; deliveries do not count."""
     pix_key: str | None = None
     """The key of a key webhook (``features/webhooks/rules/endpoint.py``), which lists of endpoints leave out."""
     profile: str | None = None
@@ -73,9 +73,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     only_with_txid: bool = False
     """A key webhook that omits Pix without a txid."""
     name: str | None = None
-    """Its owner's, at institutions where webhooks have one."""
+    """Its owner's name for it, at institutions where webhooks have one."""
     authorization_sealed: bytes | None = None
-    """Its ``Authorization`` header, if its owner set one; sealed about ``endpoint_seal``."""
+    """Its ``Authorization`` header, if its owner set one; bound by ``endpoint_seal``."""
 
 
 def open_endpoint(
@@ -87,7 +87,7 @@ def open_endpoint(
     now: datetime,
     pix_key: str | None = None,
 ) -> Endpoint:
-    """A new endpoint, which is active at once."""
+    """Make a new endpoint, which is active at once."""
     return Endpoint(
         id=endpoint_id,
         holder_id=holder_id,
@@ -106,9 +106,9 @@ def open_endpoint(
 
 
 def activate(endpoint: Endpoint) -> Endpoint:
-    """Reactivate an endpoint; an active one loses its record of failures too.
+    """Reactivate an endpoint; the failures of an active one are forgotten too.
 
-    The five days restart: earlier failures may have been mended by its owner since.
+    The five days restart: its owner may have repaired the cause of earlier failures.
     """
     return structs.replace(endpoint, status="active", status_reason=None, first_failure_at=None)
 
@@ -119,7 +119,7 @@ def deactivate(endpoint: Endpoint) -> Endpoint:
 
 
 def replace_secret(endpoint: Endpoint, secret_sealed: bytes, now: datetime, *, keeps_previous: bool = True) -> Endpoint:
-    """Sign with a new secret, and for a day with the one before too, unless that cannot be read any more."""
+    """Sign with a new secret, and for a day with the earlier one too, unless that cannot be read any more."""
     return structs.replace(
         endpoint,
         secret_sealed=secret_sealed,
@@ -129,13 +129,13 @@ def replace_secret(endpoint: Endpoint, secret_sealed: bytes, now: datetime, *, k
 
 
 class EndpointState(Struct, frozen=True, kw_only=True):
-    """How an endpoint is doing, for people."""
+    """An endpoint's state for people."""
 
     what: Literal["fine", "failing", "inactive", "disabled"]
     since: datetime | None
-    """``None`` of one that is fine."""
+    """``None`` if it is healthy."""
     next_at: datetime | None
-    """When it is tried next; ``None`` if nothing waits for it, or it is not tried."""
+    """Its next attempt; ``None`` if nothing waits for it, or it is not called."""
     pending_count: int
     reason: str | None
     """Why it was disabled."""
@@ -159,12 +159,12 @@ def endpoint_seal(endpoint_id: int) -> str:
 
 
 def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
-    """Read which events an endpoint wants; at least one, and each once."""
+    """Read an endpoint's event types; at least one, and each once."""
     if not names:
         raise errors.BadRequest("event_types: name at least one event type")
     unknown = [name for name in names if name not in EVENT_NAMES]
     if unknown:
-        # Not all of it: the message stays short even if callers send many names.
+        # Cut: the message stays short even if callers send many names.
         shown = ", ".join(f'"{name[:64]}"' for name in unknown[:3])
         raise errors.BadRequest(f"event_types: there is no event type {shown}")
     if len(set(names)) < len(names):
@@ -173,7 +173,7 @@ def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
 
 
 def check_secret(secret: str) -> None:
-    """Judge a secret's length, and the length of its key where it is encoded (``whsec_``)."""
+    """Check a secret's length, and the length of its key if it is encoded (``whsec_``)."""
     if not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX:
         raise errors.BadRequest(f"secret: must have {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters")
     if secret.startswith(SECRET_PREFIX):
@@ -190,7 +190,7 @@ KEY_WEBHOOK_RESOURCE: Final = "pix"
 NOTICE_PIX_MAX: Final = 100
 
 EVENT_TYPES: Final[tuple[EventName, ...]] = ("transfer.in.confirmed", "refund.out.returned", "refund.out.error")
-"""The events that a key webhook announces: a Pix that settled, and a refund of one that ended, well or not."""
+"""The events of a key webhook: a settled Pix, and the end of a refund of one, in any state."""
 
 URL_LENGTH_MAX: Final = 2000
 
@@ -206,17 +206,17 @@ class KeyWebhook(Struct, frozen=True, kw_only=True):
 
 
 class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
-    """An event that the key webhook announces, if the key has one."""
+    """An event for the key's webhook, if the key has one."""
 
     event_id: int
     holder_id: int
     transfer_id: int
-    """The Pix's id, also if the event concerns a refund."""
+    """The Pix's id, also for an event of a refund."""
     pix_key: str | None
-    """``None`` leaves it to the existing Pix."""
+    """``None`` uses the existing Pix's."""
     has_txid: bool
     is_sent: bool
-    """For a sent Pix, which only some webhooks receive."""
+    """Set for a sent Pix, which only some webhooks receive."""
     told_at: datetime
 
     @classmethod
@@ -241,9 +241,9 @@ def notifies_key(happened: Transfer | Refund) -> bool:
 
 
 def callback_url(url: str, *, is_appended: bool = False, name: str = "pix") -> str:
-    """Where notices are posted: ``/pix`` joined to the path of the URL that was set, before its query.
+    """Return the URL of notices: ``/pix`` is joined to the path of the configured URL, before its query.
 
-    Behind a query that ends in ``=`` it is appended as it stands: receivers use that to be called at a path of their own.
+    Behind a query that ends in ``=`` it is appended unchanged: receivers use that for a path of their own.
 
     Args:
         is_appended: Always append it so.

@@ -17,11 +17,11 @@ WAIT_MAX_S: Final = 30
 
 
 class FeedCursor(Struct, frozen=True, kw_only=True, order=True):
-    """Where a feed goes on."""
+    """Where a feed continues."""
 
     position: int
     passed_count: int
-    """How many of the events that stand at this position come before."""
+    """The number of earlier events at this position."""
 
 
 class FeedQuery(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class FeedQuery(Struct, frozen=True, kw_only=True):
 
 
 class FeedEvent(Struct, frozen=True, kw_only=True):
-    """An event, with the present state of the thing that it concerns."""
+    """An event, with the present state of its subject."""
 
     event: Event
     charge: Charge | None = None
@@ -50,7 +50,7 @@ class FeedEvent(Struct, frozen=True, kw_only=True):
     """For a paid charge, the payment."""
     refund: Refund | None = None
     next: FeedCursor
-    """Leads on after this event."""
+    """Continues after this event."""
 
 
 class FeedPage(Struct, frozen=True, kw_only=True):

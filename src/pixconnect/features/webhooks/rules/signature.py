@@ -1,6 +1,6 @@
-"""The headers of a webhook, by which its receiver can verify the sender, and keys that sign callbacks as institutions do.
+"""Signature headers, by which a webhook's receiver verifies the sender; and keys that sign callbacks as institutions do.
 
-Three signatures over the same bytes, each for other tools: ``X-Webhook-Signature`` (hex HMAC of the body), the three
+Three signatures over the same bytes serve different tools: ``X-Webhook-Signature`` (hex HMAC of the body), the three
 ``webhook-*`` headers of the Standard Webhooks specification, and ``X-Webhook-Signature-JWS`` (a detached JWS under the
 published key). One key signs for all holders, so the last names the holder: a receiver that does not compare the name trusts
 every holder of the service.
@@ -17,12 +17,12 @@ from datetime import datetime
 from msgspec import Struct
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  the prefix of an encoded one
-SECRET_LENGTH = 32  # octets of one that we make
+SECRET_LENGTH = 32  # octets of our own secrets
 USER_AGENT = "PixConnect-Webhooks/1.0"
 
 
 def make_standard_secret(octets: bytes) -> str:
-    """A secret as the Standard Webhooks specification has them."""
+    """Make a secret as the Standard Webhooks specification defines it."""
     return SECRET_PREFIX + base64.b64encode(octets).decode()
 
 
@@ -31,12 +31,12 @@ def message_id(event_id: int) -> str:
 
 
 def notice_message_id(delivery_id: int) -> str:
-    """For a body to a key webhook, which belongs to no single event."""
+    """Return the message id of a key webhook's body, which belongs to no single event."""
     return f"pix_{delivery_id}"
 
 
 def jws_header(holder_id: int, message: str, issued_s: int) -> dict[str, str | int]:
-    """The protected header of ``X-Webhook-Signature-JWS`` without the key: the holder, the time, the message."""
+    """Make the protected header of ``X-Webhook-Signature-JWS`` without the key: the holder, the time, the message."""
     return {"aud": str(holder_id), "iat": issued_s, "jti": message}
 
 
@@ -45,15 +45,15 @@ def hex_signature(secret: str, body: bytes) -> str:
 
 
 def standard_signature(secrets: Sequence[str], name: str, timestamp_s: int, body: bytes) -> str:
-    """Compute ``webhook-signature``: one signature for each secret that is valid now, the newest first."""
-    # `webhook-id`, `webhook-timestamp` and the body, joined by dots by the specification.
+    """Compute ``webhook-signature``: one signature for each valid secret, newest first."""
+    # The specification joins `webhook-id`, `webhook-timestamp` and the body with dots.
     message = b"%b.%d.%b" % (name.encode(), timestamp_s, body)
     digests = (hmac.digest(_standard_key(secret), message, hashlib.sha256) for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def _standard_key(secret: str) -> bytes:
-    # A secret that only looks encoded stands for its own bytes, like any other text.
+    # A secret that only looks encoded is used as its own bytes, like any other text.
     decoded = decode_secret(secret) if secret.startswith(SECRET_PREFIX) else None
     return secret.encode() if decoded is None else decoded
 
@@ -75,7 +75,7 @@ def request_headers(
     return [
         ("Content-Type", "application/json"),
         ("User-Agent", USER_AGENT),
-        # This header holds one signature, so the newest secret alone makes it.
+        # This header has one signature, so only the newest secret makes it.
         ("X-Webhook-Signature", hex_signature(secrets[0], body)),
         ("X-Webhook-Signature-JWS", jws),
         ("X-Webhook-Attempt", str(attempt_number)),
@@ -91,7 +91,7 @@ class CallbackKey(Struct, frozen=True, kw_only=True):
     profile: str
     public_pem: str
     private_sealed: bytes
-    """About ``callback_key_seal``."""
+    """Bound by ``callback_key_seal``."""
     created_at: datetime
 
 

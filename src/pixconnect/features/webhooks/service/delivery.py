@@ -1,7 +1,6 @@
-"""A worker's steps with deliveries: post one that is due, and record the attempt, in batches.
+"""A worker's steps with deliveries: post a due one, and record the attempt, in batches.
 
-No transaction is open while we post to a receiver. A fence guards every record: a worker that lost its slot cannot
-write.
+No transaction is open while we post to a receiver. A fence guards every record: a worker that lost its slot cannot write.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Recording(Struct, frozen=True, kw_only=True):
-    """A conclusion that is to be recorded."""
+    """A conclusion to be recorded."""
 
     conclusion: Conclusion
     epoch: int
@@ -58,12 +57,12 @@ class Signatures(Protocol):
     """Signs events with the published key."""
 
     def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
-        """The detached JWS of an event for its holder, made at most a minute ago."""
+        """Return the detached JWS of an event for its holder, made at most a minute ago."""
         ...
 
 
 class Recipient:
-    """An endpoint as attempts that begin together find it: its secrets are opened once for all of them."""
+    """An endpoint as read for concurrent attempts: its secrets are opened once for all of them."""
 
     __slots__ = ("_secrets", "endpoint", "sent_profile", "url")
 
@@ -84,14 +83,14 @@ class Recipient:
         return [timedelta(seconds=wait_s) for wait_s in waits_s] or None
 
     def open_secrets(self, context: Context) -> list[str]:
-        """Those that sign; ``SealBroken`` if they were sealed with another secret key."""
+        """Return the signing secrets; ``SealBroken`` if they were sealed with another secret key."""
         if self._secrets is None:
             self._secrets = open_secrets(context.secret_box, self.endpoint, context.clock.now())
         return self._secrets
 
 
 async def attempt(context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures) -> Conclusion:
-    """Post a delivery once; any failure, on our side too, becomes the conclusion.
+    """Post a delivery once; any failure, including ours, becomes the conclusion.
 
     Raises:
         ServiceUnavailable: There is no key to sign with; nothing was sent.
@@ -107,7 +106,7 @@ async def attempt(context: Context, delivery: DueDelivery, recipient: Recipient,
 
 
 def conclude_defect(context: Context, delivery: DueDelivery) -> Conclusion:
-    """The conclusion of an attempt that failed by an internal defect; its details are in the log only."""
+    """Make the conclusion of an attempt that failed by an internal defect; only the log has details."""
     return _conclude(context, delivery, _failed(_OUR_DEFECT))
 
 
@@ -138,7 +137,7 @@ async def _post(
     try:
         effect = await _draw_fault(context, delivery, recipient.endpoint)
         if effect == "lost":
-            # The sender takes it for delivered, so it never comes again.
+            # The sender counts it as delivered, so it never comes again.
             return WebhookExchange(status_code=200, retry_after=None, response=_KEPT_BACK, error=None, duration_us=0)
         if effect == "duplicate_answer":
             await context.receivers.post(recipient.url, headers, body)
@@ -148,7 +147,7 @@ async def _post(
 
 
 async def _draw_fault(context: Context, delivery: DueDelivery, endpoint: Endpoint) -> str:
-    """What a fault rule does to the callback of an institution; our own webhooks are asked about nothing."""
+    """Return a fault rule's effect on an institution's callback; our own webhooks have no rules."""
     if endpoint.profile is None:
         return ""
     message = Message(operation="callback", id=delivery.message_id, key=endpoint.pix_key)
@@ -173,7 +172,7 @@ def _conclude(
 
 
 def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> list[str]:
-    """The secrets that sign for an endpoint now, the newest first: for a while after a change there are two."""
+    """Return an endpoint's signing secrets, newest first: for a while after a change there are two."""
     about = endpoint_rules.endpoint_seal(endpoint.id)
     secrets = [secret_box.open(endpoint.secret_sealed, about).decode()]
     previous, until = endpoint.previous_secret_sealed, endpoint.previous_secret_until
@@ -183,7 +182,7 @@ def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> li
 
 
 async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
-    """Record an attempt and what follows from it; False if its slot belongs to another worker by now.
+    """Record an attempt and its consequences; ``False`` if its slot belongs to another worker by now.
 
     After ``OutcomeUnknown`` it is safe to record it again.
     """
@@ -191,12 +190,12 @@ async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
 
 
 async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
-    # One batch may hold recordings of several epochs of a slot: only those of the latest may be written.
+    # One batch may have recordings of several epochs of a slot: only those of the latest may be written.
     epochs: dict[int, int] = {}
     for recording in recordings:
         slot = recording.conclusion.delivery.slot
         epochs[slot] = max(recording.epoch, epochs.get(slot, 0))
-    # The order of locks is slots, endpoints, deliveries, each in ascending order.
+    # Locks are taken in the order slots, endpoints, deliveries, each ascending.
     held = await lease_store.fence(recordings.connection, epochs)
     answers = [
         recording.conclusion.delivery.slot in held and recording.epoch == epochs[recording.conclusion.delivery.slot]
@@ -243,7 +242,7 @@ async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclu
 async def wait_until_sent(
     context: Context, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
 ) -> bool:
-    """Wait in real time until workers have tried every delivery that is due by then; returns whether they have."""
+    """Wait in real time until workers have tried every delivery that is due by then; return whether they have."""
     give_up_s = context.clock.monotonic_s() + timeout_s
     context.wake_workers()
     while await delivery_store.next_due_at(context.pool, until, except_endpoint_ids) is not None:
@@ -254,9 +253,9 @@ async def wait_until_sent(
 
 
 async def read_oldest_due(context: Context) -> datetime | None:
-    """Since when the oldest delivery is due that neither its endpoint's limit nor an earlier event holds back."""
+    """Return since when the oldest delivery is due that neither its endpoint's limit nor an earlier event delays."""
     async with context.pool.acquire() as connection:
-        # Workers note what they could send and have not yet.
+        # Workers record their oldest due, untried delivery.
         workers_count, oldest_due_at = await lease_store.read_lease_backlog(connection)
         # Without a worker, all due ones wait for one.
         if workers_count == 0:

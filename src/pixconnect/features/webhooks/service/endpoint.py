@@ -1,13 +1,12 @@
 """Holders' use cases for their webhook endpoints, deliveries and events, and operators' use cases for them.
 
-No transaction is open while a URL is checked, because that looks its name up. A stored secret is never shown again. For an id
+No transaction is open while a URL is checked, because that resolves its name. A stored secret is never shown again. For an id
 that the holder does not have, each function raises ``NotFound``.
 
-A host gets key webhooks of one holder only, unless an operator allows more.
-
-A holder who registers another's URL for its own key would make us notify that receiver, truthfully and signed, of a payment
-that looks like the receiver's own. Only the name of the host counts: in live mode we verify certificates by it, so no other
-name or address leads to the same receiver unless its certificate permits it.
+A host gets key webhooks of one holder only, unless an operator permits more. Otherwise a holder who registers another's URL for
+its own key would make us notify that receiver, truthfully and signed, of a payment that looks like the receiver's own. Only the
+host's name counts: in live mode certificates are verified by it, so no other name or address leads to the same receiver unless
+its certificate permits it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class HostIsAnothers(errors.InvalidWebhookUrl):
 
 
 async def refuse_anothers_host(context: Context, connection: Connection, caller: Caller, url: str) -> None:
-    """Refuse a URL, which was checked, in the transaction that takes it; raises ``HostIsAnothers``."""
+    """Refuse a checked URL, in the transaction that registers it; raises ``HostIsAnothers``."""
     # In a sandbox one machine may get the webhooks of all of a team's holders.
     if context.policy.is_sandbox:
         return
@@ -58,7 +57,7 @@ async def refuse_anothers_host(context: Context, connection: Connection, caller:
 
 
 async def allow_host(context: Operator, host: str) -> str:
-    """Let several holders have webhooks at a host, for good; the host as it is kept."""
+    """Permit several holders to have webhooks at a host, permanently; return the host as stored."""
     try:
         kept = address_rules.spell_host(host)[0]
     except address_rules.TargetRefused as refused:
@@ -70,13 +69,13 @@ async def allow_host(context: Operator, host: str) -> str:
 
 
 _BATCH_MAX = 5_000
-"""Deliveries that one statement changes at most."""
+"""Maximum of deliveries that one statement changes."""
 _FIRST: Final = (0, 0, 0)
 _LISTED_MAX = 1_000
 _AUDITED_LENGTH_MAX: Final = 500
-"""Characters of a URL in the audit, which can never be emptied."""
+"""Maximum length of a URL in the audit, which can never be erased."""
 _RESUMED_MAX = 100
-"""Resumed endpoints that one pass of housekeeping takes at most."""
+"""Maximum of resumed endpoints in one pass of housekeeping."""
 
 
 class CallbackTerms(Struct, frozen=True, kw_only=True):
@@ -86,7 +85,7 @@ class CallbackTerms(Struct, frozen=True, kw_only=True):
     name: str | None = None
     authorization: str | None = None
     is_only: bool = False
-    """Whether an account has one of these, and no more."""
+    """Whether an account can have only one."""
 
 
 class EndpointConflict(Exception):  # noqa: N818 the caller changes that one
@@ -104,16 +103,16 @@ async def create_endpoint(
 
     Raises:
         BadRequest: The event types or the secret are wrong.
-        LimitExceeded: The holder has as many endpoints as it can have.
+        LimitExceeded: The holder has the maximum number of endpoints.
         EndpointConflict: ``terms`` permit one, which exists.
         InvalidWebhookUrl: The URL is wrong, or leads to a forbidden address.
     """
     event_types = endpoint_rules.parse_event_types(request.event_types)
     endpoint_rules.check_secret(request.secret)
-    # Before the address is looked up, which may take seconds.
+    # Before the name is resolved, which may take seconds.
     _check_count(await endpoint_store.count(context.pool, caller.holder_id))
     await context.receivers.check_url(request.url)
-    # The id comes first: the secret is sealed about it, so that it opens in no other row.
+    # The id comes first: the secret's seal is bound to it, so that it opens in no other row.
     endpoint_id = await endpoint_store.next_id(context.pool)
     sealed = _seal(context, endpoint_id, request.secret)
     async with write_alone(context.pool) as connection:
@@ -149,10 +148,10 @@ async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> E
 async def change_endpoint(
     context: Context, caller: Caller, endpoint_id: int, change: EndpointChange, act: Act | None = None
 ) -> Endpoint:
-    """Change an endpoint, from its next attempt on; what it is already changes nothing, and is not recorded.
+    """Change an endpoint, from its next attempt on; unchanged values change and audit nothing.
 
     Raises:
-        InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
+        InvalidWebhookUrl: The URL is wrong, or leads to a forbidden address.
     """
     if change == EndpointChange():
         raise errors.BadRequest("body: name at least one of url, secret, event_types and status")
@@ -183,7 +182,7 @@ async def change_endpoint(
 
 
 async def refuse_succeeded(connection: Connection, caller: Caller) -> None:
-    """Refuse what would stay with a holder that was succeeded; call it while the holder's balance is locked."""
+    """Refuse a change for a holder that was succeeded; call it while the holder's balance is locked."""
     holder = await holder_store.find(connection, caller.holder_id)
     if holder is not None and holder.successor_id is not None:
         raise errors.HolderBlocked(SUCCEEDED)
@@ -199,9 +198,9 @@ async def note_change(
     before: Endpoint | None = None,
     after: Endpoint | None = None,
 ) -> None:
-    """Note who asked for a change of an endpoint, in the transaction of the change; what a client changes is audited here."""
+    """Record the origin of a change of an endpoint, in its transaction; a client's change is audited here."""
     await origin_store.note(connection, origin_store.Asked("endpoint", endpoint_id, now, caller))
-    # The console records its acts itself, in the name of the person who has signed in.
+    # The console audits its acts itself, in the name of the signed-in person.
     if caller.token_id is not None:
         shown = [
             None if each is None else msgspec.json.encode(show_in_audit(each)).decode() for each in (before, after)
@@ -210,7 +209,7 @@ async def note_change(
 
 
 def show_in_audit(endpoint: Endpoint) -> dict[str, object]:
-    """What the audit keeps of an endpoint: no secret."""
+    """Return an endpoint's fields for the audit: no secret."""
     shown: dict[str, object] = {
         "holder_id": endpoint.holder_id,
         "url": endpoint.url[:_AUDITED_LENGTH_MAX],
@@ -221,7 +220,7 @@ def show_in_audit(endpoint: Endpoint) -> dict[str, object]:
 
 
 async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
-    """Make due now what waited for an endpoint that is active again."""
+    """Make pending deliveries of a reactivated endpoint due now."""
     # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
     await endpoint_store.set_resumed(connection, endpoint_id, now)
     if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
@@ -229,12 +228,12 @@ async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime
 
 
 async def list_all_endpoints(context: Operator, holder_id: int | None, status: EndpointStatus | None) -> list[Endpoint]:
-    """Endpoints of one holder, or of all, by their ids."""
+    """List endpoints of one holder, or of all, by id."""
     return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
 
 
 async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
-    """Make an endpoint active again that was disabled; workers see it when they look next."""
+    """Reactivate a disabled endpoint; workers see it at their next poll."""
     async with write_alone(context.pool) as connection:
         before = errors.found(
             await endpoint_store.lock_by_id(connection, endpoint_id), f"endpoint_id: there is no endpoint {endpoint_id}"
@@ -259,7 +258,7 @@ async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
 
 
 async def finish_resuming(context: Context) -> int:
-    """Make the backlog of resumed endpoints due now, in batches, and count those; several processes may do it at once."""
+    """Make the backlogs of resumed endpoints due now, in batches, and count them; several processes may run this."""
     batches_count = 0
     for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):
         place: delivery_history_store.BacklogCursor | None = _FIRST
@@ -288,7 +287,7 @@ async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int, ac
 async def list_deliveries(
     context: Context, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
 ) -> Page[Delivery]:
-    """An endpoint's deliveries with their attempts, newest first; of one status, or of all."""
+    """List an endpoint's deliveries with their attempts, newest first; of one status, or of all."""
     await read_endpoint(context, caller, endpoint_id)
     return await delivery_history_store.read_page(context.pool, endpoint_id, status, span)
 
@@ -300,7 +299,7 @@ async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> D
 
 
 list_events: Final = of_caller(feed_store.list_events)
-"""The holder's events, newest first, whether or not any endpoint was sent them."""
+"""List the holder's events, newest first, whether or not they were sent to any endpoint."""
 
 
 def _changed(context: Context, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
@@ -309,7 +308,7 @@ def _changed(context: Context, before: Endpoint, change: EndpointChange, now: da
         after = structs.replace(after, url=change.url)
     if change.event_types is not None:
         after = structs.replace(after, event_types=endpoint_rules.parse_event_types(change.event_types))
-    # A secret that is the same again starts no overlap of two.
+    # An unchanged secret starts no overlap of two.
     current = None if change.secret is None else _open_secret(context, before)
     if change.secret is not None and change.secret != current:
         sealed = _seal(context, before.id, change.secret)

@@ -3,10 +3,8 @@
 Events are written independently of the feed. After the commit, the sequencer assigns a position behind all earlier ones: a
 program that has read up to a position has seen everything up to there, for ever.
 
-Requests that wait for a holder's events: woken when a worker assigns positions, without a connection for each.
-
-One connection listens for all requests that wait in this process, and only while there are any. A slow poll finds positions
-whose notification was lost.
+Waiting requests are woken when a worker assigns positions. One connection listens for all of them in this process, and only
+while there are any. A slow poll finds positions whose notification was lost.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ SWEPT_MAX: Final = 200_000
 LOOKED_AT_MAX: Final = 5_000
 """The maximum of events read for one page, before its filter."""
 STALLED_S: Final = 60
-"""If an event waits for its position for longer than this, the sequencer does not work."""
+"""If an event waits longer than this for its position, the sequencer does not work."""
 _ID_MAX: Final = 2**53 - 1
 _BEGINNING: Final = FeedCursor(position=0, passed_count=0)
 
@@ -51,17 +49,17 @@ _log = structlog.get_logger(__name__)
 
 
 async def give_positions(context: Context, given_max: int = GIVEN_MAX) -> NewPositions:
-    """Give positions to newly committed events, and wake the requests that wait for them."""
+    """Assign positions to newly committed events, and wake the requests that wait for them."""
     with on_behalf_of_all():
         given = await feed_store.give_positions(context.pool, given_max)
-        # After the commit, and not in its transaction: a notice would make it queue behind all others.
+        # After the commit, in no transaction of its own: a notification would make that queue behind all others.
         if given.holder_ids:
             await feed_store.notify_positions(context.pool, given.holder_ids)
     return given
 
 
 async def sweep_positions(context: Context, swept_max: int = SWEPT_MAX) -> int:
-    """Give positions to events that were missed; returns how many there were."""
+    """Assign positions to missed events; return how many there were."""
     with on_behalf_of_all():
         late = await feed_store.sweep_positions(context.pool, swept_max)
         if late:
@@ -71,7 +69,7 @@ async def sweep_positions(context: Context, swept_max: int = SWEPT_MAX) -> int:
 
 
 async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_at_max: int = LOOKED_AT_MAX) -> FeedPage:
-    """The events after a cursor that a query asks for, in their order.
+    """Read the events after a query's cursor, in order.
 
     Raises:
         CursorExpired: Events after the cursor are no longer kept, or the cursor belongs to a database that was lost.
@@ -79,7 +77,7 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
     """
     cursor = query.cursor or _BEGINNING
     wanted_count = looked_at_max if query.is_filtered else query.page_size
-    # One more says whether there are more. What stands before the cursor at its own position counts too.
+    # One more shows whether there are more. Events before the cursor at its own position count too.
     ids_count = wanted_count + cursor.passed_count + 1
     rows = await feed_store.read_rows(context.pool, caller.holder_id, cursor.position, ids_count)
     end = FeedCursor(position=rows.last_position + 1, passed_count=0)
@@ -94,7 +92,7 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
         found, has_more = found[: query.page_size], True
         after = looked_at[found[-1][0]][1]
     else:
-        # At the end the cursor moves on although nothing was found: it would expire where little happens.
+        # At the end the cursor advances although nothing was found: otherwise it would expire where little happens.
         after = looked_at[-1][1] if has_more else end
     told = [(event, looked_at[number][1]) for number, event in found]
     return FeedPage(events=await _add_details(context.pool, caller.holder_id, told), next=after, has_more=has_more)
@@ -112,7 +110,7 @@ def _check_cursor(cursor: FeedCursor, rows: Rows, end: FeedCursor) -> None:
 
 
 def _list_places(rows: Rows, cursor: FeedCursor) -> list[tuple[int, FeedCursor]]:
-    """The ids of the events after a cursor, each with the cursor after it."""
+    """List the ids of the events after a cursor, each with the cursor after it."""
     places = [
         (event_id, FeedCursor(position=row.position, passed_count=number))
         for row in rows.found
@@ -128,16 +126,16 @@ async def _read_events(
         return []
     resources = None
     if query.any_id is not None:
-        # After the rows: the things that they concern were committed before they got their positions.
+        # After the rows: their subjects were committed before they got their positions.
         is_number = query.any_id.isascii() and query.any_id.isdecimal() and len(query.any_id) <= len(str(_ID_MAX))
         number = int(query.any_id) if is_number else None
         resources = await feed_store.find_resources(pool, holder_id, query.any_id, number)
     names = None if query.names is None else sorted(query.names)
-    # One more than the page holds says whether there is a next one.
+    # One more than the page shows whether there is a next one.
     found = await feed_store.read_events(
         pool, holder_id, event_ids, query.page_size + 1, names, query.resource, resources
     )
-    # Events go by partitions of their own, which may be a little earlier than their positions.
+    # Events have partitions of their own, which may be a little earlier than their positions.
     if query.cursor is not None:
         is_whole = (
             await feed_store.has_event(pool, holder_id, event_ids[0])
@@ -169,31 +167,31 @@ async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, F
                 one = FeedEvent(event=event, next=cursor, transfer=transfers.get(number))
             case "refund":
                 one = FeedEvent(event=event, next=cursor, refund=refunds.get(number))
-            case _:  # the payload has everything
+            case _:
                 one = FeedEvent(event=event, next=cursor)
         made.append(one)
     return made
 
 
 async def read_lag_s(pool: Pool, clock: Clock) -> float:
-    """How long the oldest event has waited for its position."""
+    """Return how long the oldest event has waited for its position."""
     waiting = await feed_store.read_sequencer_backlog(pool)
     if waiting.oldest_at is None:
         return 0.0
     lag_s = (await service_now(clock, pool) - waiting.oldest_at).total_seconds()
-    # A moved clock makes an event look old that has just happened.
+    # A moved clock makes a new event look old.
     return max(0.0, min(lag_s, waiting.given_before_s))
 
 
 async def check_feed(pool: Pool, clock: Clock) -> None:
-    """A check of the service's health: do events get their positions?"""
+    """Health check: events get their positions."""
     lag_s = await read_lag_s(pool, clock)
     if lag_s > STALLED_S:
         raise errors.ServiceUnavailable(f"the oldest event has waited for its position in the feed for {lag_s:.0f} s")
 
 
 HOLDER_MAX: Final = 64
-"""For one holder in one process: more programs than one feed has."""
+"""Maximum for one holder in one process: more programs than one feed has."""
 ALL_MAX: Final = 2048
 POLL_S: Final = 5.0
 LINGER_S: Final = 60.0
@@ -215,7 +213,7 @@ class FeedWaits:
 
     @asynccontextmanager
     async def hold(self, holder_id: int) -> AsyncGenerator[Wait]:
-        """Receive notifications of a holder's events while the block runs; look for them after entering it."""
+        """Receive notifications of a holder's events while the block runs; read events after entering it."""
         if len(self._waiting.get(holder_id, ())) >= HOLDER_MAX:
             raise errors.RateLimited(f"at most {HOLDER_MAX} requests of yours may wait for events", RETRY_AFTER_S)
         if self._count >= ALL_MAX:
@@ -231,14 +229,14 @@ class FeedWaits:
         finally:
             self._count -= 1
             self._waiting[holder_id].discard(woken)
-            # An empty set of each holder who ever waited would stay as long as the process.
+            # Otherwise each holder that ever waited would leave an empty set.
             if not self._waiting[holder_id]:
                 del self._waiting[holder_id]
             if not self._count:
                 self._is_wanted.clear()
 
     def end(self) -> None:
-        """Answer all waiting requests: the process is about to stop."""
+        """End all waiting requests: the process is about to stop."""
         self._has_ended = True
         self._wake(None)
 
@@ -270,7 +268,7 @@ class FeedWaits:
 
 
 class Wait:
-    """One request that waits."""
+    """One waiting request."""
 
     def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool], poll_s: float) -> None:
         self._woken = woken
@@ -282,6 +280,6 @@ class Wait:
         if seconds <= 0 or self._has_ended():
             return False
         await wait_for(self._woken, min(seconds, self._poll_s))
-        # Before the caller looks: what comes while it looks wakes it again.
+        # Cleared before the caller reads: a later notification wakes it again.
         self._woken.clear()
         return not self._has_ended()

@@ -1,7 +1,7 @@
 """Sends one delivery again, or all events of an interval.
 
-A delivery that is sent again keeps its id, by which receivers recognise it. Events are sent again by new deliveries of them, as
-long as they are kept.
+A repeated delivery keeps its id, by which receivers deduplicate it. Events are sent again by new deliveries, as long as they
+are kept.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from pixconnect.platform.pool import Connection
 BATCH_MAX: Final = 2_000
 """Deliveries that one transaction makes."""
 _ARRIVING_MAX: Final = 1_000
-"""If this many deliveries are due, a moment's wait will not see them sent, so we do not wait."""
+"""With this many due deliveries, a short wait would not see them sent, so it is skipped."""
 _ARRIVING_LOOKS_MAX: Final = 20
 _ARRIVING_LOOK_S: Final = 0.05
 
 
 async def redeliver(context: Context, caller: Caller, delivery_id: int, act: Act | None = None) -> Delivery:
-    """Start a delivery's schedule of retries again, now; the count of its attempts goes on."""
+    """Restart a delivery's schedule of retries now; the count of its attempts continues."""
     await read_delivery(context, caller, delivery_id)
     async with writing(context.pool) as write:
         await redeliver_one(context, write, caller.holder_id, delivery_id, act)
@@ -51,7 +51,7 @@ async def redeliver_one(
         now = await service_now_to_write(context.clock, connection)
         held_ids, ids = [], await redelivery_store.find_same_body(connection, holder_id, delivery_id)
         while ids != held_ids:
-            # A worker may make a body meanwhile, so we look again once we hold all that it covers.
+            # A worker may make a body meanwhile, so it is read again once all its deliveries are locked.
             await delivery_history_store.lock_deliveries(connection, ids)
             held_ids, ids = ids, await redelivery_store.find_same_body(connection, holder_id, delivery_id)
         if ids:
@@ -63,7 +63,7 @@ async def redeliver_one(
 async def redeliver_events(
     context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
 ) -> int:
-    """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
+    """Send an endpoint all events of an interval again, of its event types; while it is not active they wait.
 
     An event that waits for the endpoint already is neither sent twice nor counted.
     """
@@ -73,14 +73,14 @@ async def redeliver_events(
 async def redeliver_events_to(
     context: Context, endpoint: Endpoint, initial_at: datetime, final_at: datetime, batch_max: int = BATCH_MAX
 ) -> int:
-    """The same, to an endpoint of either kind."""
+    """As ``redeliver_events``, to an endpoint of either kind."""
     return await _replay(context, endpoint, initial_at, final_at, batch_max=batch_max, on_batch=context.wake_workers)
 
 
 async def redeliver_events_as_operator(
     context: Operator, endpoint_id: int, initial_at: datetime, final_at: datetime | None
 ) -> int:
-    """The same, to any holder's endpoint; workers send the deliveries at their next look.
+    """As ``redeliver_events``, to any holder's endpoint; workers send the deliveries at their next poll.
 
     Args:
         final_at: ``None`` is now.
@@ -124,12 +124,12 @@ async def _replay(
     ):
         if not is_alone:
             raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
-        # The endpoint also receives events of the holders that its own has succeeded.
+        # The endpoint also receives events of its holder's predecessors.
         holder_ids = await holder_store.list_family(connection, endpoint.holder_id)
-        # Only one at a time: two that count at once would both find room.
+        # One at a time: two that count concurrently would both find room.
         await _check_room(context, connection, endpoint, holder_ids, oldest, newest)
-        # Each batch commits by itself, and the act commits with the first one. If the process dies in between, the same replay
-        # again sends the rest: it leaves out the events that still wait.
+        # Each batch commits by itself, and the act with the first one. If the process dies in between, the same replay sends
+        # the rest: it leaves out events that still wait.
         count = 0
         for holder_id in holder_ids:
             place, told = (oldest, 0), None

@@ -1,7 +1,7 @@
-"""Deliveries for workers: those due, their order, and the results of attempts.
+"""Deliveries for workers: due ones, their order, and the results of attempts.
 
-No write claims work: the worker that holds a slot reads its due rows, and its records are fenced. Reads go forward from a
-cursor, and do not pass over delivered rows again.
+No write claims work: the worker that leases a slot reads its due rows, and its records are fenced. Reads advance from a cursor,
+and do not scan delivered rows again.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ APPEND: Final = Part[Event](
     returns="any row",
     reads=feed_store.APPEND_EVENTS,
 )
-"""A delivery of each new event for each endpoint that is active now and wants it."""
+"""A delivery of each new event for each active endpoint with its type."""
 _DELIVERIES: Final = Fact(rank=210, inserts=(APPEND,), key=None)
 EVENTS: Final = Fact(
     rank=200, inserts=(feed_store.APPEND_EVENTS,), key=None, follow=lambda _, event: [(_DELIVERIES, event)]
@@ -112,7 +112,7 @@ APPEND_TOLD: Final = of_columns(
     """,
     returns="any row",
 )
-"""A delivery of each event that a key's webhook reports, for the keys that have one."""
+"""A delivery of each event for the webhooks of keys, if the key has one."""
 KEY_WEBHOOK_EVENTS: Final = Fact(rank=220, inserts=(APPEND_TOLD,), key=None)
 
 # No earlier event of the same resource still waits for the same endpoint.
@@ -125,11 +125,11 @@ _NOT_HELD_BACK: Final[LiteralString] = """
     )
 """
 
-# The first delivery that a notice covers keeps its body, and workers try only that one.
+# The first delivery that a notice covers stores its body, and workers try only that one.
 _CANDIDATE: Final[LiteralString] = f"{DUE.select}, delivery.notice, delivery.covered_by"
 _OF_CANDIDATE: Final[LiteralString] = ", ".join([f"candidate.{name}" for name in DUE.types])
 
-# No statement reads or counts a delivery that is in memory already. Ranges are searched by halving, and a subselect reads
+# No statement reads or counts a delivery that is in memory already. Ranges are searched by bisection, and a subselect reads
 # them once.
 _NOT_KNOWN: Final[LiteralString] = "not delivery.id <@ (select {}::text::int8multirange)"
 
@@ -161,8 +161,8 @@ async def read_due(
     passed_over: Sequence[int],
     known_ids: Sequence[int] = (),
 ) -> DueRead:
-    """Read the next due deliveries, but for endpoints with as much in memory as a worker keeps, and those in memory already."""
-    # A row without its event is not ready: it is held back, or its endpoint is. It counts as read all the same.
+    """Read the next due deliveries, except those in memory and those of endpoints with the maximum in memory."""
+    # A row without its event is not ready: it, or its endpoint, is delayed. It counts as read all the same.
     known = _ranges(known_ids)
     rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over, known)
     is_unfinished = len(rows) == count_max
@@ -173,7 +173,7 @@ async def read_due(
 
 
 def _ranges(ids: Sequence[int]) -> str:
-    """Ids as PostgreSQL writes an ``int8multirange``; most follow one another."""
+    """Write ids as a PostgreSQL ``int8multirange``; most are consecutive."""
     ordered = sorted(ids)
     firsts = [each for before, each in pairwise([-math.inf, *ordered]) if each > before + 1]
     lasts = [each for each, after in pairwise([*ordered, math.inf]) if after > each + 1]
@@ -197,8 +197,8 @@ _FIND_COVERED: Final[LiteralString] = "select endpoint_id, resource, resource_id
 
 
 async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
-    """The next due deliveries of the same endpoints and resources; call it after ``done`` were committed."""
-    # Before that commit a follower was read as held back, and the cursor is past it.
+    """Read the next due deliveries of the same endpoints and resources; call it after ``done`` were committed."""
+    # Before that commit a follower was read as delayed, and the cursor has passed it.
     keys = list({(due.endpoint_id, due.resource, due.resource_id) for due in done})
     if covered_ids := [covered_id for due in done for covered_id in due.covers or ()]:
         keys += [tuple(row) for row in await pool.fetch(_FIND_COVERED, covered_ids)]
@@ -275,10 +275,10 @@ _RESULT: Final = Columns[Conclusion](
     | {name: attrgetter(f"attempt.{name}") for name in ATTEMPT.types},
 )
 _ATTEMPTED: Final[LiteralString] = ", ".join([f"result.{name}" for name in ATTEMPT.types])
-# The status is judged row by row: a plan that takes next to nothing to be pending would walk all that is, for each result.
+# The status is filtered row by row: a plan that expects almost no pending rows would walk all of them for each result.
 _RECORD: Final = of_columns(
     _RESULT,
-    # Most attempts are the first and are answered with the same success.
+    # Most attempts are first ones with the same successful answer.
     once=[("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error")],
     name="result",
     sql=f"""
@@ -304,7 +304,7 @@ async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> N
     """Write attempts and their effect on their deliveries, in a transaction that has fenced the slots.
 
     Args:
-        conclusions: At most one for each delivery, in order of id: no two transactions wait for each other.
+        conclusions: At most one for each delivery, in order of id, to avoid deadlocks.
     """
     # The attempt's number shows that it was written before: it is not written again.
     sql, arguments = _RECORD.fit(conclusions)
@@ -334,12 +334,12 @@ _NEXT_DUE: Final[LiteralString] = f"select min(candidate.due_at) {_DUE} and cand
 async def next_due_at(
     connection: Connection | Pool, until: datetime, except_endpoint_ids: Collection[int] = ()
 ) -> datetime | None:
-    """When the earliest delivery that nothing holds back is due, if that is by then; some endpoints do not count."""
+    """Return when the earliest delivery without an obstacle is due, if by then; some endpoints do not count."""
     return await connection.fetchval(_NEXT_DUE, until, list(except_endpoint_ids))
 
 
 async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> list[int]:
-    """Ids of the endpoints for which something is due by then that nothing holds back."""
+    """Find endpoints with a delivery due by then without an obstacle."""
     return [row[0] for row in await connection.fetch(f"select distinct candidate.endpoint_id {_DUE}", until)]
 
 
@@ -349,7 +349,7 @@ _COUNT_DUE: Final[LiteralString] = """
 
 
 async def count_due(connection: Connection | Pool, until: datetime, count_max: int) -> int:
-    """How many deliveries are due by an instant, held back or not; counting ends at ``count_max``."""
+    """Count deliveries due by an instant, delayed or not, up to ``count_max``."""
     return await connection.fetchval(_COUNT_DUE, until, count_max)
 
 

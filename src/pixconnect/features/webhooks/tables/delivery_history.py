@@ -1,7 +1,7 @@
-"""Deliveries as their owner sees them: lists, attempts, and an endpoint's pending ones.
+"""Deliveries for their owner: lists, attempts, and an endpoint's pending ones.
 
-Notices are the bodies sent to the webhooks of keys, each stored in the first of the deliveries that it covers. The others point
-to that one. Their statuses, due dates and counts follow it, in the transaction that changes it.
+Notices are the bodies sent to the webhooks of keys, each stored in the first of the deliveries that it covers. The others
+reference that one. Their statuses, due dates and counts follow it, in the transaction that changes it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Connection, Pool
 
 ATTEMPTS_SHOWN_MAX: Final = 100
-"""The newest of one delivery: a redelivery goes on counting, so there is no end to how many there are."""
+"""Newest attempts of one delivery: redeliveries continue the count, so it has no maximum."""
 ATTEMPTS_LISTED_MAX: Final = 15
-"""The newest of each delivery of a list: a whole schedule."""
+"""Newest attempts of each delivery of a list: a whole schedule."""
 RESPONSE_LISTED_MAX: Final = 64
 """Characters of the answers to all but the newest attempt of a list, so that a page of any length stays small."""
 
@@ -65,7 +65,7 @@ _FIND_ATTEMPTS: Final[LiteralString] = f"""
 async def find_attempts(
     connection: Connection | Pool, counts: Mapping[int, int], attempts_max: int, response_max: int
 ) -> dict[int, list[Attempt]]:
-    """The newest attempts of deliveries, oldest first, by the ids of the deliveries; given how many each has."""
+    """Find the newest attempts of deliveries, oldest first, by delivery; given each one's count."""
     attempts: dict[int, list[Attempt]] = {delivery_id: [] for delivery_id in counts}
     wanted = list(counts), list(counts.values())
     for row in await connection.fetch(_FIND_ATTEMPTS, *wanted, attempts_max, response_max):
@@ -81,7 +81,7 @@ async def _with_attempts(
     return [structs.replace(DELIVERY.read(row), attempts=tuple(attempts[row["id"]])) for row in rows]
 
 
-# Those to webhooks of keys have paths and words of their own.
+# Webhooks of keys have operations of their own.
 _FIND: Final[LiteralString] = f"""
     select {DELIVERY.select} from delivery
     where id = $1 and (holder_id = $2 or holder_id = any (array(
@@ -92,29 +92,29 @@ _FIND: Final[LiteralString] = f"""
 
 
 async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
-    """One of a holder's, or of one of its family."""
+    """Find one of a holder's or its family's."""
     found = await read_whole(connection, await connection.fetch(_FIND, delivery_id, holder_id))
     return found[0] if found else None
 
 
 async def read_whole(connection: Connection | Pool, rows: Sequence[asyncpg.Record]) -> list[Delivery]:
-    """Deliveries from their rows, with their newest attempts and whole answers."""
+    """Read deliveries from their rows, with their newest attempts and complete answers."""
     return await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
 
 
 async def read_listed(connection: Connection | Pool, rows: Sequence[asyncpg.Record]) -> list[Delivery]:
-    """The same as lists show them: with fewer attempts, and their answers cut."""
+    """Read deliveries for lists: with fewer attempts, and their answers cut."""
     return await _with_attempts(connection, rows, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX)
 
 
 def lists_of(columns: LiteralString) -> dict[DeliveryStatus | None, Source]:
-    """An endpoint's deliveries, by their status, and all of them."""
+    """Make an endpoint's lists of deliveries, by status and of all."""
     statuses: tuple[DeliveryStatus | None, ...] = (None, "pending", "delivered", "failed")
     return {status: _list_of(columns, status) for status in statuses}
 
 
 def _list_of(columns: LiteralString, status: DeliveryStatus | None) -> Source:
-    # The status stands in the text: an index of failed deliveries is of no use to a statement that may ask for others.
+    # The status is part of the text: PostgreSQL cannot use an index of failed deliveries for a parameter.
     in_status: LiteralString = "" if status is None else f"and status = '{status}'"
     owned: LiteralString = f"from delivery where endpoint_id = $1 {in_status}"
     where: LiteralString = f"{owned} and created_at between $2 and $3"
@@ -131,7 +131,7 @@ _LISTS: Final = lists_of(DELIVERY.select)
 
 
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
-    """One page of an endpoint's deliveries, of one status or of all, and how many there are."""
+    """Read a page of an endpoint's deliveries, of one status or of all, and the total."""
     # Attempts are read from the same snapshot as the page.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
@@ -157,7 +157,7 @@ _RESUME: Final[LiteralString] = """
 """
 
 BacklogCursor = tuple[int, int, int]
-"""How far an endpoint's pending deliveries were walked through: the ids of a resource, an event and a delivery."""
+"""The position in an endpoint's pending deliveries: the ids of a resource, an event and a delivery."""
 
 
 async def resume(
@@ -168,7 +168,7 @@ async def resume(
     after: BacklogCursor,
     count_max: int,
 ) -> BacklogCursor | None:
-    """Date some deliveries that waited for an endpoint to now, so that they come first; answers where to go on, if at all."""
+    """Make some of an endpoint's pending deliveries due now, so that they come first; return where to continue, if at all."""
     row = await connection.fetchrow(_RESUME, endpoint_id, resumed_at, now, *after, count_max)
     return None if row is None else (row["resource_id"], row["event_id"], row["id"])
 
@@ -183,7 +183,7 @@ _COUNT_PENDING: Final[LiteralString] = """
 async def count_pending(
     connection: Connection | Pool, endpoint_id: int, due_by: datetime | None, count_max: int
 ) -> int:
-    """How many deliveries wait for an endpoint, of those due by an instant or of all; counting ends at ``count_max``."""
+    """Count an endpoint's pending deliveries, due by an instant or all, up to ``count_max``."""
     return await connection.fetchval(_COUNT_PENDING, endpoint_id, due_by, count_max)
 
 
@@ -195,7 +195,7 @@ _LOCK_UNCOVERED: Final[LiteralString] = """
 
 
 async def lock_uncovered(connection: Connection, holder_id: int, delivery_ids: Sequence[int]) -> dict[int, int]:
-    """Those of these deliveries that are pending and in no notice yet, each with the id of its transfer; held."""
+    """Lock those of these deliveries that are pending and in no notice yet, each with the id of its transfer."""
     rows = await connection.fetch(_LOCK_UNCOVERED, delivery_ids, holder_id)
     return {row["id"]: row["resource_id"] for row in rows}
 
@@ -215,11 +215,11 @@ async def keep_notice(
 
 
 async def lock_deliveries(connection: Connection, delivery_ids: Sequence[int]) -> None:
-    """Hold deliveries in the order in which every process takes them."""
+    """Lock deliveries in the order that every process uses."""
     await connection.execute("select from delivery where id = any($1) order by id for no key update", delivery_ids)
 
 
-# The result of the body is the result of all deliveries in it.
+# The body's result applies to all deliveries in it.
 _FOLLOW: Final[LiteralString] = """
     update delivery set status = first.status, due_at = first.due_at, attempts_count = first.attempts_count,
         failures_count = first.failures_count, modified_at = first.modified_at
@@ -229,7 +229,7 @@ _FOLLOW: Final[LiteralString] = """
 
 
 async def follow_notice(connection: Connection, delivery_ids: Sequence[int], covered_ids: Sequence[int]) -> None:
-    """Give covered deliveries the result of those that cover them; all of them are locked."""
+    """Copy the result of notices to the deliveries that they cover; all of them are locked."""
     await connection.execute(_FOLLOW, covered_ids, delivery_ids)
 
 
@@ -238,7 +238,7 @@ _LISTS_OF_NOTICES: Final = lists_of(_SHOWN)
 
 
 async def read_notices(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:
-    """One page of the notices of a key's webhook, of one status or of all, and their number."""
+    """Read a page of the notices of a key's webhook, of one status or of all, and the total."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS_OF_NOTICES[status], endpoint_id, None, span)
         return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))
@@ -266,7 +266,7 @@ _FIND_TOLD: Final[LiteralString] = """
 async def find_notices(
     pool: Pool, holder_id: int, since: datetime, transfer_ids: Sequence[int], event_types: Sequence[str]
 ) -> list[int]:
-    """The deliveries whose bodies announced such events of these Pix to a holder's webhooks."""
+    """Find the deliveries whose bodies had such events of these Pix, to a holder's webhooks."""
     rows = await pool.fetch(_FIND_TOLD, holder_id, since, transfer_ids, event_types)
     return [row["id"] for row in rows]
 
@@ -282,7 +282,7 @@ async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], a
         return []
     counts = {row["covered_by"] or row["id"]: row["attempts_count"] for row in rows}
     attempts = await find_attempts(connection, counts, attempts_max, RESPONSE_LISTED_MAX)
-    # A webhook receives its holder's credits, and those of a holder that this one succeeded.
+    # A webhook receives its holder's credits, and those of the holder's predecessors.
     transfers = split_pairs({(row["resource_id"], row["holder_id"]) for row in rows})
     names = {
         (row["id"], row["holder_id"]): row["end_to_end_id"] for row in await connection.fetch(_FIND_NAMES, *transfers)

@@ -1,6 +1,6 @@
 """The tables of webhook endpoints, of webhooks of Pix keys and of keys that sign callbacks.
 
-Also the hosts that receive Pix keys, the holders of these keys, and the hosts that an operator allows several holders to share.
+Also the hosts with key webhooks, their holders, and the hosts that an operator permits several holders to share.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ ENDPOINT: Final = Table(
 
 
 async def next_id(pool: Pool) -> int:
-    """An id for a new endpoint; its secret is sealed about it."""
+    """Return an id for a new endpoint; its secret's seal is bound to it."""
     return await pool.fetchval("select nextval('webhook_endpoint_id') where refuse_old_session()")
 
 
-# Those of Pix keys are named by their keys, and count nowhere among the others.
+# Webhooks of Pix keys are named by their keys, and are not counted with the others.
 _COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1 and pix_key is null"
 
 
@@ -68,7 +68,7 @@ async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
 
 
 async def find_of_account(pool: Pool, holder_id: int, profile: str) -> Endpoint | None:
-    """The endpoint that receives the holder's sends in this institution's format."""
+    """Find the endpoint that receives the holder's sends in this institution's format."""
     return await ENDPOINT.find(
         pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id limit 1", holder_id, profile
     )
@@ -105,7 +105,7 @@ _LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where hol
 
 
 async def list_removed(pool: Pool, holder_id: int) -> list[int]:
-    """The ids of a holder's endpoints that were removed last."""
+    """List a holder's last removed endpoints."""
     return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
 
 
@@ -131,13 +131,13 @@ _READ_BACKLOGS: Final[LiteralString] = """
 async def read_backlogs(
     pool: Pool, endpoint_ids: Sequence[int], count_max: int
 ) -> dict[int, tuple[int, datetime | None]]:
-    """How many deliveries wait for each endpoint, counted up to a bound, and when the first of those is due."""
+    """Count each endpoint's pending deliveries up to a bound, and return when the first is due."""
     rows = await pool.fetch(_READ_BACKLOGS, endpoint_ids, count_max)
     return {row["id"]: (row["count"], row["next_at"]) for row in rows}
 
 
 async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
-    """The endpoint of this holder, held until the transaction ends."""
+    """Lock the endpoint of this holder until the transaction ends."""
     row = await connection.fetchrow(f"{_FIND} for no key update", endpoint_id, holder_id)
     return ENDPOINT.read_found(row)
 
@@ -145,7 +145,7 @@ async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endp
 async def lock_concerned(
     connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
 ) -> list[Endpoint]:
-    """The endpoints of these attempts that may change: they failed now or had failed before."""
+    """Lock the endpoints of these attempts that may change: they failed now or had failed before."""
     return await ENDPOINT.find_all(
         connection,
         "where id = any($1) and (id = any($2) or first_failure_at is not null) order by id for no key update",
@@ -179,7 +179,7 @@ _LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
 async def lock_sealed_otherwise(
     connection: Connection, seal_head: bytes, after_id: int, rows_max: int
 ) -> list[Endpoint]:
-    """Endpoints after this one with a secret whose seal begins otherwise, held until the transaction ends."""
+    """Lock endpoints after this one with a secret whose seal begins otherwise, until the transaction ends."""
     rows = await connection.fetch(_LOCK_SEALED_OTHERWISE, seal_head, after_id, rows_max)
     return [ENDPOINT.read(row) for row in rows]
 
@@ -195,7 +195,7 @@ async def reseal(connection: Connection, endpoint: Endpoint) -> None:
 
 
 async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: datetime) -> None:
-    """Note that the deliveries that waited for an endpoint need a new due date."""
+    """Record that an endpoint's pending deliveries need a new due date."""
     await connection.execute("update webhook_endpoint set resumed_at = $2 where id = $1", endpoint_id, resumed_at)
 
 
@@ -209,7 +209,7 @@ async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tu
     return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
 
 
-# Only of the resumption that was finished: the endpoint may have been resumed once more.
+# Only of the finished resumption: the endpoint may have been resumed once more.
 _FORGET_RESUMED: Final[LiteralString] = """
     update webhook_endpoint set resumed_at = null where id = $1 and resumed_at = $2
 """
@@ -221,7 +221,7 @@ async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resume
 
 
 async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> None:
-    """Forget an endpoint; its deliveries stay until their time is over."""
+    """Delete an endpoint; its deliveries stay for their retention."""
     await connection.execute("delete from webhook_endpoint where id = $1 and holder_id = $2", endpoint_id, holder_id)
 
 
@@ -257,7 +257,7 @@ insert_callback_key: Final = CALLBACK_KEY.insert
 
 
 async def list_callback_keys(pool: Pool, profile: str) -> list[CallbackKey]:
-    """Those of an institution, the newest first."""
+    """List an institution's keys, newest first."""
     return await CALLBACK_KEY.find_all(pool, "where profile = $1 order by created_at desc, key_identifier", profile)
 
 
@@ -295,8 +295,8 @@ _PAGE_OF_KEYS: Final[LiteralString] = f"""
 
 
 async def read_key_webhooks(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
-    """One page of a holder's webhooks of keys, the one that was set last first, and how many there are."""
-    # As many as a holder has keys: few enough to be counted each time.
+    """Read a page of a holder's webhooks of keys, last configured first, and the total."""
+    # At most one per key: few enough to be counted each time.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         count = await connection.fetchval(_COUNT_OF_KEYS, holder_id, span.initial_at, span.final_at)
         rows = await connection.fetch(
@@ -306,7 +306,7 @@ async def read_key_webhooks(pool: Pool, holder_id: int, span: Span) -> Page[KeyW
 
 
 async def delete_key_webhook(connection: Connection, holder_id: int, pix_key: str) -> bool:
-    """Forget the webhook of a key; its deliveries stay until their time is over. Returns whether there was one."""
+    """Delete the webhook of a key; its deliveries stay for their retention. Returns whether it existed."""
     statement: LiteralString = "delete from webhook_endpoint where holder_id = $1 and pix_key = $2"
     return await connection.execute(statement, holder_id, pix_key) != "DELETE 0"
 
@@ -319,7 +319,7 @@ _HOST: Final[LiteralString] = r"rtrim(lower(substring(url from '^[^:]+://(\[[^]]
 
 
 async def lock_host(connection: Connection, host: str) -> None:
-    """Lock the checks of a webhook host until the transaction ends: of two at once, the second sees the first."""
+    """Lock the checks of a webhook host until the transaction ends: of two concurrent ones, the second sees the first."""
     await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", HOST_LOCKS, host)
 
 
@@ -331,11 +331,11 @@ _IS_ANOTHERS: Final[LiteralString] = f"""
 
 
 async def is_anothers(connection: Connection, spellings: Sequence[str], holder_id: int) -> bool:
-    """Whether a host gets another holder's notices, and no operator has allowed it for several holders."""
+    """Whether a host gets another holder's notices, and no operator has permitted several holders."""
     return await connection.fetchval(_IS_ANOTHERS, spellings, holder_id)
 
 
 async def allow_host(connection: Connection, host: str) -> bool:
-    """Allow a host for several holders; returns whether that is new."""
+    """Permit a host for several holders; returns whether that is new."""
     tag = await connection.execute("insert into allowed_webhook_host (host) values ($1) on conflict do nothing", host)
     return tag == "INSERT 0 1"

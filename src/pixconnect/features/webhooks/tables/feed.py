@@ -1,4 +1,4 @@
-"""Events, in the exact bytes sent, and the feed: events by position, and how they get positions.
+"""Events, in the exact bytes sent, and the feed: events by position, and the assignment of positions.
 
 Both functions that assign positions are in the schema, which explains why they miss none. Any process may call them at any
 time: a lock in the database serializes callers.
@@ -29,7 +29,7 @@ EVENT: Final = Table(
     """,
 )
 
-# It returns the rows from which the same statement makes deliveries: see ``features/webhooks/tables/delivery.py``.
+# Returns the rows from which the same statement makes deliveries: see ``features/webhooks/tables/delivery.py``.
 APPEND_EVENTS: Final = of_columns(
     EVENT,
     once=[("name", "resource", "created_at", "holder_id"), ("name", "resource", "created_at")],
@@ -57,7 +57,7 @@ async def list_events(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
 FEED_CHANNEL: Final = "pixconnect_feed"
 """Notifies, after the commit, of holders whose events got positions; an empty text means any holder."""
 _TOLD_MAX: Final = 400
-"""A notice has at most 8000 octets."""
+"""A notification has at most 8000 octets."""
 
 
 class NewPositions(Struct, frozen=True, kw_only=True):
@@ -72,13 +72,13 @@ _GIVE: Final[LiteralString] = (
 
 
 async def give_positions(pool: Pool, count_max: int) -> NewPositions:
-    """Give positions to events that have become visible; the oldest, if there are too many."""
+    """Assign positions to events that have become visible; to the oldest, if there are too many."""
     row = await fetch_row(pool, _GIVE, count_max)
     return NewPositions(events_count=row["events_count"], holder_ids=row["holder_ids"] or (), has_more=row["has_more"])
 
 
 async def sweep_positions(pool: Pool, count_max: int) -> Sequence[int]:
-    """Look a second time for events without a position; return the holder of each one found."""
+    """Search again for events without a position; return the holder of each one found."""
     return await pool.fetchval("select sweep_event_positions($1) where refuse_old_session()", count_max) or ()
 
 
@@ -88,7 +88,7 @@ async def notify_positions(pool: Pool, holder_ids: Sequence[int]) -> None:
 
 
 def read_feed_notice(notice: str) -> frozenset[int] | None:
-    """The holders whose events have got positions; ``None`` if they were too many to list."""
+    """Return the holders whose events have got positions; ``None`` if they were too many to list."""
     return frozenset(map(int, notice.split(","))) if notice else None
 
 
@@ -102,12 +102,12 @@ class Row(Struct, frozen=True):
 class Rows(Struct, frozen=True, kw_only=True):
     found: Sequence[Row]
     first_position: int
-    """The first one that is still kept, of all holders."""
+    """The first kept position, of all holders."""
     last_position: int
     """The last position of any holder when the rows were read."""
 
 
-# One snapshot for all three, or a position could be given between the rows and the last one.
+# One snapshot for all three, or a position could be assigned between the rows and the last one.
 _READ_ROWS: Final[LiteralString] = """
     select last_position, position, event_ids,
         (select min(first_id) from event_partition where parent = 'event_feed' and detached_at is null) as first_position
@@ -126,7 +126,7 @@ _READ_ROWS: Final[LiteralString] = """
 
 
 async def read_rows(pool: Pool, holder_id: int, position: int, ids_count: int) -> Rows:
-    """A holder's rows from a position on: all there are, or as many as have that many events."""
+    """Read a holder's rows from a position on: all, or enough for that many events."""
     found = await pool.fetch(_READ_ROWS, holder_id, position, ids_count)
     return Rows(
         found=[Row(row["position"], row["event_ids"]) for row in found if row["position"] is not None],
@@ -154,7 +154,7 @@ async def read_events(
     resource: Resource | None,
     resources: Sequence[tuple[Resource, int]] | None,
 ) -> list[tuple[int, Event]]:
-    """The wanted ones of these events, each with its place among the given ids, from 0."""
+    """Read these events if they match, each with its place among the given ids, from 0."""
     rows = await pool.fetch(
         _READ_EVENTS,
         event_ids,
@@ -174,7 +174,6 @@ async def has_event(pool: Pool, holder_id: int, event_id: int) -> bool:
     )
 
 
-# $2 is the text, $3 the same as a number.
 _FIND_RESOURCES: Final[LiteralString] = """
     select 'charge' as resource, id from charge where holder_id = $1 and id = $3
     union select 'charge', id from charge where holder_id = $1 and external_id = $2
@@ -196,7 +195,7 @@ _FIND_RESOURCES: Final[LiteralString] = """
 
 
 async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
-    """A holder's resources that events may concern and that have this id, as any of their ids."""
+    """Find a holder's resources that events may concern, by any of their ids."""
     return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
 
 
@@ -206,7 +205,7 @@ class SequencerBacklog(Struct, frozen=True, kw_only=True):
     oldest_at: datetime | None
     """When the oldest event without a position happened, service time."""
     given_before_s: float
-    """How long ago positions were last given, real time."""
+    """How long ago positions were last assigned, real time."""
 
 
 # If the sequencer stands still, the first of so many has no position; if it works, fewer are beyond the bound.

@@ -1,7 +1,7 @@
 """Sends one delivery again, or events, in batches.
 
-A delivery goes again on a new schedule, together with all deliveries of the same body. If its event is no longer kept there is
-nothing to send. Events go again as new deliveries.
+A delivery is sent again on a new schedule, together with all deliveries of the same body, while its event is kept. Events are
+sent again as new deliveries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIND_TOLD_TOGETHER: Final[LiteralString] = """
 
 
 async def find_same_body(connection: Connection, holder_id: int, delivery_id: int) -> list[int]:
-    """The deliveries in one body with this one: first the one that stores the body, or will.
+    """Find the deliveries in one body with this one: first the one that stores the body, or will.
 
     Args:
         connection: In a transaction.
@@ -57,7 +57,6 @@ async def restart(connection: Connection, delivery_ids: Sequence[int], now: date
 
 # Replay of an interval's events to one endpoint.
 
-# Deliveries that wait for the endpoint already would otherwise go twice.
 _IS_NOT_PENDING: Final[LiteralString] = """not exists (
             select from delivery where delivery.endpoint_id = $1 and delivery.resource_id = event.resource_id
                 and delivery.event_id = event.id and delivery.status = 'pending'
@@ -74,7 +73,7 @@ _COUNT_EVENTS: Final[LiteralString] = f"""
 async def count_events(
     connection: Connection | Pool, endpoint: Endpoint, holder_id: int, since: datetime, until: datetime, count_max: int
 ) -> int:
-    """How many events of a holder would go to an endpoint again; counting stops at ``count_max``."""
+    """Count a holder's events that an endpoint would get again, up to ``count_max``."""
     given = endpoint.id, holder_id, list(endpoint.event_types), since, until, count_max
     if endpoint.pix_key is None:
         return await connection.fetchval(_COUNT_EVENTS, *given)
@@ -97,7 +96,7 @@ _REDELIVER_EVENTS: Final[LiteralString] = f"""
 """
 
 
-# Looked up event by event, with any estimates of the planner: a join has read all of them.
+# Looked up event by event, for any estimates of the planner: a join has read all of them.
 _OF_PIX: Final[LiteralString] = """
     event cross join lateral (
         select coalesce(
@@ -171,7 +170,7 @@ async def redeliver_events(
 @asynccontextmanager
 async def redelivering_events(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
     """Lock out other redeliveries to an endpoint; yields ``False`` if another one is running."""
-    # The lock takes 31 bits of the id; of two endpoints that share them one is refused while the other has its turn.
+    # The lock has 31 bits of the id; of two endpoints that share them one is refused while the other runs.
     lock = (REDELIVERY_LOCKS, endpoint_id % 2**31)
     is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", *lock)
     try:
@@ -181,6 +180,5 @@ async def redelivering_events(connection: Connection, endpoint_id: int) -> Async
             try:
                 await connection.execute("select pg_advisory_unlock($1, $2)", *lock)
             except BaseException:
-                # The lock ends with its session.
                 connection.terminate()
                 raise

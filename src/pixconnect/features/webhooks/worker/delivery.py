@@ -9,10 +9,8 @@
 A delivery stays in memory until its attempt is recorded; nothing is written to claim it. A worker that dies leaves its
 deliveries pending, and the worker that takes over its slots sends them again.
 
-A cache of the asymmetric signatures of webhooks: one for each event, shared by all of its endpoints and attempts.
-
-An event has one holder, so its signed header (``features/webhooks/rules/signature.py``) is the same for every endpoint. Signing
-is expensive, so a signature is used again while it is young and its key is the current one.
+Asymmetric signatures are cached: an event has one holder, so its signed header (``features/webhooks/rules/signature.py``) is
+the same for every endpoint. Signing is expensive, so a signature is reused while it is young and its key is the current one.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class EventSignatures:
         """
         now_s, kid = int(real_now.timestamp()), self._signer.current_kid
         kept = self._kept.get(delivery.message_id)
-        # From 0: a clock that was set back would otherwise make an old signature look young.
+        # From 0: after the clock was set back, an old signature would otherwise look young.
         if kept is not None and kept.kid == kid and 0 <= now_s - kept.issued_s <= USED_FOR_S:
             return kept.jws
         header = jws_header(delivery.holder_id, delivery.message_id, now_s)
@@ -86,16 +84,16 @@ class EventSignatures:
         return jws
 
 
-# Without news; the second once nothing was found for some time.
+# Without wake-ups; the second once nothing was found for some time.
 _READ_EVERY_S = 0.25
 _READ_EVERY_MAX_S = 1.0
 # The health check fails when this worker could not read anything for this long.
 _READ_LATE_S = 5.0
 _READ_PAUSE_MIN_S = 0.005
-# The largest part of the time that reading may take, however much there is to do.
+# The largest share of the time for reading, however much there is to do.
 _READ_PART_MAX = 0.5
 # Attempts that start together need one read of their endpoints. They are signed one after the other, so this bounds how long a
-# signature waits; it is twice what one holder may have under way (``QueueLimits.holder_max``).
+# signature waits; it is twice the limit of one holder (``QueueLimits.holder_max``).
 START_MAX = 256
 _RETRY_ENDPOINTS_S = 0.5
 # How long an unanswered attempt keeps its part of the endpoint's limit. An endpoint that refuses connections would otherwise be
@@ -174,7 +172,7 @@ class DeliveryWorker(Member):
             tasks.create_task(self._keep_starting(), name="start deliveries")
         await self._wait_for_attempts()
         await self._records.wait_until_empty()
-        # Those that were not answered rest after they are recorded.
+        # Unanswered attempts rest after they are recorded.
         await self._wait_for_attempts()
         self._attempt_log.flush()
 
@@ -219,7 +217,7 @@ class DeliveryWorker(Member):
         while not self._stopping.is_set():
             self._has_news.clear()
             started_s = clock.monotonic_s()
-            # After a delivery that is done only what follows it is new. But time passes too, and there is room for a backlog.
+            # After a finished delivery only its followers are new. But time passes too, and there is room for a backlog.
             is_follower_news = not self._is_due_news and not self.queue.full_endpoints()
             if is_follower_news and self._done and started_s - looked_s < _READ_EVERY_S:
                 has_more = await self._read(only_followers=True)
@@ -232,7 +230,7 @@ class DeliveryWorker(Member):
             ended_s = clock.monotonic_s()
             pause_s = max(_READ_PAUSE_MIN_S, (ended_s - started_s) * (1 / _READ_PART_MAX - 1))
             if not has_more:
-                # A backlog is read a page at a time, and ordinary reads pass over its endpoint.
+                # A backlog is read a page at a time, and ordinary reads skip its endpoint.
                 has_found = bool(self.queue.waiting_count or self.queue.in_flight_count or self.queue.full_endpoints())
                 await wait_for(self._has_news, self._rest.after(ended_s, has_found=has_found))
             # The rest of the pause, so that a pause after a longer wait does not wake us separately.
@@ -295,7 +293,7 @@ class DeliveryWorker(Member):
             self._begin_task(deliver(work, recipient))
 
     async def _tell_key(self, work: Work, recipient: Recipient) -> None:
-        """Make and keep what the webhook of a key is sent, and send it."""
+        """Make, store and send the body of a key's webhook."""
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None
         try:
@@ -318,7 +316,7 @@ class DeliveryWorker(Member):
         except errors.ServiceUnavailable as error:
             _log.warning("cannot sign deliveries", reason=error.message)
         except Exception:  # noqa: BLE001  after any error, the next delivery is another
-            is_lost = False  # it is not read again at once, but by the next sweep
+            is_lost = False  # it is read again by the next sweep, and not at once
             _log.exception("a delivery failed by a defect", delivery_id=work.delivery.id)
         finally:
             if conclusion is None:

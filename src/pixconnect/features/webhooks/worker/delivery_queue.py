@@ -1,8 +1,8 @@
-"""Decides which delivery is tried next: limited by endpoint and holder, first attempts before retries, endpoints in turn.
+"""Decides which delivery is tried next: limits by endpoint and holder, first attempts before retries, endpoints in turn.
 
-An endpoint that does not answer gets fewer and fewer requests at a time, down to two, and more again as it answers. So one
-that hangs takes hardly any room. Deliveries beyond ``kept_max`` stay in the database, and are read when there is room again.
-Nothing here waits or knows of the network.
+An endpoint that does not answer gets fewer and fewer requests at a time, down to two, and more again as it answers. So a
+hanging endpoint uses hardly any room. Deliveries beyond ``kept_max`` stay in the database, and are read when there is room
+again. Nothing here waits or uses the network.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ _LIMIT_START = 16.0
 _LIMIT_MIN = 2.0
 # For this long, a read that began before a record was written may still show the delivery as pending.
 _FINISHED_KEPT_S = 30.0
-# Reads skip at least this many of the deliveries taken last: the reads just before found most of those that are due
-# now.
+# Reads skip at least this many of the deliveries taken last: the reads just before found most of those that are due now.
 _TAKEN_LATELY_MAX = 2048
 
 
 class QueueLimits(Struct, frozen=True, kw_only=True):
-    """How many requests may be under way."""
+    """Maximum numbers of requests in progress."""
 
     # These two count for all workers together; each has its share.
     endpoint_max: int = 64
-    """More than a receiver needs that answers in 50 ms at 1,000 events a second."""
+    """More than needed by a receiver that answers in 50 ms at 1,000 events a second."""
     holder_max: int = 128
     """Two endpoints at their limit; a new signature waits for at most these (docs/explanations/fairness.md)."""
     total_max: int = 2048
     kept_max: int = 1024
-    """How many deliveries of one endpoint wait in memory; a quarter of it while ``kept_in_all`` wait."""
+    """Deliveries of one endpoint in memory; a quarter of it while ``kept_in_all`` wait."""
     kept_in_all: int = 4096
 
 
@@ -43,11 +42,11 @@ class Work(Struct, frozen=True, kw_only=True):
     delivery: DueDelivery
     epoch: int
     along: tuple[Work, ...] = ()
-    """Others to the webhook of a key that one body may include with it."""
+    """Other deliveries to the key's webhook that the same body may include."""
 
     @property
     def delivery_ids(self) -> tuple[int, ...]:
-        """Its own first, then those that are sent with it, or that go along."""
+        """Return its own id first, then those of its body."""
         return self.delivery.id, *(self.delivery.covers or ()), *(other.delivery.id for other in self.along)
 
     @property
@@ -91,7 +90,7 @@ class DeliveryQueue:
         self._may_start_in = may_start
         self._queues: dict[int, EndpointQueue] = {}
         self._known: dict[int, int] = {}
-        """Deliveries that are here, each with the epoch under which it was read."""
+        """Deliveries in memory, each with the epoch under which it was read."""
         self._taken_lately: deque[int] = deque(maxlen=_TAKEN_LATELY_MAX)
         self._finished: deque[tuple[float, tuple[int, int]]] = deque()
         self._finished_attempts: set[tuple[int, int]] = set()
@@ -103,9 +102,9 @@ class DeliveryQueue:
         self._turn = 0
 
     def offer(self, work: Work) -> bool:
-        """Take a delivery, unless it is here already or its endpoint has no room; return whether it was taken."""
+        """Add a delivery, unless it is in memory or its endpoint has no room; return whether it was added."""
         delivery = work.delivery
-        # A read that was slow may show a delivery whose attempt is recorded by now: it must not be made twice.
+        # A slow read may show a delivery whose attempt is recorded by now: it must not be made twice.
         if delivery.id in self._known or (delivery.id, delivery.attempts_count) in self._finished_attempts:
             return False
         queue = self._queues.get(delivery.endpoint_id)
@@ -121,15 +120,15 @@ class DeliveryQueue:
         return True
 
     def room(self, queue: EndpointQueue) -> int:
-        """How many more deliveries of an endpoint may be offered."""
+        """Return how many more deliveries of an endpoint may be added."""
         return self._kept_max() - queue.kept_count
 
     def known_lately(self) -> list[int]:
-        """Deliveries that are here already and that reads would find again."""
+        """Return deliveries in memory that reads would find again."""
         return [delivery_id for delivery_id in self._taken_lately if delivery_id in self._known]
 
     def take(self, count_max: int) -> list[Work]:
-        """Take out what may start now: one of each endpoint in turn, first attempts before retries."""
+        """Take out deliveries that may start now: one of each endpoint in turn, first attempts before retries."""
         taken: list[Work] = []
         if self.waiting_count:
             self._turn += 1
@@ -142,12 +141,12 @@ class DeliveryQueue:
         self._end(work)
 
     def finish(self, work: Work, now_s: float, *, has_answered: bool, is_lost: bool = False) -> None:
-        """Note that an attempt was recorded, or is lost with its slot and made again by another worker.
+        """Remove a delivery whose attempt was recorded, or is lost with its slot and made again by another worker.
 
-        ``has_answered`` says whether the receiver answered in good time.
+        ``has_answered`` is whether the receiver answered in good time.
         """
         queue = self._end(work)
-        # As TCP does: slowly up, and down by half.
+        # As TCP does: increase slowly, halve on failure.
         queue.limit = (
             min(queue.limit + 1, self._limits.endpoint_max) if has_answered else max(queue.limit / 2, _LIMIT_MIN)
         )
@@ -158,12 +157,12 @@ class DeliveryQueue:
         self.forget_finished(now_s)
 
     def forget_finished(self, now_s: float) -> None:
-        """Forget attempts that were recorded before any read that is still under way began."""
+        """Forget attempts that were recorded before any running read began."""
         while self._finished and now_s - self._finished[0][0] > _FINISHED_KEPT_S:
             self._finished_attempts.discard(self._finished.popleft()[1])
 
     def clear(self) -> None:
-        """Forget everything that is not under way, because the slots are lost."""
+        """Drop everything that is not in progress, because the slots are lost."""
         for queue in self._queues.values():
             queue.fresh.clear()
             queue.retries.clear()
@@ -175,7 +174,7 @@ class DeliveryQueue:
         return set(self._in_flight_by_slot)
 
     def full_endpoints(self) -> list[int]:
-        """Return the endpoints that have more in the database: ordinary reads pass over them."""
+        """Return the endpoints that have more in the database: ordinary reads skip them."""
         return [queue.endpoint_id for queue in self._queues.values() if queue.has_more]
 
     def queues_with_more(self) -> Iterator[EndpointQueue]:
@@ -199,7 +198,7 @@ class DeliveryQueue:
         )
 
     def forget_idle(self) -> None:
-        """Forget endpoints that have no deliveries, and their limits."""
+        """Drop endpoints without deliveries, and their limits."""
         for queue in list(self._queues.values()):
             if not queue.kept_count and not queue.in_flight_count and not queue.has_more:
                 del self._queues[queue.endpoint_id]
@@ -210,7 +209,7 @@ class DeliveryQueue:
 
     def _take_in_turn(self, taken: list[Work], count_max: int, *, is_retry: bool) -> None:
         queues = deque(queue for queue in self._queues.values() if queue.waiting(is_retry=is_retry))
-        # Another endpoint begins each time: otherwise the first ones would use up the limits.
+        # Starts with another endpoint each time: otherwise the first ones would use up the limits.
         queues.rotate(-self._turn)
         while queues and len(taken) < count_max:
             queue = queues.popleft()
@@ -239,9 +238,9 @@ class DeliveryQueue:
         return Work(delivery=work.delivery, epoch=work.epoch, along=tuple(along))
 
     def _may_start(self, queue: EndpointQueue, *, is_retry: bool) -> bool:
-        # Endpoints and holders are limited over all workers, so each worker has its part; but never less than one request.
+        # Endpoints and holders are limited over all workers, so each worker has its share; but never less than one request.
         limit = min(queue.limit, self._limits.endpoint_max / self.workers_count)
-        # Retries have half of each limit, so that an endpoint that fails does not delay its first attempts.
+        # Retries have half of each limit, so that a failing endpoint does not delay its first attempts.
         if is_retry and queue.retries_in_flight_count >= max(limit / 2, 1):
             return False
         return (
@@ -271,7 +270,7 @@ class DeliveryQueue:
         return queue
 
     def _forget(self, work: Work) -> None:
-        # Under another epoch it was read again, after the slots were lost and held once more: then it is here for that.
+        # Under another epoch it was read again, after the slots were lost and leased once more: it belongs to that.
         if self._known.get(work.delivery.id) == work.epoch:
             del self._known[work.delivery.id]
 

@@ -1,12 +1,12 @@
-"""Reads deliveries that are due in the held slots, without reading done ones again.
+"""Reads due deliveries in the held slots, without scanning finished ones again.
 
 There are three reads, each a page at a time:
 
-- *forward*: from where the last one ended, with a small overlap;
-- *late*, once a second: from where service time stood three seconds ago, for late commits;
-- *the sweep*, once a minute and for new slots: from the very beginning. Correctness rests on this one alone.
+- *forward*: from the end of the last one, with a small overlap;
+- *late*, once a second: from service time three seconds ago, for late commits;
+- *the sweep*, once a minute and for new slots: from the very beginning. Correctness depends on this one alone.
 
-Besides, it reads the deliveries after a done one, and the backlog of endpoints that have more than memory keeps.
+It also reads the followers of finished deliveries, and the backlog of endpoints that exceed memory.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pixconnect.kernel.flows.context import Context
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
 _LATE_S = 3.0
-"""Of real time: a walk of the sandbox's clock may take service time on between the date of a delivery and its commit.
+"""Of real time: a walk of the sandbox's clock may advance service time between the date of a delivery and its commit.
 
 A delivery gets its date once all locks are held. If its commit takes longer than this, the sweep finds it. A larger number
-costs reads: while an old transaction keeps dead rows alive, each read passes over all those of this time, every second.
+costs reads: while an old transaction keeps dead rows alive, each read scans all those of this time, every second.
 """
 _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
 _PAGE = 1024
 _BACKLOG_PAGE = 512
 _BACKLOGS_MAX = 4
-"""How many endpoints' backlogs one pass reads."""
+"""Maximum of endpoints' backlogs per pass."""
 
 
 class DeliveryReader:
@@ -46,11 +46,11 @@ class DeliveryReader:
         self._swept: frozenset[tuple[int, int]] = frozenset()
         self._late_at_s = self._sweep_at_s = float("-inf")
         self._stood = deque[tuple[float, datetime]]()
-        """When a late read began, and where service time stood; the first is the one that the next goes back to."""
+        """The start of late reads, and service time then; the next read goes back to the first."""
         self._read_until = _BEGINNING
 
     async def read(self, held: dict[int, int], done: Sequence[DueDelivery]) -> bool:
-        """Make one pass, and answer whether there is more to read at once.
+        """Make one pass, and return whether there is more to read at once.
 
         ``done`` are the deliveries that were delivered or given up since the last pass.
         """
@@ -66,14 +66,14 @@ class DeliveryReader:
         return unfinished is not None or self._sweep is not None
 
     async def read_followers(self, held: dict[int, int], done: Sequence[DueDelivery]) -> None:
-        """Read what waited for deliveries that are done."""
+        """Read the followers of finished deliveries."""
         for follower in await delivery_store.read_followers(self._context.pool, done, self._context.clock.now()):
             self._offer(follower, held)
 
     def _begin(self, held: dict[int, int], now: datetime) -> DueCursor:
-        """Begin a sweep when it is time for one, and answer where this pass reads forward from."""
+        """Begin a sweep if it is due, and return where this pass reads forward from."""
         now_s = self._context.clock.monotonic_s()
-        # The sandbox clock was moved back: due deliveries may lie behind the cursor.
+        # The sandbox clock was moved back: due deliveries may be behind the cursor.
         has_gone_back = now < self._read_until
         has_new_slots = not held.items() <= self._swept
         self._read_until = now
@@ -127,7 +127,7 @@ class DeliveryReader:
             )
             taken_count = sum(self._offer(delivery, held) for delivery in found)
             queue.walk = goes_on or BacklogWalk()
-            # The backlog is gone only when a walk from the first row to the last finds nothing new.
+            # The backlog is gone only when a complete walk finds nothing new.
             if walk.is_at_start and goes_on is None and not taken_count:
                 queue.has_more = False
 

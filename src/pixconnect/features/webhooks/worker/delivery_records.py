@@ -7,11 +7,9 @@
 
 An attempt that is recorded at the first try, as nearly all are, waits without a task and without a future.
 
-One log line for each delivery attempt, cheap enough for thousands a second.
-
-A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: people who may see those read the
-delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. A sandbox on a terminal
-shows more, in words: the event, the receiver's host, and the time of the next attempt.
+Each attempt is logged in one line, cheap enough for thousands a second: lines are encoded together, at a few microseconds each
+(structlog: sixty). A line has ids and the outcome, but nothing of the URL, the secret, the body or the answer: authorized
+people read the delivery itself. A sandbox on a terminal shows more: the event, the receiver's host, and the next attempt.
 """
 
 from __future__ import annotations
@@ -55,9 +53,9 @@ class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: DeliveryStatus
     status_code: int | None = None
     duration_ms: float
-    """From the look-up of the name to the last byte."""
+    """From name resolution to the last byte."""
     error: str | None = None
-    """Why it failed, in full; the delivery's owner may see less of it."""
+    """Why it failed, in full; the delivery's owner may see less."""
 
 
 class AttemptLog(GatheredLog[_Noted]):
@@ -67,7 +65,7 @@ class AttemptLog(GatheredLog[_Noted]):
         self._clock = clock
 
     def append(self, conclusion: Conclusion, url: str = "") -> None:
-        """Note an attempt; the receiver's address is for terminals alone."""
+        """Log an attempt; the receiver's address is for terminals alone."""
         if our_logging.is_shown():
             _tell(conclusion, url)
         elif self._is_on:
@@ -97,7 +95,7 @@ def _tell(conclusion: Conclusion, url: str) -> None:
     delivery, attempt = conclusion.delivery, conclusion.attempt
     is_notice = delivery.resource == endpoint.KEY_WEBHOOK_RESOURCE
     told = f"{1 + len(delivery.covers or ())} Pix of a key" if is_notice else describe_event(delivery.body)
-    # Only the host: the rest of an address may be a secret between the two.
+    # Only the host: the rest of an address may be a secret.
     words = [f"webhook {told}", f"-> {urlsplit(url).netloc}"]
     words.append(str(attempt.status_code or conclusion.detail or attempt.error))
     words.append(f"{attempt.duration_us / 1000:.0f} ms")
@@ -113,7 +111,7 @@ def _tell(conclusion: Conclusion, url: str) -> None:
     our_logging.tell("  ".join(words), level=logging.WARNING)
 
 
-# While many attempts are under way, one that has ended waits at most this long to be recorded together with others.
+# While many attempts are in progress, an ended one waits at most this long to be recorded together with others.
 GATHER_S = 0.005
 GATHER_FROM = 8
 RETRY_S = 0.5
@@ -122,7 +120,7 @@ _log = structlog.get_logger(__name__)
 
 
 class EndedAttempt:
-    """An attempt that has ended; the write queue notifies it when it is recorded."""
+    """An ended attempt; the write queue notifies it when it is recorded."""
 
     __slots__ = ("_records", "conclusion", "is_over", "url", "work")
 
@@ -147,7 +145,7 @@ class AttemptRecords:
     """The attempts that one worker has to record.
 
     Args:
-        tell: Gets each attempt, its recorded outcome, and whether its slot went to another worker before; it raises nothing.
+        tell: Receives each attempt, its recorded outcome, and whether its slot went to another worker before; must not raise.
     """
 
     def __init__(
@@ -163,16 +161,16 @@ class AttemptRecords:
         self._tell = tell
         self._gathered: list[EndedAttempt] = []
         self._timer: asyncio.TimerHandle | None = None
-        # All that are not recorded yet, each with its task where it is tried again.
+        # All unrecorded attempts, each with the task of its retries.
         self._open: dict[EndedAttempt, asyncio.Task[None] | None] = {}
         self._has_closed = asyncio.Event()
 
     def add(self, work: Work, conclusion: Conclusion, url: str) -> None:
-        """Record an attempt together with others that are under way, if they are many."""
+        """Record an attempt together with others in progress, if these are many."""
         ended = EndedAttempt(self, work, conclusion, url)
         self._open[ended] = None
         self._gathered.append(ended)
-        # Deliveries that were taken and not posted yet count as under way: overlapping waves of attempts are recorded
+        # Deliveries that were taken and not posted yet count as in progress: overlapping waves of attempts are recorded
         # together.
         unanswered_count = self._queue.in_flight_count - len(self._open)
         if unanswered_count == 0 or (self._timer is None and unanswered_count < GATHER_FROM):
@@ -210,12 +208,12 @@ class AttemptRecords:
             try:
                 is_recorded = await delivery_usecases.record(self._context, conclusion, epoch)
             except (errors.ServiceUnavailable, errors.OutcomeUnknown):
-                # Tried again only while the slot is ours: afterwards another worker makes the attempt.
+                # Retried only while the slot is ours: afterwards another worker makes the attempt.
                 if not self._leases.is_held(conclusion.delivery.slot, epoch):
                     return None
                 await asyncio.sleep(RETRY_S)
             except errors.PixConnectError:
-                # It contains something that cannot be written: its failure can, and the schedule goes on from there.
+                # It contains something that cannot be written: its failure can, and the schedule continues from there.
                 if is_plain:
                     raise
                 conclusion, is_plain = delivery_usecases.conclude_defect(self._context, conclusion.delivery), True
@@ -242,7 +240,7 @@ class AttemptRecords:
             recorded = await self.record(ended.conclusion, ended.work.epoch)
             is_lost = recorded is None
         except Exception:  # noqa: BLE001  after any error, the next delivery is another
-            is_lost = False  # it is not read again at once, but by the next sweep
+            is_lost = False  # it is read again by the next sweep, and not at once
             _log.exception("a delivery failed by a defect", delivery_id=ended.work.delivery.id)
         finally:
             self.close(ended, recorded, is_lost=is_lost)

@@ -1,8 +1,7 @@
-"""The sequencer: gives positions in the feed to events that were committed.
+"""The sequencer: assigns positions in the feed to committed events.
 
-The worker that leases one certain slot does it. That only spares work: two that do it at once wait for each other in the
-database. It is woken when events were written; while it finds some it looks again after a rest, so that many share one
-transaction.
+The worker that leases one certain slot runs it. That only saves work: two concurrent sequencers wait for each other in the
+database. Written events wake it; while it finds some it reads again after a rest, so that many share one transaction.
 """
 
 from __future__ import annotations
@@ -22,10 +21,12 @@ from pixconnect.platform.shared_look import wait_for
 
 SLOT: Final = 0
 REST_S: Final = 0.1
-"""How long to pause between two reads while there are events: half of the time that an event may take to be
-readable."""
+"""The pause between two reads while there are events.
+
+Half of the time that an event may take to be readable.
+"""
 REST_TIMES: Final = 2
-"""A look that takes long, behind a writer that hangs, is followed by so many times its length."""
+"""A slow read, behind a hanging writer, is followed by this many times its length."""
 POLL_S: Final = 2.0
 """A wake-up may be lost."""
 SWEEP_EVERY_S: Final = 30.0
@@ -72,7 +73,7 @@ class Sequencer(Member):
             await wait_for(self._woken, wait_s)
 
     async def _look(self) -> float | None:
-        """Look once; answers in how many seconds to look again, or ``None`` if nothing was found."""
+        """Read once; return in how many seconds to read again, or ``None`` if nothing was found."""
         began_s = self._context.clock.monotonic_s()
         given = await give_positions(self._context)
         self.given_count += given.events_count
@@ -83,7 +84,7 @@ class Sequencer(Member):
         return max(REST_S, REST_TIMES * (self._context.clock.monotonic_s() - began_s))
 
     async def _sweep(self) -> None:
-        # Beside the looks, which must not wait for it.
+        # Runs beside the reads, which must not wait for it.
         while True:
             await asyncio.sleep(self._sweep_s)
             if SLOT not in self._leases.held:
@@ -100,6 +101,6 @@ class Sequencer(Member):
         self._is_ours = False  # another worker may continue pending work beside us
 
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        # Called for all work, of which ours is only a slot that has become ours.
+        # Called for all work; ours is only a newly leased slot.
         if not self._is_ours:
             self._woken.set()

@@ -409,7 +409,7 @@ export interface EventOutcome {
   reason: string;
 }
 
-/** The messages that a rule concerns; a field that is left out matches all. */
+/** The messages that a rule matches; missing fields match all. */
 export interface FaultMatch {
   /** The payee's Pix key. */
   key?: string;

@@ -1,4 +1,4 @@
-"""Charges with a due date as the standard writes them: requests, which these records parse, and answers."""
+"""Records of charges with a due date in the standard's form: requests, parsed by these records, and answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Linha = Annotated[str, Meta(max_length=STREET_LENGTH_MAX)]
 _Uf = Annotated[str, Meta(max_length=2)]
 _Cep = Annotated[str, Meta(max_length=8)]
 _Email = Annotated[str, Meta(max_length=254)]
-# A kind's place in its table is the standard's number of it.
+# The standard numbers a kind by its place in its table.
 _AbatimentoModalidade = Annotated[int, Meta(ge=1, le=len(DEDUCTION_KINDS))]
 _JurosModalidade = Annotated[int, Meta(ge=1, le=len(INTEREST_KINDS))]
 _DescontoModalidade = Annotated[int, Meta(ge=1, le=len(DISCOUNT_KINDS))]

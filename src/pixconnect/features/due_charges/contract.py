@@ -1,4 +1,4 @@
-"""Charges with a due date in our own interface."""
+"""Charges with a due date in our own API."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
 
 
 def _read_terms(body: CreateDueChargeRequest) -> terms.DueTerms:
-    # As they are stored: a record of the wire is no equal of the domain's, with which a repeated request is compared.
+    # As stored: the API's record is never equal to the stored one, with which a replay is compared.
     fine, interest, rebate, discount = body.fine, body.interest, body.rebate, body.discount
     return terms.DueTerms(
         due_on=_read_day("due_on", body.due_on),

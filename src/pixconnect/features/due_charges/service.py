@@ -1,4 +1,4 @@
-"""What a charge with a due date may not say, in the words of the central bank's API."""
+"""Violations of the terms of a charge with a due date, in the central bank's form."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
 
 
 def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: datetime) -> Sequence[Violation]:
-    """All that is wrong with the terms of a charge with a due date; of any other nothing.
+    """List all violations of the terms of a charge with a due date; none for any other charge.
 
     Args:
-        before: What it says until now; a due date that it keeps may have passed.
+        before: Its present terms; an unchanged due date may have passed.
     """
     terms = contents.due
     if terms is None:
@@ -63,7 +63,7 @@ _ORDER: Final = ("calendario", "chave", "loc", "valor", "status")
 
 
 def in_standard_order(rows: Sequence[Violation]) -> Sequence[Violation]:
-    """As the standard lists what breaks the rules of a charge with a due date; what it does not list comes last."""
+    """Sort violations as the standard lists them; others come last."""
     return sorted(rows, key=_find_place)
 
 

@@ -1,4 +1,4 @@
-"""One field that finds anything by any id or other known fact; and holders, with their resources."""
+"""One search field for any id or other known fact; and holders, with their resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASKING: Final = (
     *("/", "/charges", "/transfers", "/refunds", "/events"),
     *("/deliveries", "/endpoints", "/ledger", "/figures", "/sandbox"),
 )
-"""Pages that may ask whose things they are about."""
+"""Pages that may ask for the holder."""
 
 _PATHS: Final = dict(
     charge="/charges/{id}",
@@ -42,10 +42,10 @@ async def find(visit: Visit) -> Response:
 
     result = await search.find_known(visit.context, viewer, text)
     lines = [(one, _place(visit, one)) for one in result.found]
-    # If only one thing has the id, go there directly.
+    # A single result leads directly to its page.
     if len(lines) == 1 and lines[0][1] and result.searched_to is None:
         return RedirectResponse(lines[0][1], 303)
-    # The lists go on where this has ended.
+    # The lists continue after the last result here.
     kept = _kept_in(visit, visit.chosen_id)
     lists = [
         (kind, visit.link(f"/{kind}s", **result.asked, **kept))
@@ -56,7 +56,7 @@ async def find(visit: Visit) -> Response:
 
 
 def _place(visit: Visit, found: Found) -> str:
-    """The address of its page; empty for things without a page."""
+    """Return the address of its page; empty for resources without a page."""
     if found.kind in {"holder", "key", "client"}:
         # A holder's visitor has no such page.
         return f"/holders/{found.holder_id}" if visit.who.kind != "holder" else ""
@@ -65,12 +65,12 @@ def _place(visit: Visit, found: Found) -> str:
 
 
 def _kept_in(visit: Visit, holder_id: int | None) -> dict[str, object]:
-    """The address drops the chosen holder if the found resource is another's."""
+    """Return the address without the chosen holder if the found resource is another's."""
     return {} if holder_id is not None and holder_id == visit.chosen_id else dict(holder="")
 
 
 async def list_holders(visit: Visit) -> Response:
-    """Holders by their ids, or by a part of their names; each leads to its page, or to the page that asked whose."""
+    """List holders by id, or by a part of their names; each leads to its page, or back to the page that asked."""
     visit.refuse_holders("these pages are for operators")
     name, after_id = visit.query("name"), wanted_rules.read_id(visit.query("after")) or 0
     operator = visit.operator

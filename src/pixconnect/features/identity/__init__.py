@@ -1,4 +1,4 @@
-"""Who calls: clients, tokens, certificates, signing keys, operators and their sessions."""
+"""Identity of callers: clients, tokens, certificates, signing keys, operators and their sessions."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""The identity service on the wire: tokens, and the keys that verify them.
+"""Tokens in the API, and the keys that verify them.
 
 The token endpoint of the standard (RFC 6749) and its description (RFC 8414) are for OAuth 2 libraries. It is the same login as
-``request_token``, under the standard's rules: the client names itself by HTTP Basic or in the body, the answer is bare, and a
+``request_token``, under the standard's rules: the client authenticates by HTTP Basic or in the body, the answer is bare, and a
 refusal is one of the standard's errors.
 """
 
@@ -98,7 +98,7 @@ class ServerMetadata(Struct, frozen=True, kw_only=True):
 
 
 class GrantNotSupported(errors.BadRequest):
-    """The request asks for a token by another grant than client credentials."""
+    """The request uses another grant than client credentials."""
 
 
 class ClientNotNamed(errors.Unauthorized):
@@ -123,10 +123,10 @@ async def give_token(
     *,
     by_certificate: bool = False,
 ) -> IssuedToken:
-    """Log in a client that identifies itself by the standard.
+    """Log in a client by the standard's rules.
 
     Args:
-        by_certificate: One of our certificates that names the client is enough (RFC 8705, 2.1).
+        by_certificate: One of our certificates that names the client suffices (RFC 8705, 2.1).
     """
     named = request.body.client_id if request.body.client_secret is None else None
     is_certified = by_certificate and named is not None and named == request.certified_name
@@ -171,7 +171,7 @@ async def get_server_metadata(services: Services, request: Request[None, Anythin
             token_endpoint=issuer + TOKEN_PATH,
             jwks_uri=f"{issuer}/.well-known/jwks.json",
             scopes_supported=sorted(SCOPES),
-            response_types_supported=["none"],  # the standard demands the list, and libraries refuse an empty one
+            response_types_supported=["none"],  # required by the standard, and libraries refuse an empty list
             grant_types_supported=["client_credentials"],
             token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
             tls_client_certificate_bound_access_tokens=services.binds_tokens,
@@ -188,7 +188,7 @@ def _refuse(error: errors.PixConnectError, request_id: str, now: datetime) -> Re
         case GrantNotSupported():
             code = "unsupported_grant_type"
         case errors.Unauthorized():
-            # The standard asks for the scheme by which the client may name itself, not for that of tokens.
+            # The standard requires the scheme of client authentication, not that of tokens.
             code, headers = "invalid_client", [(b"www-authenticate", b'Basic realm="pixconnect", charset="UTF-8"')]
         case errors.InternalError() | errors.OutcomeUnknown():
             code = "server_error"
@@ -212,7 +212,7 @@ def _read_credentials(headers: Mapping[bytes, bytes], grant: Grant) -> tuple[str
             raise ClientNotNamed(f"{missing}: missing; send it in the body, or by HTTP Basic")
         return grant.client_id, grant.client_secret
     client_id, client_secret = _read_basic(authorization)
-    # RFC 6749, 2.3, has one way in a request. Some banks' libraries send both: that is harmless while they agree.
+    # RFC 6749, 2.3, permits one method in a request. Some banks' libraries use both: that is harmless while they agree.
     if grant.client_id not in (None, client_id) or grant.client_secret not in (None, client_secret):
         raise errors.BadRequest("Authorization: HTTP Basic and the body name different clients")
     return client_id, client_secret

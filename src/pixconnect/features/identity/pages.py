@@ -1,4 +1,4 @@
-"""The door: signing in by a link, by a client's credentials or as an operator; signing out; sessions; language and colours."""
+"""Sign-in by a link, by a client's credentials or as an operator; sign-out; sessions; language and colours."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def sign_in(visit: Visit) -> Response:
 
 
 async def show_link(visit: Visit) -> Response:
-    # Looking at a link must not use it up: mail scanners and previews look at all they see.
+    # Looking at a link must not use it up: mail scanners and previews open every link.
     return visit.page("enter.html", token=visit.query("token"), wrong=False)
 
 
@@ -71,7 +71,7 @@ async def sign_out(visit: Visit) -> Response:
 
 
 async def set_preferences(visit: Visit) -> Response:
-    """Keep a language or colours in the browser; nothing of the service changes."""
+    """Store a language or colours in the browser; nothing of the service changes."""
     form = visit.sent
     answer = RedirectResponse(_own_address(_text(form, "next")), 303)
     language, theme = _text(form, "language"), _text(form, "theme")
@@ -124,7 +124,7 @@ def _text(form: FormData, name: str) -> str:
 
 
 def _own_address(text: str) -> str:
-    """An address of the console itself; of anything else, its first page."""
+    """Return an address of the console itself; for anything else, its first page."""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
     return text if is_own else "/"
 

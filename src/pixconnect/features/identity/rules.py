@@ -8,8 +8,8 @@
     revoked, at any moment ── neither signs nor verifies nor is published, from now on
 
 A key has one certificate for its whole life, and a new certificate means a new key: so a key id, a key and a certificate's
-thumbprint never differ between two processes. The certificate names the host that payloads are served from, and a process signs
-with the keys of its own host, so that one with a wrong address spoils nothing for the others. All times are real time.
+thumbprint never differ between two processes. The certificate names the host that serves payloads, and a process signs with the
+keys of its own host, so a process with a wrong address does not affect the others. All times are real time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,11 +33,11 @@ class SigningKey(Struct, frozen=True, kw_only=True):
     public_jwk: bytes
     """JSON: ``crv``, ``kty``, ``x``, ``y``."""
     private_sealed: bytes | None
-    """PKCS #8, sealed about ``signing_key:<kid>``; ``None`` once it no longer signs."""
+    """PKCS #8, bound by ``signing_key:<kid>``; ``None`` once it no longer signs."""
     certificates: tuple[bytes, ...]
     """DER, the leaf first, then its issuers."""
     host: str
-    """The host in the leaf: where the payloads that it signs are served."""
+    """The host in the leaf, which serves the payloads that it signs."""
     expires_at: datetime
     created_at: datetime
     signs_from: datetime
@@ -45,7 +45,7 @@ class SigningKey(Struct, frozen=True, kw_only=True):
 
 
 class Signer(Protocol):
-    """Signs with the current key; raises ``ServiceUnavailable`` where there is none."""
+    """Signs with the current key; raises ``ServiceUnavailable`` if there is none."""
 
     @property
     def current_kid(self) -> str: ...
@@ -78,13 +78,13 @@ def current_key(keys: Sequence[SigningKey], host: str, now: datetime) -> Signing
         for key in own
         if key.revoked_at is None and ((ends_at := next_signs_from(key, own)) is None or ends_at > now)
     ]
-    # The oldest key that no later one has followed yet. If that one was revoked it is the next, even if its time has
-    # not quite come: the clock of the process that made it may have been a little ahead.
+    # The oldest key without a later active one. If its predecessor was revoked it is the next, even if its time has not quite
+    # come: the clock of the process that made it may have been a little ahead.
     return min(still_sign, key=_age, default=None)
 
 
 def superseded_at(key: SigningKey, keys: Sequence[SigningKey]) -> datetime | None:
-    """When a key stops signing; ``None`` while no later key is known."""
+    """Return when a key stops signing; ``None`` while no later key is known."""
     ends_at = next_signs_from(key, [other for other in keys if other.host == key.host])
     if ends_at is not None:
         return ends_at
@@ -102,7 +102,7 @@ def is_replacement_needed(key: SigningKey, keys: Sequence[SigningKey], now: date
 
 
 def published_keys(keys: Sequence[SigningKey], now: datetime, published_for: timedelta) -> list[SigningKey]:
-    """The keys that may still verify something, and those about to sign; the latest first."""
+    """Return the keys that may still verify something, and those about to sign; latest first."""
 
     def is_published(key: SigningKey) -> bool:
         if key.revoked_at is not None:
@@ -114,13 +114,13 @@ def published_keys(keys: Sequence[SigningKey], now: datetime, published_for: tim
 
 
 def is_rotation_due(newest: SigningKey | None, now: datetime, rotated_every: timedelta) -> bool:
-    """Whether a host needs a new key: it has none, or the newest is old, or its certificate is nearly over."""
+    """Whether a host needs a new key: it has none, or the newest is old, or its certificate is about to expire."""
     return newest is None or now >= newest.created_at + rotated_every or now >= newest.expires_at - CERTIFICATE_RENEWAL
 
 
 def next_signs_from(key: SigningKey, own: Sequence[SigningKey]) -> datetime | None:
-    """When the next key of the same host began to sign, or will."""
-    # A revoked key counts too, or those before it would come back to life; not so one revoked before it ever signed.
+    """Return when the next key of the same host began to sign, or will."""
+    # A revoked key counts too, or its predecessors would sign again; except one revoked before it ever signed.
     return min(
         (
             other.signs_from

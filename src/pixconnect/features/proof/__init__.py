@@ -1,4 +1,4 @@
-"""What proves the books: runs of rules, chains, cases."""
+"""Proof of the books: runs of rules, chains, cases."""
 
 from typing import Final
 

@@ -27,7 +27,7 @@ from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.logging import set_up_logging
 
 _LENGTH_MAX: Final = 1 << 30
-"""Of a file of heads, in octets: a line for each of some million holders."""
+"""Maximum of a file of heads, in octets: a line for each of some million holders."""
 
 heads_app = App(name="heads", help="What the chains have come to.")
 
@@ -74,7 +74,7 @@ def read_heads(files: Sequence[Path]) -> list[ChainHead]:
 
 
 def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json: Json = False) -> None:
-    """Show an entry with all that its place in the chain is made of; the exit status is 7 where one does not follow.
+    """Show an entry with all inputs of its link in the chain; the exit status is 7 if one does not follow.
 
     Args:
         entry_id: The entry.
@@ -124,10 +124,10 @@ def verify(
     heads: operating.Many[Path] = (),
     json: Json = False,
 ) -> None:
-    """Check the books, and print the faults.
+    """Check the books, and print violations.
 
-    It reads and changes nothing, beside the service. The exit status is 0 if nothing is wrong, 7 if something is, and 3 if it
-    could not look. An interrupted whole run continues when it is run again.
+    It only reads, beside the running service. The exit status is 0 if nothing is wrong, 7 if something is, and 3 if the check
+    failed. An interrupted whole run continues when it is run again.
 
     Args:
         whole: Check everything, and not only changes since the last run.

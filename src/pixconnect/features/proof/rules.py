@@ -1,7 +1,7 @@
-"""The invariants of all written data, and their violations.
+"""The rules of the proof (invariants of all stored data), their violations, and the form of hash chains.
 
 A rule is one query, and its rows are the violations: none, if it holds. Both sides are compared item by item, so that two
-mistakes that cancel out are two findings.
+errors that cancel out are two findings.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from msgspec import Meta, Struct
 from pixconnect.platform.base import errors
 
 Subject = Literal["holders", "installation", "server", "rail", "accounts", "heads"]
-"""The subject of a rule: holders' books, our schemas, their server, the rail, accounts at institutions, or recorded heads of
-chains."""
+"""The subject of a rule.
+
+Holders' books, our schemas, their server, the rail, accounts at institutions, or recorded heads of chains.
+"""
 Extent = Literal["whole", "changes"]
-"""Of a run: everything, or changes since the last look."""
+"""Of a run: everything, or changes since the last run."""
 Verdict = Literal["checked", "provisional", "not_checkable"]
-"""Whether a rule was checked; facts too young to judge, because they are reported late; or a rule that cannot be checked."""
+"""Whether a rule was checked.
+
+Or its facts are too young, because they are reported late; or the rule cannot be checked.
+"""
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -33,11 +38,12 @@ class Rule(Struct, frozen=True, kw_only=True):
     broken: str = ""
     """Selects violations: ``holder_id``, ``ids`` (texts), ``expected``, ``found`` (texts or null) and ``since``.
 
-    Empty where Python compares it (``features/proof/service``, ``features/proof/tables/shape.py``).
+    Empty if Python compares it (``features/proof/service``, ``features/proof/tables/shape.py``).
 
-    Of holders: ``$1`` is the first one's id and ``$2`` the last one's. ``{transfers}`` and its like are those holders' rows:
-    all of them, or in a run over changes the changed ones (``features/proof/tables/look.py``). ``{runs_on}`` is whether
-    instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be gone.
+    For rules of holders: ``$1`` is the first holder's id and ``$2`` the last one's. ``{transfers}`` and its like are those
+    holders' rows: all of them, or in a run over changes the changed ones (``features/proof/tables/look.py``). ``{runs_on}`` is
+    whether instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be
+    gone.
     """
     meaning: str
     """The possible meaning of a violation."""
@@ -45,7 +51,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """The remedy."""
     of: Subject = "holders"
     why_not: str | None = None
-    """Selects why the rule cannot be checked here, if that is so."""
+    """Selects why the rule cannot be checked here, if so."""
     is_of_whole_runs: bool = False
     """It reads everything regardless of changes, so a run over changes omits it."""
 
@@ -59,11 +65,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     expected: str | None
     found: str | None
     since: datetime | None
-    """When it began, as far as rows show it."""
+    """When it began, as far as rows show."""
 
     @property
     def name(self) -> tuple[str, int | None, tuple[str, ...]]:
-        """Its identity: at a second look it is the same, though its sides may have moved."""
+        """Return its identity: the second check finds the same name, though its sides may have moved."""
         return self.rule, self.holder_id, tuple(self.ids)
 
 
@@ -73,32 +79,29 @@ class Judgement(Struct, frozen=True, kw_only=True):
     rule: str
     verdict: Verdict
     account: str | None = None
-    """The account at an institution, where the rule is judged for each."""
+    """The account at an institution, if the rule is judged per account."""
     reason: str | None = None
     """Why it is not checked."""
 
 
-# How entries and the audit are chained by hash, and heads that are stored out of our reach.
-#
-# ::
+# Hash chains of entries and of the audit, and heads stored outside of the database.
 #
 #     first head      SHA-256 of "holder 7"
 #     person digest   SHA-256 of salt + person      nothing, where nothing of an entry is about a person
 #     digest          SHA-256 of facts + person digest
 #     next head       SHA-256 of head + the digests of a link, in their order
 #
-# The audit has one chain, with one digest in each link, and the SHA-256 of ``audit`` as the first head. All holders' heads
-# together are the SHA-256 of each one's id and link, eight octets each, and head, by id.
-#
-# The chained parts of an entry, its ``facts`` and its ``person``, are texts in UTF-8, which the view ``entry_facts`` makes. The
-# database chains by itself (``chain_entries``), because it has the entries; this module repeats it for inspecting one. Neither
-# may change, because recorded heads stay true for ever: ``tests/vectors/chain.json`` holds both.
+# The audit has one chain, one digest per link, and the SHA-256 of ``audit`` as first head. All holders' heads together are the
+# SHA-256 of each one's id and link, eight octets each, and head, by id. The chained parts of an entry, ``facts`` and
+# ``person``, are UTF-8 texts from the view ``entry_facts``. The database chains by itself (``chain_entries``); this module
+# repeats it to inspect one. Neither may change, because recorded heads stay true for ever: ``tests/vectors/chain.json`` holds
+# both.
 
 HexDigest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 ChainName = Literal["audit", "report", "entries"]
-"""The chain of the audit, and those of all holders' entries together; ``report`` in older files, which nothing compares."""
+"""The chain of the audit, and those of all holders' entries together; ``report`` in older files, which is ignored."""
 
 
 class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,12 +109,12 @@ class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     holder_id: Annotated[int, Meta(ge=1)] | None = None
     chain: ChainName | None = None
-    """Which of the installation it is of."""
+    """The installation's chain."""
     position: Annotated[int, Meta(ge=1)]
-    """The link of the chain; of all holders' entries together the last one that was chained."""
+    """The link of the chain; for all holders' entries together the last one that was chained."""
     head: HexDigest
     chained_at: datetime
-    """When it was chained: of a holder's service time, of the others real time."""
+    """When it was chained: a holder's in service time, the others' in real time."""
 
     def __post_init__(self) -> None:
         if (self.holder_id is None) == (self.chain is None):
@@ -119,7 +122,7 @@ class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChainedEntry(Struct, frozen=True, kw_only=True):
-    """An entry with all that its place in the chain is made of."""
+    """An entry with all inputs of its link in the chain."""
 
     holder_id: int
     entry_id: int
@@ -133,7 +136,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
     digest: bytes
     position: int
     place: int
-    """Which of the link's entries it is, from 1."""
+    """Its place among the link's entries, from 1."""
     digests: Sequence[bytes]
     """Of all entries of the link."""
     head_before: bytes | None
@@ -175,7 +178,7 @@ def first_head(holder_id: int) -> bytes:
 
 
 def digest_person(salt: bytes, person: str) -> bytes:
-    """The salt prevents guessing the person by trial."""
+    """Hash the person; the salt prevents guessing by trial."""
     return hashlib.sha256(salt + person.encode()).digest()
 
 
@@ -188,7 +191,7 @@ def next_head(head: bytes, digests: Sequence[bytes]) -> bytes:
 
 
 HEADS_TOLD: Final = "heads of the chains"
-"""The event of the log line that has them."""
+"""The event of their log line."""
 
 
 class _LogLine(Struct, frozen=True):
@@ -206,7 +209,7 @@ _decode_told = msgspec.json.Decoder(_LoggedHeads).decode
 
 
 def format_heads(heads: Sequence[ChainHead]) -> bytes:
-    """One line of JSON for each."""
+    """Write one line of JSON for each."""
     return b"".join(_encode(head) + b"\n" for head in heads)
 
 

@@ -1,4 +1,4 @@
-"""The sandbox's control interface on the wire: payments from outside, faults of the network, the clock.
+"""The sandbox's control API: payments from outside, faults of the network, the clock.
 
 In live mode none of these paths exists.
 """
@@ -233,7 +233,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
     By one of your QR codes, locations or keys. 200 for everything that reaches the rail, refused payments included.
     """
     body = request.body
-    # A payer without a name or tax id is made up by the sandbox.
+    # The sandbox makes up a missing name or tax id of a payer.
     who = body.payer or OutsidePayer()
     payer = sandbox_control.OutsidePayer(name=who.name, tax_id=who.tax_id)
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
@@ -249,7 +249,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
         raise errors.BadRequest("amount: is required with a key")
     else:
         arrival = await sandbox_usecases.pay_by_key(*asked, body.key or "", amount_cents, payer, message, suspect)
-    # This includes a payment that the service refused: `code` has the reason.
+    # Including a payment that the service refused: `code` has the reason.
     return show_arrival(arrival)
 
 
@@ -296,7 +296,7 @@ async def list_keys(services: Services, request: Request[None, KeyListQuery, Not
     """
     query = request.query
     entries = await sandbox_usecases.call(services.context, sandbox_control.LIST_KEYS, None)
-    # The directory is small and kept by the sandbox, so its pages are cut here and go by number only.
+    # The directory is small and stored by the sandbox, so its pages are cut here, by number only.
     start = (query.page - 1) * query.page_size
     return Listing(
         items=[show_party(entry.party) for entry in entries[start : start + query.page_size]],

@@ -1,4 +1,4 @@
-"""``pay``, ``receive``, ``return``, ``deposit``, ``move``, ``trigger``, ``clock``, ``faults``: what only a sandbox has."""
+"""``pay``, ``receive``, ``return``, ``deposit``, ``move``, ``trigger``, ``clock``, ``faults``: verbs of a sandbox."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def move(
     text: str | None = None,
     json: Json = False,
 ) -> None:
-    """Let your institution, or a person in its app, move money on your account.
+    """Move money on your account as your institution, or a person in its app.
 
     Args:
-        kind: What it is; by_hand is a person in the institution's app.
+        kind: The movement's kind; by_hand is a person in the institution's app.
         direction: Whether it comes in or goes out.
         amount: In cents: 1000 is R$ 10,00.
-        text: What the institution writes beside it.
+        text: The institution's description.
     """
     with open_sandbox() as session:
         records.show(session.client.sandbox.move(kind, direction, amount, text=text), as_json=json)
@@ -148,16 +148,16 @@ def trigger(
     code: Annotated[str, Parameter(show_default=True)] = "AC03",
     json: Json = False,
 ) -> None:
-    """Make an event happen in a sandbox, by making the charge, transfer or refund that leads to it; prints the event.
+    """Cause an event in a sandbox, by making the charge, transfer or refund that leads to it; prints the event.
 
-    `qrcode.expired` moves the sandbox's clock, which is one for all.
+    `qrcode.expired` moves the sandbox's clock, which all holders share.
 
     Args:
         event: Its name.
         amount: In cents.
-        external_id: Your own name for the charge, transfer or refund that it is about; it must be new.
+        external_id: Your own name for its charge, transfer or refund; it must be new.
         key: The Pix key of yours that is paid; by default one of the profile's or the demonstration's.
-        code: By which code the network rejects what ends in an error.
+        code: The network's rejection code, for an event of an error.
     """
     with open_sandbox() as session:
         client = session.client
@@ -169,7 +169,7 @@ def trigger(
             payer=OutsidePayer(name=payer_name, tax_id=payer_tax_id),
             code=code,
         )
-        # The sandbox's time, which may be ahead; a little earlier, because we read it before we act.
+        # The sandbox's time, which may be ahead; a little earlier, because it is read before the act.
         since = client.sandbox.clock().now - timedelta(seconds=1)
         field, value = recipes.follow(event, chosen)
 
@@ -196,7 +196,7 @@ def show_clock(*, json: Json = False) -> None:
 
 @clock_app.command
 def advance(span: str, *, json: Json = False) -> None:
-    """Move the time forward; all that falls due on the way is done when it returns. It is one for all holders.
+    """Move the time forward; everything due on the way is done when it returns. All holders share it.
 
     Args:
         span: How far: seconds, or such as 90s, 10m, 1d12h.
@@ -262,12 +262,12 @@ def add(
     """Add a rule before the others; prints all of them.
 
     Args:
-        effect: What happens: reject:AC03, delay:3000, no_answer, lost, unavailable, ... (the page on the sandbox has all).
-        operation: Only to messages of this kind.
-        key: Only where this is the payee's Pix key.
-        amount: Only to messages of this amount, in cents.
-        probability: Only to this share of them, from 0 to 1.
-        times: Only to so many of them.
+        effect: The effect: reject:AC03, delay:3000, no_answer, lost, unavailable, ... (the page on the sandbox has all).
+        operation: Only on messages of this kind.
+        key: Only if this is the payee's Pix key.
+        amount: Only on messages of this amount, in cents.
+        probability: Only on this share of them, from 0 to 1.
+        times: Only on this many of them.
     """
     match = FaultMatch(key=key, amount=amount, operation=operation and FaultOperation(operation))
     rule = FaultRule(effect=effect, match=match, probability=probability, times=times)
@@ -278,7 +278,7 @@ def add(
 
 @faults_app.command
 def clear() -> None:
-    """Remove all rules: the network is well again."""
+    """Remove all rules: the network behaves normally again."""
     with open_sandbox() as session:
         session.client.sandbox.clear_faults()
     terminal.notice("there are no rules now")

@@ -1,4 +1,4 @@
-"""The sandbox: a payer's phone, deposits, what the network does wrong, and the clock."""
+"""Console pages of the sandbox: a payer's phone, deposits, fault rules, and the clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pixconnect.platform.base import errors
 
 TEST_AMOUNT_CENTS: Final = 100
 ADVANCES_S: Final = (60, 3_600, 86_400)
-# The misbehaviours that a person may choose, by effect, with the messages that they concern.
+# Fault rules offered for selection, by effect, with their messages.
 FAULTS: Final = (
     ("reject:AC03", "submit"),
     ("reject:AM04", "submit"),
@@ -37,7 +37,7 @@ FAULTS: Final = (
 )
 
 
-# The message about a payment or a return, by how it ended.
+# The message about a payment or a return, by its end.
 _PAID: Final = dict(CONFIRMED="paid", PROCESSING="not_yet", ERROR="not_done")
 _GIVEN_BACK: Final = dict(CONFIRMED="returned", PROCESSING="not_yet", ERROR="not_done")
 
@@ -60,7 +60,7 @@ async def show_sandbox(visit: Visit) -> Response:
 
 
 async def _find_charge(visit: Visit) -> tuple[Charge, datetime]:
-    """The charge that the address names, and the present time."""
+    """Find the charge of the address, and the present time."""
     found = await timeline.read_timeline(visit.context, visit.viewer, "charge", visit.path_id())
     return errors.require(found.facts.charge, "a charge's line of time has the charge"), found.now
 
@@ -84,13 +84,13 @@ async def pay(visit: Visit) -> Response:
     visit = visit.about(subject.holder_id)
     path = f"/charges/{subject.id}"
     if read_field(form, "answer") != "pay":
-        # A payer who declines notifies no one: the charge goes on waiting.
+        # A payer who declines notifies no system: the charge keeps waiting.
         return visit.go(path, said="refused")
     caller, act = visit.act("sandbox pay", f"charge {subject.id}")
     payer = OutsidePayer(name=read_field(form, "name") or None)
     deed = sandbox.pay_by_code(visit.context, caller, subject.br_code, None, payer)
     arrival = await visit.do_in_sandbox(act, deed)
-    # Another payer may have paid it since the phone was shown: the bank then refuses this payment, and no money moves.
+    # Another payer may have paid it since the phone was shown: then the bank refuses this payment, and no money moves.
     return visit.go(path, said=_PAID[arrival.status])
 
 

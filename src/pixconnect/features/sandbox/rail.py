@@ -53,7 +53,7 @@ CONNECT_TIMEOUT_S: Final = 5.0
 TOTAL_TIMEOUT_S: Final = 10.0
 SUBMIT_TIMEOUT_S: Final = 3.0
 CONNECTIONS_MAX: Final = 256
-# Below the 75 s after which the sandbox closes an idle connection, so that it does not close one as we use it.
+# Below the 75 s after which the sandbox closes an idle connection, so that it does not close one in use.
 IDLE_S: Final = 60.0
 # Orders, queries or acknowledgements in one request.
 GROUP_MAX: Final = 256
@@ -86,11 +86,11 @@ class _Question(Struct, frozen=True):
 
 
 class _LookupAnswers(Struct, frozen=True):
-    """The directory's answers to questions that were sent together; a key that is in neither list has no entry."""
+    """The directory's answers to a batch of keys; a key in neither list has no entry."""
 
     entries: list[DirectoryEntry]
     alone: list[str]
-    """Keys that must be asked for one by one."""
+    """Keys to query one by one."""
 
 
 _Alone = Literal["alone"]
@@ -115,7 +115,7 @@ class _UnknownOutcomeError(Exception):
 
 
 class SandboxConnection:
-    """Kept connections to the sandbox, for one event loop."""
+    """Keep-alive connections to the sandbox, for one event loop."""
 
     def __init__(self, url: str, secret: str, idle_s: float = IDLE_S) -> None:
         self._idle_s = idle_s
@@ -127,7 +127,7 @@ class SandboxConnection:
             "Content-Type: application/json\r\nContent-Length: "
         )
         self._semaphore = asyncio.Semaphore(CONNECTIONS_MAX)
-        # With the loop's time since when each is idle, the latest last.
+        # With the loop's time since when each is idle, latest last.
         self._idle: list[tuple[float, HttpConnection]] = []
         self._is_closed = False
 
@@ -157,7 +157,7 @@ class SandboxConnection:
             connection.close()
         elif connection.is_reusable:
             self._idle.append((asyncio.get_running_loop().time(), connection))
-        # The sandbox always sends a length: an answer without all of its body must not be read as a shorter one.
+        # The sandbox always sends a length, so that a truncated answer is detected.
         if answer.status_code != 204 and answer.headers.get("content-length") != str(len(answer.body)):
             raise _UnknownOutcomeError(answer.error or "the answer has no content-length, or is too long")
         if answer.status_code in (401, 503):
@@ -212,7 +212,7 @@ class SandboxRail:
         status, body = await self._ask("/rail/lookup", question)
         return None if status == 404 else _read(_entry, status, body, RailUnavailable)
 
-    # Every transfer has its own query, under its own id, as the scheme requires: nothing is cached for the next one.
+    # Every transfer has its own query, under its own id, as the scheme requires: nothing is cached.
     async def _look_up(self, questions: Sequence[_Question]) -> list[DirectoryEntry | _Alone | None]:
         status, body = await self._ask("/rail/lookups", questions)
         answers = _read(_lookup_answers, status, body, RailUnavailable)

@@ -32,7 +32,7 @@ Effect = Annotated[
     ),
 ]
 MadeMovementKind = Literal["fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
-"""Those that can be made here: an account has its opening balance once, at its institution."""
+"""Kinds that can be made here: an account has its opening balance once, at its institution."""
 Judged = Literal["by_answer", "take", "release", "never"]
 """``by_answer`` releases answered ones and takes the others; with ``never`` the block ends by itself."""
 Verdict = Literal["release", "return"]
@@ -80,7 +80,7 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
     payer_message: str | None = None
     """The payer's message."""
     suspect: Verdict | None = None
-    """Set, it is held as suspect; this becomes of it by time."""
+    """If set, it is held as suspect, and this is its outcome by time."""
 
 
 class OutsideReturn(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class OutsideInfraction(Struct, frozen=True, kw_only=True):
     amount_cents: AmountCents | None
     """``None`` is all of it."""
     funds_cents: int
-    """The holder's money at the institution that is not blocked, except for contests: those it knows itself."""
+    """The holder's unblocked money at the institution, without contests, which the sandbox knows itself."""
     reason: InfractionReason
     situation: Situation
     words: str | None
@@ -153,7 +153,7 @@ class NewKey(Struct, frozen=True, kw_only=True):
     key: str | None = None
     name: str | None = None
     tax_id: str | None = None
-    """``None`` takes the key where that is a tax id."""
+    """``None`` uses the key if that is a tax id."""
 
 
 class NewQrCode(Struct, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ class NewQrCode(Struct, frozen=True, kw_only=True):
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The messages that a rule concerns; a field that is left out matches all."""
+    """The messages that a rule matches; missing fields match all."""
 
     key: str | None = None
     """The payee's Pix key."""
@@ -196,7 +196,7 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """The possible subject of a rule: a message of the network, a request at a face, or a callback of one."""
+    """A rule's possible subject: a message of the network, a request at a face, or a callback of one."""
 
     operation: Operation
     id: str
@@ -206,7 +206,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 class FaultAnswer(Struct, frozen=True, kw_only=True):
     effect: str | None
-    """That of the first rule that matches; ``None`` where none does."""
+    """The effect of the first matching rule; ``None`` without one."""
 
 
 class Due(Struct, frozen=True, kw_only=True):
@@ -224,15 +224,14 @@ class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
     asked: type[Asked]
     answer: type[Answered]
     refused: type[errors.PixConnectError] = errors.BadRequest
-    """The error that the caller gets when the sandbox refuses it."""
+    """The caller's error when the sandbox refuses it."""
     only_reads: bool = False
     timeout_s: float = 10.0
 
 
-# The whole control: the client sends any of these calls, and the sandbox answers them in `features/sandbox/network/outside.py`.
+# The whole control: the client sends any of these calls, and `features/sandbox/network/outside.py` answers them.
 
-# A payment from outside. Longer than the 10 s for which the sandbox waits for the service's acknowledgement, as for a
-# return.
+# A payment from outside. Longer than the 10 s that the sandbox waits for the service's acknowledgement, as for a return.
 PAY: Final = ControlCall(name="payments", asked=OutsideTransfer, answer=Arrival, timeout_s=20.0)
 JUDGE_CREDIT: Final = ControlCall(name="verdicts", asked=OutsideVerdict, answer=Arrival, timeout_s=20.0)
 GIVE_BACK: Final = ControlCall(
@@ -245,10 +244,10 @@ OPEN_INFRACTION: Final = ControlCall(
 DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
 # The permanent entries, then at most 1000 added ones.
 LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
-# Add an entry of a new outside account, or answer the entry of a key that exists.
+# Add an entry of a new outside account, or return the existing one.
 ADD_KEY: Final = ControlCall(name="new-key", asked=NewKey, answer=DirectoryEntry, refused=errors.InvalidPixKey)
 MAKE_QR_CODE: Final = ControlCall(name="qrcodes", asked=NewQrCode, answer=str)
-# The rules in the order in which the sandbox tries them, with their remaining `times`.
+# The rules in order of evaluation, with their remaining `times`.
 READ_FAULTS: Final = ControlCall(name="faults", asked=NoneType, answer=list[FaultRule], only_reads=True)
 # Replace all rules, or refuse more than 100, or an unknown reject code.
 REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], answer=list[FaultRule])
@@ -256,17 +255,17 @@ REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], an
 DRAW_FAULT: Final = ControlCall(name="drawn-fault", asked=Message, answer=FaultAnswer)
 # The PEM certificate of the CA behind the sandbox merchants' dynamic codes.
 READ_AUTHORITY: Final = ControlCall(name="authority", asked=NoneType, answer=str, only_reads=True)
-# Move the sandbox's clock to an offset, after queueing what falls due. Moving back keeps settlements; open deadlines set at an
+# Move the sandbox's clock to an offset, after queueing what is due. Moving back keeps settlements; open deadlines set at an
 # instant that is now in the future move nearer by the same time.
 SET_OFFSET: Final = ControlCall(name="clock", asked=timedelta, answer=Due)
 READ_DUE: Final = ControlCall(name="due", asked=NoneType, answer=Due, only_reads=True)
 
 
 class SandboxControl(Protocol):
-    """Drives the simulated network."""
+    """Controls the simulated network."""
 
     async def call(self, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
-        """Ask for one thing.
+        """Make one call.
 
         Raises:
             SandboxRefusal: The sandbox understood and refused.

@@ -37,13 +37,13 @@ def statement(
     format: Annotated[Format | None, Parameter(show_default=False)] = None,  # noqa: A002  as the service calls it
     json: Json = False,
 ) -> None:
-    """Print every change of the account's funds, or write it to a file: whole, or not at all.
+    """Print every change of the account's funds, or write it to a file, all or nothing.
 
     Args:
         since: The first day (2026-11-20) or instant included; by default 30 days ago.
         until: The last day or instant included; by default now.
         out: A file; `-` is standard output.
-        format: The file's format; by default what its name ends in (.csv, .ofx, .xml for camt.053, .json).
+        format: The file's format; by default by its extension (.csv, .ofx, .xml for camt.053, .json).
     """
     now = datetime.now(UTC)  # noqa: TID251 the last days by the caller's own clock
     first, last = records.parse_span(since, until)
@@ -66,7 +66,7 @@ def statement(
 
 
 def _warn_of_later(session: Session, now: datetime) -> None:
-    """Report entries dated after now, which only a sandbox has: its clock was moved, and a holder's go forward only."""
+    """Report entries dated after now, which only a sandbox has: its clock was moved, and a holder's instants only rise."""
     later = session.client.statement(now, now + _AHEAD_MAX).lines if session.credentials.mode != "live" else []
     if later:
         terminal.notice(
@@ -82,7 +82,7 @@ def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -
         return
     output.show_list("lines", shown["lines"], as_json=False, columns=_COLUMNS, money=_MONEY)
     if not found.lines:
-        # Without --since it is thirty days before the end, which may be a while ago, or to come.
+        # Without --since it is thirty days before the end, which may be past or future.
         terminal.notice(f"no entry from {span[0]:%Y-%m-%d} to {span[1]:%Y-%m-%d}")
     terminal.notice(f"{show_reais(found.opening_balance)} before, {show_reais(found.closing_balance)} after")
 
@@ -109,7 +109,7 @@ def _write_file(session: Session, span: tuple[datetime, datetime], wanted: str, 
         reason = "the disk is full" if is_disk_full(error) else error.strerror or str(error)
         raise CommandError(f"{path}: {reason}; nothing was written") from None
     finally:
-        # Interrupted or refused: nothing under a name that looks whole, and nothing under the other.
+        # Interrupted or refused: no file with the final name is incomplete, and the temporary one is removed.
         unfinished.unlink(missing_ok=True)
     terminal.notice(f"{path}: {octets_count:,} octets")
 

@@ -1,8 +1,8 @@
 """A statement: every change of a holder's current funds in a span of time, oldest first.
 
-A first and a last number fix its lines at the start; we then read them by number, in parts, however long that takes.
-Numbered entries never change and none is inserted between others, so ``opening + lines = closing`` holds although money
-keeps arriving meanwhile.
+A first and a last number fix its lines at the start; they are then read by number, in parts, however long that takes. Numbered
+entries never change and none is inserted between others, so ``opening + lines = closing`` holds although money keeps arriving
+meanwhile.
 """
 
 from datetime import datetime
@@ -100,7 +100,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     @property
     def closed_at(self) -> datetime:
         """The instant of the closing balance."""
-        # A span may end in the future, a balance cannot. The last line may be dated after made_at: instants are pushed on so
+        # A span may end in the future, a balance cannot. The last line may be dated after made_at: instants are advanced so
         # that they rise, and processes differ.
         return min(self.final_at, max(self.made_at, self.extent.last_at or self.made_at))
 
@@ -117,7 +117,7 @@ class MovedItem(Struct, frozen=True, kw_only=True):
     kind: MovementKind
     item_id: str
     end_to_end_id: str | None
-    """The Pix that it is about."""
+    """The Pix that it concerns."""
 
 
 class StatementLine(Struct, frozen=True, kw_only=True):
@@ -152,11 +152,11 @@ class StatementLine(Struct, frozen=True, kw_only=True):
 
     @property
     def dated_at(self) -> datetime:
-        """When it settled, as institutions date it."""
+        """Return when it settled, as institutions date it."""
         return date_settled(self.created_at, self.network_settled_at) or self.created_at
 
     def describe(self, language: Language) -> str:
-        """The line in words: the author's own, or payer and payee."""
+        """Describe the line: the author's own text, or payer and payee."""
         return self.description or self.name_kind(language)
 
     def name_kind(self, language: Language) -> str:

@@ -16,7 +16,7 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Pool
 
 LINES_A_PART: Final = 100
-"""Lines that are read and written at once: so few that other requests of the process hardly wait for them."""
+"""Lines per part: few enough that other requests of the process hardly wait for them."""
 
 
 async def open_statement(
@@ -39,7 +39,7 @@ async def open_statement(
 async def read_lines(
     context: Context, statement: Statement, first_number: int, last_number: int
 ) -> Sequence[StatementLine]:
-    """Those of the lines with these numbers that there are, oldest first."""
+    """Read the existing lines with these numbers, oldest first."""
     first, last = max(first_number, statement.extent.first_number), min(last_number, statement.extent.last_number)
     if last < first:
         return []
@@ -60,7 +60,7 @@ async def read_parts(
 async def _read_part(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
     lines_count = last_number - first_number + 1
     if pool is not pool.primary:
-        # A standby may be gone by now; and where its name leads to several, another one may not be as far as the first was.
+        # A standby may be gone by now; and if its name leads to several, another one may lag behind the first.
         with suppress(*DATABASE_FAILED):
             lines = await statement_store.read_lines(pool, holder_id, first_number, last_number)
             if len(lines) == lines_count:

@@ -1,1 +1,1 @@
-"""Rules and records of due charges."""
+"""Rules and records of charges with a due date."""

@@ -1,17 +1,16 @@
 """The amount of a charge with a due date on each day, its last day, its parts, and the limits on its terms.
 
 Every part is computed exactly, in whole numbers, and rounded half up to cents once. No rate and no day's share is rounded; fine
-and interest are of the exact sum that the rebate leaves, which may have parts of a cent.
+and interest are of the exact sum that the rebate leaves, which may have fractions of a cent.
 
 A new kind of interest or discount is a row in ``_INTEREST`` or ``_DISCOUNT``. A changed rule changes the cost of charges
-already printed: it needs a date from which it holds.
-
-Source: Pix API 2.9.0, ``CobDataDeVencimento``, ``CobVValor`` and ``componentesValor``; the central bank's Manual of Standards
-for the Initiation of the Pix, equation 11. Where they leave several readings, ``docs/explanations/due-charges.md`` has ours.
+already printed: it needs a date from which it applies.
 
 The APIs validate a request's form (amounts, known kinds, the number of dates) before this module.
 
-Source: Pix API 2.9.0, ``CobVOperacaoInvalida``.
+Source: Pix API 2.9.0, ``CobDataDeVencimento``, ``CobVValor``, ``componentesValor`` and ``CobVOperacaoInvalida``; the central
+bank's Manual of Standards for the Initiation of the Pix, equation 11. Where they are ambiguous,
+``docs/explanations/due-charges.md`` has our reading.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS, Ce
 from pixconnect.platform.base.clock import SAO_PAULO
 
 LAST_DAY_MAX: Final = date(9999, 12, 30)
-"""A charge ends with this day at the latest, however many days it is valid: the instant of its end has to be a date too."""
+"""Latest possible last day, for any number of valid days: the instant of its end has to be a date too."""
 
 _ONE: Final = 10_000
-"""How many hundredths of a per cent there are in 1; also the unit of exact sums, ten-thousandths of a cent."""
+"""Hundredths of a per cent in 1; also the unit of exact sums, ten-thousandths of a cent."""
 
 _CountDays = Callable[[date, date], int]
 
@@ -75,30 +74,30 @@ class ShownAmount(Struct, frozen=True, kw_only=True):
     interest_days: int = 0
     """Late days that count for the interest, by its kind."""
     discount_until: date | None = None
-    """Until when the day's discount is given; ``None`` where days count, or none is."""
+    """Until when the day's discount applies; ``None`` if days count, or there is none."""
     discount_days: int = 0
     """Early days that count for the discount, by its kind."""
 
 
 def find_due_day(terms: DueTerms) -> date:
-    """The last day on which it is not late: the due date, or the next business day."""
+    """Return the last day on which it is not late: the due date, or the next business day."""
     return roll(terms.due_on)
 
 
 def find_last_day(terms: DueTerms) -> date:
-    """The last day on which it may be paid, which is never other than a business day."""
+    """Return the last day on which it may be paid, always a business day."""
     # Counted from the day to which the due date rolls, so that a weekend costs the payer no day.
     last = min(find_due_day(terms).toordinal() + terms.valid_days, LAST_DAY_MAX.toordinal())
     return roll(date.fromordinal(last))
 
 
 def find_expiry(terms: DueTerms) -> datetime:
-    """The instant from which on it can no longer be paid: the midnight that ends its last day in Sao Paulo."""
+    """Return the instant from which on it can no longer be paid: the midnight that ends its last day in Sao Paulo."""
     return datetime.combine(find_last_day(terms) + timedelta(days=1), time(0), SAO_PAULO).astimezone(UTC)
 
 
 def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmount:
-    """The amount to pay on this day, of Sao Paulo.
+    """Return the amount to pay on this day, of Sao Paulo.
 
     Every day is valid, also before the charge was created and after its last day; and so are all terms: those that
     ``list_refused_terms`` would refuse still leave a cent to pay.
@@ -122,7 +121,7 @@ def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmou
         interest_cents = min(exact_cents, room_cents - fine_cents)
     elif terms.discount is not None:
         discount_cents = _discount(terms, terms.discount, original_cents, day)
-    # A cent is always left to pay, since there is no Pix of nothing: the discount gives way, and after it the rebate.
+    # A cent is always left to pay, since a Pix cannot be zero: the discount gives way first, then the rebate.
     left_cents = original_cents + fine_cents + interest_cents - rebate_cents - AMOUNT_MIN_CENTS
     return DayAmount(
         original_cents=original_cents,
@@ -171,7 +170,7 @@ def _charge_interest(interest: Interest, left_exact: int, due_day: date, day: da
 def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: date) -> Cents:
     """On a day that is not late."""
     if discount.kind in UNTIL_A_DATE:
-        # A dated discount is given once, however early it is paid.
+        # A dated discount applies once, however early it is paid.
         value, days = _find_dated(terms, discount, day)[1], 1
     else:
         value, days = discount.value or 0, _DISCOUNT[discount.kind](day, find_due_day(terms))
@@ -181,7 +180,7 @@ def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: d
 
 
 def _find_dated(terms: DueTerms, discount: Discount, day: date) -> tuple[date | None, Hundredths]:
-    """The earliest day that has not passed, and its discount: the largest, if several dates roll to that day."""
+    """Find the earliest day that has not passed, and its discount: the largest, if several dates roll to that day."""
     # By the older rule the due date's discount alone rolls, with the due date.
     ends = (
         (roll(dated.until) if terms.discounts_roll or dated.until == terms.due_on else dated.until, dated.value)
@@ -200,7 +199,7 @@ def _count_calendar_days(after: date, until: date) -> int:
 
 
 _INTEREST: Final[Mapping[InterestKind, tuple[_CountDays, int | None]]] = {
-    # Which days count, and of how many days the value is; ``None`` where it is a sum of each day.
+    # Which days count, and of how many days the value is; ``None`` for a sum of each day.
     "sum_a_day": (_count_calendar_days, None),
     "percentage_a_day": (_count_calendar_days, 1),
     "percentage_a_month": (_count_calendar_days, 30),
@@ -233,7 +232,7 @@ class PaidAmount(Struct, frozen=True, kw_only=True):
 
 
 def keep_parts(amount: DayAmount, transfer_id: int, holder_id: int, charge_id: int) -> PaidAmount:
-    """The parts of a payment that pays or will pay a charge with the amount of the day of its report."""
+    """Split a payment of a charge by the amount of the day of its report."""
     return PaidAmount(
         transfer_id=transfer_id,
         holder_id=holder_id,
@@ -267,14 +266,14 @@ class RefusedTerm(Struct, frozen=True, kw_only=True):
     member: TermMember
     reason: TermReason
     place: int | None = None
-    """Which of the dated discounts, from 0 on; ``None`` where none of them alone is refused."""
+    """Which of the dated discounts, from 0 on; ``None`` if none of them alone is refused."""
 
 
 def list_refused_terms(terms: DueTerms, original_cents: Cents, *, today: date | None) -> list[RefusedTerm]:
-    """All faults, in the order of the members.
+    """List all violations, in the order of the members.
 
-    Fine and interest have no bound but that of an amount: legal limits are not checked here. Discounts that leave nothing
-    together with the rebate are no fault either: ``compute_amount`` cuts them.
+    Fine and interest have no limit but that of an amount: legal limits are not checked here. Discounts that leave nothing
+    together with the rebate are no violation either: ``compute_amount`` cuts them.
 
     Args:
         terms: As they would be stored; a revision's are merged with its unchanged terms.
@@ -332,7 +331,7 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
         # The due date as it was sent, which the caller sees, and not the business day to which it rolls.
         if dated.until > terms.due_on:
             yield RefusedTerm(member="discount.dated", reason="after_due_date", place=place)
-        # The later one is refused and the first is not, so that one mistake is reported once.
+        # Only the later one is refused, so that one mistake is reported once.
         if any(dated.until == earlier.until for earlier in discount.dated[:place]):
             yield RefusedTerm(member="discount.dated", reason="date_again", place=place)
         reason = _find_reason(discount.kind, dated.value, original_cents)
@@ -341,7 +340,7 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
 
 
 def _find_reason(kind: DeductionKind | DiscountKind, value: Hundredths, original_cents: Cents) -> TermReason | None:
-    """Why a sum or percentage may not be taken off."""
+    """Find why a sum or percentage cannot be deducted."""
     # A discount of the whole amount would leave nothing to pay, and a Pix has at least a cent.
     if kind.startswith("sum"):
         return "not_below_original" if value >= original_cents else None

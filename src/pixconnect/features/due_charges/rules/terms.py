@@ -1,8 +1,8 @@
-"""The terms of a charge with a due date: its last day, and the parts that raise or lower its amount.
+"""The terms of a charge with a due date (its last day, and the parts that raise or lower its amount), and business days.
 
 They are stored as JSON and read by later programs: a new field needs a default, and none is renamed.
 
-Source: Pix API 2.9.0, ``CobDataDeVencimento`` and ``CobVValor``. The tables of kinds stand in its order: a kind's place in its
+Source: Pix API 2.9.0, ``CobDataDeVencimento`` and ``CobVValor``. The tables of kinds are in its order: a kind's place in its
 table, counted from 1, is the standard's ``modalidade``.
 """
 
@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from pixconnect.kernel.register.register import ARRANGEMENT
 
 VALID_DAYS: Final = ARRANGEMENT.find_constant("valid_after_due").read_value()
-"""Where a charge names none (``validadeAposVencimento``)."""
+"""Default of a charge (``validadeAposVencimento``)."""
 
 Hundredths = int
 """Cents of a sum, or hundredths of a per cent: both are written with two decimals."""
@@ -72,7 +72,7 @@ class Rebate(Struct, frozen=True, kw_only=True):
 
 class DatedDiscount(Struct, frozen=True, kw_only=True):
     until: date
-    """The last day on which it is given."""
+    """Its last day."""
     value: Hundredths
 
 
@@ -81,9 +81,9 @@ class Discount(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: DiscountKind
     value: Hundredths | None = None
-    """For each day before the due date; ``None`` where dates are named."""
+    """For each day before the due date; ``None`` if dates are given."""
     dated: tuple[DatedDiscount, ...] = ()
-    """In the order in which they were sent; empty where each day counts."""
+    """In the order in which they were sent; empty if each day counts."""
 
 
 class DueTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,21 +122,19 @@ def _settle(terms: DueTerms) -> DueTerms:
     )
 
 
-# Business days of Brazil's financial market, by national holidays; those of states and towns are not considered.
-#
-# A new holiday is a row in ``_FIXED`` with its first year: earlier days keep their status.
-#
-# Ash Wednesday and 24 and 31 December are business days, on which banks only close early, or to the public.
+# Business days of Brazil's financial market, by national holidays; those of states and towns are not considered. A new holiday
+# is a row in ``_FIXED`` with its first year: earlier days keep their status. Ash Wednesday and 24 and 31 December are business
+# days, on which banks only close early, or to the public.
 #
 # Source: Resolution CMN 4,880 of 2020 (weekends, national holidays, Carnival's Monday and Tuesday, Corpus Christi); laws 662 of
 # 1949, 6,802 of 1980, 9,093 of 1995 (Good Friday), 10,607 of 2002 and 14,759 of 2023 (20 November).
 
 _ONE_DAY: Final = timedelta(days=1)
 _SATURDAY: Final = 5
-# Due dates lie within a few years of each other; a far year is only worked out again.
+# Due dates are within a few years of each other; a far year is only computed again.
 _YEARS_KEPT: Final = 128
 _FIXED: Final = (
-    # Since which year, month, day.
+    # First year, month, day.
     (1, 1, 1),
     (1, 4, 21),
     (1, 5, 1),
@@ -156,14 +154,14 @@ def is_business_day(day: date) -> bool:
 
 
 def roll(day: date) -> date:
-    """The day itself if it is a business day, else the next one."""
+    """Return the day itself if it is a business day, else the next one."""
     while not is_business_day(day):
         day += _ONE_DAY
     return day
 
 
 def count_business_days(after: date, until: date) -> int:
-    """How many there are later than ``after`` and not later than ``until``; none if that is no span."""
+    """Count the business days later than ``after`` and not later than ``until``; 0 for an empty span."""
     # Counted by years, not day by day: callers may send due dates thousands of years away.
     if until <= after:
         return 0
@@ -175,7 +173,7 @@ def count_business_days(after: date, until: date) -> int:
 
 
 def _count_in_year_until(day: date) -> int:
-    """From the year's first day to this one, it included."""
+    """Count from the year's first day to this one, inclusive."""
     last = day.toordinal()
     holidays = _list_holidays(day.year)
     before = date(day.year, 1, 1).toordinal() - 1
@@ -184,21 +182,21 @@ def _count_in_year_until(day: date) -> int:
     )
 
 
-# Kept for good: it is a number for each of at most 9,999 years, and a due date may be sent with any of them.
+# Cached for good: a number for each of at most 9,999 years, and a due date may have any of them.
 @cache
 def _count_of_year(year: int) -> int:
     return _count_in_year_until(date(year, 12, 31))
 
 
 def _count_weekdays(ordinal: int) -> int:
-    """How many days from Monday to Friday there are until this one, it included. The first of all days was a Monday."""
+    """Count the days from Monday to Friday until this one, inclusive. The first of all days was a Monday."""
     weeks, days = divmod(ordinal, 7)
     return 5 * weeks + min(days, 5)
 
 
 @lru_cache(maxsize=_YEARS_KEPT)
 def _list_holidays(year: int) -> tuple[int, ...]:
-    """Those from Monday to Friday, as ordinals in their order. Two may be one day: Good Friday was 21 April in 2000."""
+    """List those from Monday to Friday, as ordinals in order. Two may be one day: Good Friday was 21 April in 2000."""
     easter = _find_easter(year)
     days = {date(year, month, day).toordinal() for since, month, day in _FIXED if year >= since}
     days |= {easter + offset for offset in _FROM_EASTER}

@@ -86,7 +86,7 @@ def rotate(*, client_id: ClientId, json: Json = False) -> None:
 
 @app.command
 def disable(*, client_id: ClientId, json: Json = False) -> None:
-    """Shut out a client, tokens already issued included; those never come back.
+    """Disable a client and refuse its issued tokens for ever.
 
     When it returns, the change holds on every process.
     """
@@ -127,15 +127,15 @@ def certificate(
     remove: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Bind a client to a certificate: only with that, on PIXCONNECT_TLS_PORT, does it get and use tokens from now on.
+    """Bind a client to a certificate: from now on it gets and uses tokens only with that, on PIXCONNECT_TLS_PORT.
 
-    In the sandbox it makes a key and a certificate for a test program, signed by the sandbox's own authority. The
-    service refuses tokens issued before. When it returns, the change holds on every process.
+    In the sandbox it makes a key and a certificate for a test program, signed by the sandbox's own authority. The service
+    refuses tokens issued before. When it returns, the change holds on every process.
 
     Args:
-        file: A certificate to take instead of making one, in PEM; in live mode it must be named.
-        folder: Where to put what it makes; by default `tls/clients` in the home.
-        remove: Take the client's certificate away: it gets and uses tokens without one again.
+        file: An existing certificate in PEM; required in live mode.
+        folder: Where to put the new files; by default `tls/clients` in the home.
+        remove: Remove the client's certificate: it gets and uses tokens without one again.
     """
     made = taken = None
     if file is not None:
@@ -174,7 +174,7 @@ def _make_certificate(client_id: str, folder: Path | None) -> ClientFiles:
         raise CommandError(
             "--file: missing; certificates are made by the sandbox's own authority alone: name one of yours"
         )
-    # It becomes part of names of files.
+    # It becomes part of file names.
     if not is_client_id(client_id):
         raise CommandError(f"client_id: there is no client {client_id}")
     home = settings.home_path

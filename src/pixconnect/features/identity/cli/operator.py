@@ -1,6 +1,6 @@
 """``pixconnect operator``: the console's operators, and operators' access to holders' resources.
 
-Without that word a verb is one holder's.
+Without that word a verb is for one holder.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def link(*, json: Json = False) -> None:
     token = operating.run(console_session.make_link)
     file = home.read_sandbox_file(read_settings().home_path)
     shown: output.Shown = {"token": token}
-    # If no sandbox has run on this home, this verb does not know the console's address.
+    # If no sandbox has run on this home, the console's address is unknown.
     if file is not None:
         shown = {"link": f"{file.console_url}/enter?token={token}", **shown}
     output.show(shown, as_json=json)
@@ -90,7 +90,7 @@ def link(*, json: Json = False) -> None:
 def _show_issued(issued: IssuedOperator, *, as_json: bool) -> None:
     secrets = output.pick(issued, "password totp_secret totp_url") | {"recovery_codes": " ".join(issued.recovery_codes)}
     output.show(_shown(issued.operator) | secrets, as_json=as_json)
-    # For the telephone; a pipe has no camera in front of it.
+    # For a phone's camera; not into a pipe.
     if not as_json and terminal.is_terminal():
         for line in qr_code.draw(issued.totp_url) or ():
             terminal.notice(line)
@@ -105,7 +105,7 @@ def _shown(operator: ConsoleOperator) -> output.Shown:
 def remove_charge(
     *, holder_id: HolderId, txid: Annotated[str, Parameter(help="The charge.")], json: Json = False
 ) -> None:
-    """Remove a charge, so that it can no longer be paid. It is not undone: its holder may make another.
+    """Remove a charge, so that it can no longer be paid. This is permanent: its holder may create another.
 
     The holder sees it as EXPIRED, or as REMOVIDA_PELO_PSP in the central bank's API, and gets `qrcode.expired`. A paid charge
     cannot be removed, nor one whose payment was accepted and has not settled.
@@ -122,7 +122,7 @@ TransferId = Annotated[int, WHOLE_NUMBER, Parameter(name="id", help="The transfe
 
 @transfer_app.command(name="list")
 def list_to_approve(*, holder_id: HolderId | None = None, json: Json = False) -> None:
-    """Print transfers that wait for an operator's yes, those first that have to be approved soonest.
+    """Print transfers that wait for an operator's approval, soonest deadline first.
 
     Args:
         holder_id: Of this holder only.
@@ -133,17 +133,17 @@ def list_to_approve(*, holder_id: HolderId | None = None, json: Json = False) ->
 
 @transfer_app.command
 def approve(transfer_id: TransferId, /, *, json: Json = False) -> None:
-    """Approve a waiting transfer; it is not undone. Repeating it changes nothing."""
+    """Approve a waiting transfer; this is permanent. Repeating it changes nothing."""
     _decide(transfer_id, is_approved=True, as_json=json)
 
 
 @transfer_app.command
 def refuse(transfer_id: TransferId, /, *, json: Json = False) -> None:
-    """Cancel a transfer that waits, so that its money comes back; it is not undone. Repeating it changes nothing.
+    """Cancel a waiting transfer and release its money; this is permanent. Repeating it changes nothing.
 
-    The worker returns the money within seconds. If the database was restarted while the transfer waited, the worker queries the
-    rail first, and the money comes back once the rail reports that the transfer never came: 12 hours after it was made at the
-    latest.
+    The worker releases the money within seconds. If the database was restarted while the transfer waited, the worker queries
+    the rail first, and releases the money once the rail reports that the transfer never came: at the latest 12 hours after its
+    creation.
     """
     _decide(transfer_id, is_approved=False, as_json=json)
 

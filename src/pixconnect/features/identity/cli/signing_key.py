@@ -1,4 +1,4 @@
-"""``pixconnect signing-key`` and ``secrets``: the keys that sign, and the secret key that seals them and others."""
+"""``pixconnect signing-key`` and ``secrets``: signing keys, and the secret key that seals them and other secrets."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ def revoke(kid: Kid, *, json: Json = False) -> None:
     Args:
         kid: The key's name, as in `signing-key list` and in the header of its signatures.
     """
-    # We ask no question first: an operator who revokes a key is in a hurry, and a new key signs at once.
+    # No confirmation: an operator who revokes a key is in a hurry, and a new key signs at once.
     current = operating.run(signing_key_usecases.revoke, kid=kid)
     output.show({"revoked": kid, **_shown(current)}, as_json=json)
     operating.wait_until_in_force()
@@ -45,7 +45,7 @@ def renew_authority(*, json: Json = False) -> None:
 
     The key is published at once, and signs a minute later.
     """
-    # The first step where the old secret key is lost for good: it needs nothing that was sealed.
+    # The first step if the old secret key is lost for good: it needs nothing that was sealed.
     made = operating.run_with_other_key(signing_key_usecases.renew_authority)
     output.show(_shown(made), as_json=json)
 
@@ -72,7 +72,7 @@ def reseal(*, json: Json = False) -> None:
 
     The service keeps running meanwhile. If this command is interrupted, run it again: it continues where it stopped.
     """
-    # It judges every secret by itself, and names those that no key opens.
+    # It checks every secret by itself, and names those that no key opens.
     done = operating.run_with_other_key(secret_key_usecases.reseal)
     broken = done.broken
     kinds = ("webhook_endpoints", "signing_keys", "authorities", "operators", "institution_accounts")

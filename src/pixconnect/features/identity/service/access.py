@@ -1,4 +1,4 @@
-"""What operators do with clients. ``token_issuer.py`` gives clients their tokens.
+"""Operators' actions on clients. ``token_issuer.py`` issues their tokens.
 
 Every function that makes or changes a client raises ``NotFound`` if the holder or client does not exist.
 """
@@ -28,10 +28,10 @@ _NAME_LENGTH_MAX = 255
 async def create_client(
     context: Operator, holder_id: int, name: str, scopes: Sequence[str], *, client_id: str = "", client_secret: str = ""
 ) -> IssuedClient:
-    """Make a client of a holder; its secret is returned here and cannot be read again.
+    """Create a client of a holder; its secret is returned here and cannot be read again.
 
     Args:
-        client_id: An unused one; if empty, one is made, as is its secret.
+        client_id: An unused one; if empty, it is generated, as is its secret.
     """
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
@@ -56,13 +56,13 @@ async def create_client(
 
 
 async def set_scopes(context: Operator, client_id: str, scopes: Sequence[str], *, added: Sequence[str] = ()) -> Client:
-    """Give a client other scopes (none: those that it had), and others besides; if it loses one, its tokens are refused."""
+    """Replace a client's scopes (none: keep them) and add others; if it loses one, its tokens are refused."""
     if not scopes and not added:
         raise errors.BadRequest("scope: name at least one")
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
         wanted = access_rules.parse_scopes([*(scopes or before.scopes), *added])
-        # A token carries its scopes, so tokens with a scope that the client loses must end with it.
+        # A token contains its scopes, so tokens with a lost scope must end.
         is_narrower = not set(before.scopes) <= set(wanted)
         tokens_from = access_rules.end_tokens_at(context.clock.real_now()) if is_narrower else None
         client = _found(
@@ -87,7 +87,7 @@ async def rotate_client(context: Operator, client_id: str) -> IssuedClient:
     """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
     client_secret = make_webhook_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
-    # Real time, as for everything of tokens: the sandbox's clock must not bring an old one back.
+    # Real time, as for all tokens: the sandbox's clock must not revive an old one.
     now = context.clock.real_now()
     change = partial(
         access_store.rotate,
@@ -101,19 +101,19 @@ async def rotate_client(context: Operator, client_id: str) -> IssuedClient:
 
 
 async def disable_client(context: Operator, client_id: str) -> Client:
-    """Lock a client out, on every process within a second; the tokens that it has are refused for ever."""
+    """Disable a client, on every process within a second; its tokens are refused for ever."""
     now = context.clock.real_now()
     change = partial(access_store.disable, disabled_at=now, tokens_from=access_rules.end_tokens_at(now))
     return await _change(context, "client disable", client_id, change)
 
 
 async def enable_client(context: Operator, client_id: str) -> Client:
-    """Let a client in again; it needs new tokens."""
+    """Enable a client; it needs new tokens."""
     return await _change(context, "client enable", client_id, access_store.enable)
 
 
 async def delete_client(context: Operator, client_id: str) -> Client:
-    """Forget a client: its tokens are refused on every process within a second, and its secret is good for nothing."""
+    """Delete a client: its tokens are refused on every process within a second, and its secret is invalid."""
     async with write_alone(context.pool) as connection:
         client = await _lock(connection, client_id)
         await access_store.delete(connection, client_id)
@@ -168,7 +168,7 @@ def make_webhook_secret(entropy: Entropy) -> str:
 
 
 def hash_secret(secret_box: SecretBox, client_id: str, client_secret: str) -> Sequence[bytes]:
-    """The secret's hash under the key in use, and then under the previous one where there is one."""
+    """Return the secret's hash under the key in use, and then under any previous one."""
     # With the client_id, so that equal secrets have different hashes.
     text = f"{client_id}:{client_secret}"
     return secret_box.fingerprints(text.encode("utf-8", "surrogatepass"), "client_secret")

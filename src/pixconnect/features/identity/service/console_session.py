@@ -1,15 +1,15 @@
-"""Signing in to the console, and its sessions: sessions are rows; the browser holds a token, and we keep only its hash.
+"""Signing in to the console, its sessions, and operators' accounts.
 
-An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow guessing down as for
-tokens: ten failures a minute for an address. Wrong passwords of one name have no limit: a stranger could use it up to lock an
-operator out, and we make the passwords, of 142 random bits. Codes have six digits: ten wrong ones within a day that came with
-the right password lock the account until `operator unlock`. The answer does not show that, because it would confirm the
-password.
+Sessions are rows; the browser holds a token, and we store only its hash. An operator signs in with a name, a password and a
+second factor; a holder with a client's credentials. Guessing is limited as for tokens: ten failures a minute for an address.
+Wrong passwords of one name have no limit: a stranger could use it up to lock an operator out, and passwords have 142 random
+bits. Codes have six digits: ten wrong ones within a day, with the right password, lock the account until `operator unlock`. The
+answer does not reveal that, because it would confirm the password.
 
 A session of a client is valid for as long as a token would be: a client that is disabled, deleted, or has a new secret has
 none. All instants are real time.
 
-The accounts of the console's operators, made and removed on the command line, where their secrets are shown once.
+The command line creates and removes accounts of the console's operators, and shows their secrets once.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class IssuedOperator(Struct, frozen=True, kw_only=True):
     password: str
     totp_secret: str
     totp_url: str
-    """What an authenticator reads from a QR code."""
+    """The address in an authenticator's QR code."""
     recovery_codes: tuple[str, ...]
-    """Each signs in once in place of the second factor."""
+    """Each replaces the second factor once."""
 
 
 async def add_operator(context: Operator, name: str, role: Role) -> IssuedOperator:
@@ -89,14 +89,14 @@ async def reset_operator(context: Operator, name: str) -> IssuedOperator:
             issued.operator, role=before.role, created_at=before.created_at, reset_at=issued.operator.created_at
         )
         await console_store.update_operator(connection, after)
-        # A holder of the former secrets may be signed in by them.
+        # A thief of the former secrets may be signed in with them.
         await console_store.delete_sessions_of(connection, name)
         await audit.record(context, connection, "operator reset", _audited(name))
     return structs.replace(issued, operator=after)
 
 
 async def unlock_operator(context: Operator, name: str) -> ConsoleOperator:
-    """Accept codes again for an account locked by wrong ones; its password, which a stranger may know, stays."""
+    """Accept codes again for a locked account; its password, which a stranger may know, stays."""
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, name)
         await console_store.note_code(connection, after := structs.replace(before, wrong_codes_at=()))
@@ -106,7 +106,7 @@ async def unlock_operator(context: Operator, name: str) -> ConsoleOperator:
 
 
 async def remove_operator(context: Operator, name: str) -> ConsoleOperator:
-    """Remove an account, and end its sessions. What it did stays in the audit."""
+    """Remove an account, and end its sessions. Its acts stay in the audit."""
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, name)
         await console_store.delete_operator(connection, name)
@@ -143,12 +143,12 @@ async def _issue(context: Operator, name: str, role: Role) -> IssuedOperator:
 
 
 def about_totp(name: str) -> str:
-    """What the secret of an operator's second factor is sealed about."""
+    """Return the binding of the sealed second factor."""
     return f"console_operator:{name}"
 
 
 def hash_recovery_code(name: str, code: str) -> bytes:
-    """As it is kept: 95 random bits need no slow hash. Hyphens, which only help to read it, count for nothing."""
+    """Hash a recovery code: 95 random bits need no slow hash. Hyphens only ease reading, and are ignored."""
     return hashlib.sha256(f"{name}:{code.replace('-', '').strip()}".encode("utf-8", "surrogatepass")).digest()
 
 
@@ -168,7 +168,7 @@ def _audited(name: str) -> str:
 _log = structlog.get_logger(__name__)
 
 WAITING_MAX: Final = 32
-"""Sign-ins that wait for another: checking a password takes 64 MiB, so we check one at a time."""
+"""Maximum of waiting sign-ins: a password check takes 64 MiB, so only one runs at a time."""
 LISTED_MAX: Final = 200
 _TOKEN_LENGTH: Final = 43
 _TEXT_LENGTH_MAX: Final = 1024
@@ -182,7 +182,7 @@ class OperatorSignIn(Struct, frozen=True, kw_only=True):
     code: str
     """The code of the second factor, or a recovery code."""
     address: str
-    """The address that a failure counts for, found by ``client_address``."""
+    """The address whose failures are counted, found by ``client_address``."""
 
 
 class ClientSignIn(Struct, frozen=True, kw_only=True):
@@ -198,14 +198,14 @@ class NewSession(Struct, frozen=True, kw_only=True):
 
 
 class SignIn:
-    """The door of one process: one comes in at a time."""
+    """Sign-in for one process: one at a time."""
 
     def __init__(self, context: Operator) -> None:
         self._context = context
         self._semaphore = FairSemaphore(1, waiting_max=WAITING_MAX, what="sign-ins")
 
     async def operator(self, asked: OperatorSignIn) -> NewSession:
-        """Let an operator in.
+        """Sign in an operator.
 
         Raises:
             RateLimited: The address has failed too often in the last minute.
@@ -216,11 +216,11 @@ class SignIn:
             verdict = await _judge_operator(context, connection, asked)
             if isinstance(verdict, ConsoleOperator):
                 return await _begin(context, connection, _session_of(context, operator_name=verdict.name))
-        # Raised only now: inside the transaction it would roll back the failure that was counted.
+        # Raised only now: inside the transaction it would roll back the counted failure.
         raise verdict
 
     async def client(self, asked: ClientSignIn) -> NewSession:
-        """Let a holder in by the credentials of one of its clients; refuses as ``operator`` does."""
+        """Sign in a holder by the credentials of one of its clients; refuses as ``operator`` does."""
         request = TokenRequest(
             client_id=asked.client_id,
             client_secret=asked.client_secret,
@@ -261,7 +261,7 @@ async def make_link(context: Operator) -> str:
 
 
 async def find_session(context: Operator, token: str, *, is_used: bool = True) -> Visitor | None:
-    """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
+    """Find the visitor with this token; ``None`` if it is no longer valid. Using it extends the session."""
     if len(token) != _TOKEN_LENGTH:
         return None
     now = context.clock.real_now()
@@ -277,14 +277,14 @@ async def find_session(context: Operator, token: str, *, is_used: bool = True) -
 
 
 async def list_sessions(context: Operator, visitor: Visitor) -> list[ConsoleSession]:
-    """The valid sessions: an operator sees all, a holder's visitor those of the visitor's client."""
+    """List the valid sessions: an operator sees all, a holder's visitor those of the visitor's client."""
     client_id = visitor.name if visitor.kind == "holder" else None
     async with context.pool.acquire() as connection:
         return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)
 
 
 async def revoke_session(context: Operator, visitor: Visitor, session_id: int) -> None:
-    """End a session: the own one, one of the own client, or an operator any."""
+    """End a session: one's own, one of the own client, or an operator any."""
     if not visitor.may_act and session_id != visitor.session_id:
         raise errors.Forbidden("a reader changes nothing")
     async with write_alone(context.pool) as connection:
@@ -314,7 +314,7 @@ async def _judge_operator(
             await console_store.note_code(connection, after)
             return after
         await _count_wrong_code(context, connection, found)
-    named = found and found.name  # one that does not exist is not logged: it may be a password in the wrong field
+    named = found and found.name  # an unknown name is not logged: it may be a password in the wrong field
     _log.warning("sign-in refused", operator=named, address=asked.address, is_password_right=is_right)
     await access_store.append_failures(connection, [by_address])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
@@ -331,8 +331,8 @@ async def _count_wrong_code(context: Operator, connection: Connection, operator:
 
 
 def _use_code(context: Operator, operator: ConsoleOperator, code: str) -> ConsoleOperator | None:
-    """The operator after a code was used, which is good no more; ``None`` if it is none."""
-    # A secret whose key was lost opens nothing: recovery codes still do.
+    """Use up a code and return its operator; ``None`` if it is invalid."""
+    # A second factor whose key was lost opens nothing: recovery codes still do.
     with suppress(SealBroken):
         secret = context.secret_box.open(operator.totp_sealed, about_totp(operator.name)).decode()
         step = password.find_totp_step(secret, code.strip(), context.clock.real_now(), operator.totp_step)

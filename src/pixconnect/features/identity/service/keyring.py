@@ -1,9 +1,9 @@
-"""The signing keys as one process knows them: which one signs now, and which can still verify something.
+"""The signing keys of one process: which one signs now, and which can still verify something.
 
-A ``Keyring`` reads the keys again when ``access_revision`` has moved, so half a second after a key was made or revoked every
-process that uses them knows. One that does not looks every ``RELOAD_INTERVAL_S``, and before its next use
-(``look_after_rest``). A process that has not yet read of a revocation may sign with the revoked key for that long; the others
-refuse the token already, and the client asks for a new one. ``signing_key.py`` makes and revokes the keys.
+A ``Keyring`` reads the keys again when ``access_revision`` has moved, so every process that uses them sees a new or revoked key
+within half a second. An idle process reads every ``RELOAD_INTERVAL_S``, and before its next use (``look_after_rest``). A
+process that has not yet read of a revocation may sign with the revoked key for that long; the others refuse the token already,
+and the client requests a new one. ``signing_key.py`` makes and revokes the keys.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from pixconnect.platform.pool import Pool
 from pixconnect.platform.shared_look import SharedLook, answer_in_time, wait_for
 
 LOOK_INTERVAL_S = 0.5
-"""How often a process that uses the keys looks whether ``access_revision`` has moved."""
+"""How often a process that uses the keys checks whether ``access_revision`` has moved."""
 RESTED_AFTER_S = 1.0
 """A signer waits for a new reading of the keys if the last one is this old."""
 RELOAD_INTERVAL_S = 20.0
 """How often a process reads the keys again in any case: three times within ``PUBLISHED_AHEAD``."""
 RELOAD_UNKNOWN_INTERVAL_S = 0.2
-"""Requests with an unknown ``kid``, and requests for the published keys, make us read them at most this often."""
+"""Minimum interval of readings for requests with an unknown ``kid``, and for the published keys."""
 READ_TIMEOUT_S = 2.0
 STALE_AFTER_S = 120.0
 """The health check fails when the keys were last read this long ago."""
@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Keyring:
-    """The ``Signer`` of everything in this process; verifiers ask it for public keys."""
+    """The ``Signer`` of this process; verifiers get public keys from it."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -53,15 +53,15 @@ class Keyring:
         self._keys: Sequence[SigningKey] = ()
         self._revision: int | None = None
         self._signing: tuple[SigningKey, datetime] | None = None
-        """The key that signs now, and when the next one takes over."""
+        """The key that signs now, and when the next one replaces it."""
         self._private: dict[str, jose.PrivateKey] = {}
         self._public: dict[str, ECKey] = {}
         self._tokens_until: dict[str, datetime] = {}
-        """For each replaced key, when the last token that it signed has expired."""
+        """For each replaced key, when its last token has expired."""
         self._read_at_s = self._looked_at_s = self._failed_at_s = float("-inf")
         self._is_used = asyncio.Event()
         self.on_look: Callable[[int, float], None] | None = None
-        """Receives each look at ``access_revision``: the value, and when the look began by the process's clock."""
+        """Receives each reading of ``access_revision``: the value, and when the reading began by the process's clock."""
         self._reading = asyncio.Lock()
         self._shared_look = SharedLook(self._try_to_follow, "look at the keys")
         self._logged_at_s = float("-inf")
@@ -78,7 +78,7 @@ class Keyring:
         try:
             while True:
                 await asyncio.sleep(min(look_every_s, reload_every_s))
-                # The keys were not used since the last look: the next use ends the wait.
+                # The keys were not used since the last reading: the next use ends the wait.
                 await wait_for(self._is_used, max(0.0, reload_every_s - look_every_s))
                 self._is_used.clear()
                 await self._shared_look.look()
@@ -90,13 +90,13 @@ class Keyring:
         self._is_used.set()
 
     async def look_after_rest(self) -> None:
-        """Look first after a pause; call it before signing."""
+        """Read first after a pause; call it before signing."""
         self.note_use()
         if self._core.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S:
             await self._shared_look.look()
 
     def forget_all(self) -> None:
-        """Read the keys before the next is used to sign: the database is not the one that they were read from."""
+        """Read the keys before the next is used to sign: the database is another one."""
         self._revision, self._looked_at_s = None, float("-inf")
         self.note_use()
 
@@ -104,9 +104,9 @@ class Keyring:
         try:
             await self._follow()
         except (errors.ServiceUnavailable, SealBroken, *DATABASE_FAILED) as error:
-            # It counts from its end: signers must not wait, one after the other, for a database that is away.
+            # Counted from its end: signers must not wait one after the other for an unreachable database.
             self._looked_at_s = self._core.clock.monotonic_s()
-            # The database may be away for long, and we look twice a second: the log needs that only now and then.
+            # The database may be away for long, and it is read twice a second: log it only now and then.
             if self._core.clock.monotonic_s() - self._logged_at_s >= RELOAD_INTERVAL_S:
                 self._logged_at_s = self._core.clock.monotonic_s()
                 _log.warning("signing keys not read", reason=type(error).__name__)
@@ -120,7 +120,7 @@ class Keyring:
         if revision != self._revision or is_old:
             await self.reload()
         self._looked_at_s = max(self._looked_at_s, began_at_s)
-        # Looked up in memory first: twice a second in every process is too often for the lock that rotating takes.
+        # Checked in memory first: twice a second in every process is too often for the lock of rotation.
         if signing_rules.is_rotation_due(
             signing_rules.newest_key(self._keys, self._host), self._core.clock.real_now(), signing_key.ROTATED_AFTER
         ):
@@ -128,12 +128,12 @@ class Keyring:
 
     async def reload(self, pool: Pool | None = None) -> None:
         """Read the keys; raises ``SealBroken`` if one that must sign was sealed with another secret key."""
-        # One after the other: an answer that was overtaken by another must not bring a revoked key back.
+        # Sequentially: an overtaken answer must not bring a revoked key back.
         async with self._reading:
             await self._reload(pool or self._core.pool)
 
     async def look_for_new(self, pool: Pool | None = None) -> None:
-        """Read the keys as they are now or later, at most five times a second; concurrent callers share one read."""
+        """Read the keys from now or later, at most five times a second; concurrent callers share one read."""
         asked_at_s = self._core.clock.monotonic_s()
         async with self._reading:
             self._refuse_failed(asked_at_s)
@@ -152,15 +152,15 @@ class Keyring:
                 await self._reload(self._core.pool)
 
     def _refuse_failed(self, asked_at_s: float) -> None:
-        # Those who waited for a database that hangs would each wait for it once more, one after the other.
+        # Callers that waited for a hanging database would each wait for it once more, one after the other.
         if self._failed_at_s >= asked_at_s:
             raise _no_answer()
 
     async def _reload(self, pool: Pool) -> None:
-        # Before the question is sent: the answer is at least this new, and may be newer.
+        # Before the query is sent: the answer is at least this new.
         read_at_s = self._core.clock.monotonic_s()
         try:
-            # Every caller waits for these keys, so the read must not queue behind the one that asked first.
+            # Every caller waits for these keys, so the read must not queue behind the first caller's work.
             with on_behalf_of_all():
                 read = await answer_in_time(signing_key_store.read_all(pool), READ_TIMEOUT_S)
         except DATABASE_FAILED:
@@ -173,22 +173,22 @@ class Keyring:
         self._revision = read.revision
         self._read_at_s = read_at_s
         self._looked_at_s = max(self._looked_at_s, read_at_s)
-        # Another process may learn of the new key late, and sign with the old one for up to PUBLISHED_AHEAD longer.
+        # Another process may see the new key late, and sign with the old one for up to PUBLISHED_AHEAD longer.
         outlived_by = timedelta(seconds=self._core.policy.token_lifetime_s) + signing_rules.PUBLISHED_AHEAD
         self._tokens_until = {
             key.kid: last_signature_at + outlived_by
             for key in keys
             if (last_signature_at := signing_rules.superseded_at(key, read.keys))
         }
-        # Last, because opening may fail: this process can verify also with keys that it cannot open.
+        # Last, because opening may fail: this process can verify with keys that it cannot open.
         self._private = {key.kid: self._private[key.kid] for key in keys if key.kid in self._private}
         self._private = {key.kid: self._open(key) for key in keys if key.private_sealed is not None}
 
     def token_verification_key(self, kid: str) -> ECKey | None:
-        """The public key of this name, while a token that it signed can still be good, as far as this process knows."""
+        """Return the public key of this name, while a token that it signed can still be valid, as far as this process knows."""
         self.note_use()
         until = self._tokens_until.get(kid)
-        # We publish a replaced key for long, but a thief of the key must not make tokens for as long.
+        # A replaced key is published for long, but a thief of the key must not make tokens for as long.
         return None if until is not None and self._core.clock.real_now() > until else self._public.get(kid)
 
     def token_key(self) -> jose.PrivateKey:
@@ -196,11 +196,11 @@ class Keyring:
         return self._private[self._current().kid]
 
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        """A compact JWS over these bytes."""
+        """Sign these bytes as a compact JWS."""
         return self.token_key().sign(payload, header)
 
     def sign_location(self, payload: bytes, jku: str) -> str:
-        """A compact JWS over a QR code's payload, with all that a payer's institution needs to check it."""
+        """Sign a QR code's payload as a compact JWS, with everything that a payer's institution needs for its check."""
         key = self._current()
         thumbprint = jose.certificate_thumbprint(key.certificates[0])
         return self._private[key.kid].sign(payload, {"jku": jku, "typ": "JWS", "x5t#S256": thumbprint})
@@ -210,11 +210,11 @@ class Keyring:
         return self._current().kid
 
     def sign_detached(self, body: bytes, header: Mapping[str, str | int]) -> str:
-        """``header..signature`` over a body that is sent beside it."""
+        """Return ``header..signature`` of a body that is sent beside it."""
         return self.token_key().sign_detached(body, header)
 
     def public_key_document(self) -> dict[str, object]:
-        """The current key as a JWK, the same as PEM, and every key still needed to verify something."""
+        """Return the current key as a JWK and as PEM, and every key still needed to verify something."""
         key = self._current()
         return {
             **jose.published_jwk(key.kid, key.public_jwk),
@@ -223,11 +223,11 @@ class Keyring:
         }
 
     def key_set(self) -> dict[str, list[dict[str, str]]]:
-        """The published keys as a bare JWK set (RFC 7517), the latest first."""
+        """Return the published keys as a bare JWK set (RFC 7517), latest first."""
         return {"keys": [jose.published_jwk(key.kid, key.public_jwk) for key in self._published()]}
 
     def certified_key_set(self) -> dict[str, list[dict[str, str | list[str]]]]:
-        """The same set with certificate chains: the ``jku`` of a QR code's payload leads here."""
+        """Return the same set with certificate chains: the ``jku`` of a QR code's payload."""
         return {
             "keys": [
                 {**jose.published_jwk(key.kid, key.public_jwk), **jose.certificate_members(key.certificates)}
@@ -257,7 +257,7 @@ class Keyring:
         key = signing_rules.current_key(self._keys, self._host, now)
         if key is None or key.kid not in self._private:
             raise errors.ServiceUnavailable("signing key: there is none to sign with")
-        # Kept, because every webhook asks for it, and it changes only when keys are read or the next one's time comes.
+        # Cached, because every webhook needs it, and it changes only when keys are read or the next one's time comes.
         own = [other for other in self._keys if other.host == self._host]
         self._signing = key, signing_rules.next_signs_from(key, own) or datetime.max.replace(tzinfo=UTC)
         return key

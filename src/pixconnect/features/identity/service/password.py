@@ -15,7 +15,7 @@ from pyotp.totp import TOTP
 
 _STEP_S: Final = 30
 _STEPS_EITHER_WAY: Final = 1
-"""A telephone's clock may be half a minute off."""
+"""A phone's clock may be half a minute off."""
 
 # 64 MiB for each check of a password: a thief of the table pays that for each guess.
 _hasher = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
@@ -46,12 +46,12 @@ def _dummy_hash() -> str:
 
 
 def totp_url(secret: str, name: str, issuer: str) -> str:
-    """What an authenticator reads from a QR code."""
+    """Return the address in an authenticator's QR code."""
     return TOTP(secret).provisioning_uri(name=name, issuer_name=issuer)
 
 
 def find_totp_step(secret: str, code: str, now: datetime, after_step: int) -> int | None:
-    """The step of 30 s that a code belongs to, if it is one of now; never one that was used, or an earlier one."""
+    """Find the 30 s step of a code, if it is a present one; never a used or earlier one."""
     totp, step = TOTP(secret), int(now.timestamp()) // _STEP_S
     for candidate in range(max(after_step + 1, step - _STEPS_EITHER_WAY), step + _STEPS_EITHER_WAY + 1):
         if hmac.compare_digest(code.encode("utf-8", "surrogatepass"), totp.at(candidate * _STEP_S).encode()):

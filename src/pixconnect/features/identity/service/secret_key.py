@@ -1,8 +1,8 @@
 """Rotates the secret key: every secret that another key sealed is sealed again, while the service runs.
 
-It works in batches, each a separate transaction, and finds the remaining work by the rows alone: killed at any instant and run
-again, it goes on; run when all is done, it changes nothing. We do not have clients' secrets, so their hashes cannot be renewed
-here: a client's hash changes at its next token request.
+It works in batches, each a separate transaction, and finds the remaining work by the rows alone: after a crash it continues,
+and a repeated run changes nothing. We do not have clients' secrets, so their hashes cannot be renewed here: a client's hash
+changes at its next token request.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ BATCH_MAX = 200
 
 
 class Resealed(Struct, frozen=True, kw_only=True):
-    """How many secrets one run has sealed again, and how many are left."""
+    """The numbers of resealed and remaining secrets."""
 
     webhook_endpoints_count: int
     signing_keys_count: int
     authorities_count: int
     operators_count: int
-    """Whose second factor it is."""
+    """Their second factors."""
     institution_accounts_count: int
-    """Whose credential it is."""
+    """Their credentials."""
     broken: Sequence[str]
-    """Secrets that neither key opens, each named by the thing that it protects; they stay as they are."""
+    """Secrets that neither key opens, each named by what it protects; they stay unchanged."""
     clients_left_count: int
     """Clients whose secret is not yet hashed under the key in use, as far as we know."""
 
@@ -56,8 +56,8 @@ async def refuse_other_key(connection: Connection, box: SecretBox) -> None:
         try:
             box.open(private, about_key(kid))
         except SealBroken:
-            # One that opens proves the key, since a rotation that was cut off leaves some sealed by the other one. Only if
-            # none does, the tables are another installation's.
+            # One that opens proves the key, since an interrupted rotation leaves some sealed by the other one. If none does,
+            # the tables are another installation's.
             if number == len(sealed):
                 raise
         else:
@@ -100,7 +100,7 @@ async def _reseal_keys(context: Operator, broken: list[str]) -> tuple[int, int, 
     keys_count = authorities_count = operators_count = 0
     # These are few, so one transaction takes them all.
     async with context.pool.acquire() as connection, connection.transaction():
-        # Locks the making of keys until this ends: a process that still seals with the former one may be about to.
+        # Locks out the making of keys until the end: a process may be about to seal with the former key.
         await signing_key_store.lock(connection)
         for key in await signing_key_store.list_all(connection):
             sealed = _again(box, key.private_sealed, about_key(key.kid), broken)
@@ -123,7 +123,7 @@ async def _reseal_keys(context: Operator, broken: list[str]) -> tuple[int, int, 
 
 
 async def _reseal_accounts(context: Operator, broken: list[str]) -> int:
-    """Credentials at institutions; the processes that have one open go on with it."""
+    """Reseal credentials at institutions; processes that have one open keep it."""
     count = 0
     async with context.pool.acquire() as connection, connection.transaction():
         for account in await account_store.list_all(connection):
@@ -135,7 +135,7 @@ async def _reseal_accounts(context: Operator, broken: list[str]) -> int:
             sending: bytes | None = None
             if context.sending_box is not None:
                 sending = _again(context.sending_box, before.sending, about_sending, broken)
-            # The key that opens it is not everywhere. It is named, so that this is run again where it is.
+            # The key that opens it may be on another machine. It is named, so that this is run again there.
             elif before.sending is not None:
                 broken.append(about_sending)
             if receiving is not None or sending is not None:
@@ -179,8 +179,8 @@ def _reseal_endpoint(box: SecretBox, endpoint: Endpoint, broken: list[str]) -> E
 
 
 def _again(box: SecretBox, sealed: bytes | None, about: str, broken: list[str]) -> bytes | None:
-    """The same secret, sealed with the key in use; ``None`` if it is already, or if no key opens it."""
-    # The head names the key, so a second run opens nothing and writes nothing.
+    """Reseal a secret with the key in use; ``None`` if it is already, or if no key opens it."""
+    # The seal's head names the key, so a second run opens nothing and writes nothing.
     if sealed is None or sealed.startswith(box.seal_head):
         return None
     try:

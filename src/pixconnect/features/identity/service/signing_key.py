@@ -35,7 +35,7 @@ _PRIVATE_KEPT = timedelta(minutes=10)
 """How long a private part outlives its last signature: a slow process may still need it."""
 _AUTHORITY_NAME = "Pix Connect CA"
 ABOUT_AUTHORITY = "certificate_authority"
-"""The private part of an authority is sealed about this."""
+"""The binding of an authority's sealed private part."""
 
 _log = structlog.get_logger(__name__)
 
@@ -89,7 +89,7 @@ async def renew_authority(context: Operator) -> SigningKey:
 
 
 async def list_signing_keys(context: Core) -> list[SigningKey]:
-    """Every key that is not deleted yet, revoked ones too, the latest first."""
+    """List every key that is not deleted yet, including revoked ones, latest first."""
     async with context.pool.acquire() as connection:
         return await signing_key_store.list_all(connection)
 
@@ -114,8 +114,7 @@ async def rotate_if_due(context: Core) -> SigningKey | None:
 async def _make_next_key(context: Core, connection: Connection) -> SigningKey:
     keys = await signing_key_store.list_all(connection)
     host, now = own_host(context.policy), context.clock.real_now()
-    # An operator's environment need not name the service's host: for a host without a key here we take that of the
-    # newest key.
+    # An operator's environment need not name the service's host: for a host without a key here, the newest key's host is used.
     if keys and signing_rules.newest_key(keys, host) is None:
         host = keys[0].host
     return await _make_key(context, connection, host, now, _signs_from(signing_rules.newest_key(keys, host), now))
@@ -150,7 +149,7 @@ async def _make_key(
 
 async def _open_authority(context: Core, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
     found, *_ = await signing_key_store.list_authorities(connection) or [None]
-    # An authority that ends before the certificates it issues would cut their time short: it is replaced before.
+    # An authority must outlive its certificates: it is replaced before.
     if found is not None and found.expires_at >= now + certificates.LEAF_LIFETIME:
         return jose.read_private_key(context.secret_box.open(found.private_sealed, ABOUT_AUTHORITY)), found
     return await _make_authority(context, connection, now)
@@ -173,7 +172,7 @@ async def _delete_unneeded(context: Core, connection: Connection, keys: list[Sig
     now = context.clock.real_now()
     keep_for = PUBLISHED_FOR
     kept = {key.kid for key in signing_rules.published_keys(keys, now, keep_for)}
-    # Revoked keys are published no more, but an operator can still look them up for as long.
+    # Revoked keys are not published, but operators can look them up for as long.
     kept |= {key.kid for key in keys if key.revoked_at is not None and now <= key.revoked_at + keep_for}
     done = [
         key.kid
@@ -186,12 +185,12 @@ async def _delete_unneeded(context: Core, connection: Connection, keys: list[Sig
 
 
 def own_host(policy: Policy) -> str:
-    """Where QR code payloads are served: the name in the certificates."""
+    """Return the host of QR code payloads: the name in the certificates."""
     return urlsplit("//" + policy.location_prefix).hostname or ""
 
 
 def about_key(kid: str) -> str:
-    """The private part of a key is sealed about this."""
+    """Return the binding of a key's sealed private part."""
     return f"signing_key:{kid}"
 
 

@@ -1,10 +1,8 @@
 """Access tokens, verified on every request: they identify the calling client.
 
-A verified token is cached with its caller until it expires. The cache may be used only while the last good look at
-``access_revision`` is under a second old::
-
-So every process refuses a disabled client, an ended token and a revoked key within a second, and admits no caller while the
-database is away.
+A verified token is cached with its caller until it expires. The cache may be used only while the last successful reading of
+``access_revision`` is under a second old. So every process refuses a disabled client, an ended token and a revoked key within a
+second, and admits no caller while the database is unreachable.
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ CACHED_TOKENS_MAX = 8192
 """About 1 KiB each; the least recently used are dropped."""
 TOKEN_LENGTH_MAX = 4096
 FRESH_FOR_S = IN_FORCE_AFTER_S
-"""How long a good look at the revision counts, from when it began."""
+"""How long a successful reading of the revision counts, from its beginning."""
 LOOK_INTERVAL_S = 0.3
-"""How often a task looks while requests come in, so that hardly any request has to."""
+"""How often a task reads while requests come in, so that hardly any request has to."""
 LOOK_TIMEOUT_S = 0.9
-"""Below ``FRESH_FOR_S``: a look that many wait for must still be fresh for the last of them."""
+"""Below ``FRESH_FOR_S``: a shared reading must still be fresh for the last of its callers."""
 
 SCHEME = b"Bearer "
 _UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
@@ -52,7 +50,7 @@ class TokenVerifier:
     """Verifies the ``Authorization`` header of every request in this process."""
 
     def __init__(self, context: Context, keyring: Keyring, pool: Pool) -> None:
-        # Not the pool that requests use: callers who read much cannot keep others from being verified.
+        # Not the requests' pool: callers that read much must not block the verification of others.
         self._pool = pool
         self._issuer = context.policy.auth_url
         self._keyring = keyring
@@ -67,20 +65,20 @@ class TokenVerifier:
         self._shared_look = SharedLook(self._look_once, "look at revoked tokens")
 
     def recall(self, authorization: bytes) -> Caller | None:
-        """The caller of a header that was verified before, without waiting; ``None`` if only ``verify`` can decide."""
+        """Return the caller of an earlier verified header, without waiting; ``None`` if only ``verify`` can decide."""
         token = self._cached.get(authorization)
         if token is None:
             return None
         self._was_asked = True
         now_s = self._monotonic_s()
-        # The wall clock is read at each look, at most a second ago: reading it here would cost as much as all the rest.
+        # The wall clock is read at each reading, at most a second ago: here it would double the cost.
         if now_s >= self._fresh_until_s or now_s + self._unix_minus_monotonic_s >= token.expires_at_s:
             return None
         self._cached.move_to_end(authorization)
         return token.caller
 
     def recall_party(self, authorization: bytes) -> int | None:
-        """The header's party at its last verification, for fair shares only: it authorizes nothing."""
+        """Return the header's party at its last verification, for fair shares only: it authorizes nothing."""
         token = self._cached.get(authorization)
         return None if token is None else token.caller.holder_id
 
@@ -113,11 +111,10 @@ class TokenVerifier:
         await self._look_if_stale()
         cached = self._cached
         revision = await self._check_active(caller, claims.iat)
-        # The key may have been revoked while we asked.
+        # The key may have been revoked during the query.
         if self._keyring.token_verification_key(kid) is None:
             raise errors.Unauthorized(_UNKNOWN_KEY)
-        # If we asked about the client at another revision than the one we know, the next reading might not drop this
-        # token.
+        # If the client was read at another revision than the known one, the next reading might not drop this token.
         if revision == self._revision and cached is self._cached:
             token = VerifiedToken(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
             self._was_asked = True
@@ -125,20 +122,20 @@ class TokenVerifier:
         return caller
 
     def forget_all(self) -> None:
-        """Verify all callers again: the cached answers are another database's."""
-        # A new one, so that answers to earlier questions are not kept among later ones.
+        """Drop all cached callers: the database is another one."""
+        # A new cache, so that late answers to earlier queries do not get into it.
         self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")
 
     async def keep_fresh(self, look_every_s: float = LOOK_INTERVAL_S) -> None:
-        """Look again and again while requests come in; run this as a task and cancel it at the end."""
+        """Read repeatedly while requests come in; run this as a task and cancel it at the end."""
         while True:
             await asyncio.sleep(look_every_s)
             if self._was_asked:
                 self._was_asked = False
                 await self._shared_look.look()
             elif self._monotonic_s() >= self._fresh_until_s:
-                # The next caller finds our knowledge too old and reads itself, which ends the wait.
+                # The next caller finds the reading too old and reads itself, which ends the wait.
                 self._is_used.clear()
                 await self._is_used.wait()
 
@@ -185,7 +182,7 @@ class TokenVerifier:
             raise errors.ServiceUnavailable("the database gives no answer")
 
     async def _look_once(self) -> bool:
-        # Before the question is sent: a revocation that comes during the look must still be seen within a second.
+        # Before the query is sent: a revocation during it must still be seen within a second.
         began_at_s = self._monotonic_s()
         self._is_used.set()
         try:
@@ -202,11 +199,11 @@ class TokenVerifier:
     async def _drop_revoked(self) -> None:
         client_ids = {token.caller.client_id for token in self._cached.values()}
         clients = await access_store.read_client_states(self._pool, sorted(client_ids))
-        # After the clients, so that the keys are at least as new as the revision that we note.
-        # A key that cannot be opened can still verify; whether this process can sign is another question.
+        # After the clients, so that the keys are at least as new as the noted revision. A key that cannot be opened can still
+        # verify; whether this process can sign is another question.
         with suppress(SealBroken):
             await self._keyring.reload(self._pool)
-        # Also the tokens cached while we asked, whose answer may be from before the change: they are verified again.
+        # Also the tokens cached during the query, perhaps from before the change: they are verified again.
         for authorization, token in list(self._cached.items()):
             is_good = clients.is_good(token.caller, token.issued_at_s)
             if not is_good or self._keyring.token_verification_key(token.kid) is None:

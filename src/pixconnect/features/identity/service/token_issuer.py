@@ -1,13 +1,13 @@
 """Issues access tokens to clients that prove their secret.
 
-We slow down guessing: ten failures a minute for an address, and ten for a client_id::
+Guessing is limited: ten failures a minute for an address, and ten for a client_id::
 
     request ─► waiting ones are checked together ─► right: a token
                └► anything else, and other requests of its address meanwhile ─► judged alone
 
-We check and count a request that is checked alone in one transaction, which no other request of its address overlaps: so of a
-hundred guesses at once still only ten pass. Checking a batch counts no failure, and admits no request from an address while we
-check one of its requests alone.
+A request checked alone is checked and counted in one transaction, which no other request of its address overlaps: so of a
+hundred concurrent guesses only ten pass. The check of a batch counts no failure, and admits no request from an address while
+one of its requests is checked alone.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _log = structlog.get_logger(__name__)
 JUDGED_TOGETHER_MAX = 6
 """Token requests under way at once in one process, checked as a batch."""
 JUDGED_AT_ONCE_MAX = 2
-"""Those that are checked alone at once: each uses a connection of the database."""
+"""Concurrent single checks: each uses a database connection."""
 WAITING_MAX = 256
-"""Token requests that are checked or wait for it; we refuse more."""
+"""Token requests that are checked or wait; further ones are refused."""
 LIMITED_CLIENT_KNOWN_S = 1.0
 """How long the right secret of a limited client is cached: its owner may have replaced it."""
 _LIMITED_REMEMBERED_MAX = 4096
@@ -58,17 +58,17 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     client_secret: str | None
     grant_type: str | None
     address: str
-    """The address that a failure counts for, found by ``client_address``."""
+    """The address whose failures are counted, found by ``client_address``."""
     certificate: str | None = None
-    """The thumbprint of the certificate that the connection showed."""
+    """The thumbprint of the connection's client certificate."""
     scopes: Sequence[str] | None = None
-    """Those that the token is to have, as far as the client has them; all of the client's if ``None``."""
+    """The token's scopes, as far as the client has them; all of the client's if ``None``."""
     lifetime_s: int | None = None
     """``None`` is the setting."""
     is_certified: bool = False
-    """The certificate names this client, and stands in for a secret that is left out: the token is bound to it."""
+    """The certificate names this client and replaces a missing secret: the token is bound to it."""
     is_every_request: bool = False
-    """Its client logs in by each request, so failures of others at its address must not keep it from all that it does."""
+    """Its client logs in with each request, so failures of others at its address must not block it."""
 
     @property
     def limited_as(self) -> str:
@@ -82,14 +82,14 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
 
 
 class ScopeNotGranted(errors.BadRequest):
-    """The caller asked for scopes, and the client has none of them."""
+    """The client has none of the requested scopes."""
 
 
 class TokenIssuer:
     """Issues the tokens of one process, a few at a time, to each address in turn.
 
-    A flood of token requests must not take the database's connections from all other requests: we check only few alone
-    at once, let few wait, and refuse known offenders without the database.
+    A flood of token requests must not use up the database's connections: only few are checked alone, few wait, and known
+    offenders are refused without the database.
     """
 
     def __init__(self, context: Core, keyring: Keyring, waiting_max: int = WAITING_MAX) -> None:
@@ -97,24 +97,24 @@ class TokenIssuer:
         self._keyring = keyring
         queued_max = max(1, waiting_max - JUDGED_TOGETHER_MAX)
         self._semaphore = FairSemaphore(JUDGED_TOGETHER_MAX, waiting_max=queued_max, what="token requests")
-        # All that are under way may wait for it, of one address too.
+        # All concurrent requests may wait for it, even of one address.
         self._alone = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=2 * JUDGED_TOGETHER_MAX, what="token requests")
         self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)
         self._judged_alone = set[str]()
-        """Addresses with one request judged alone, or about to be."""
+        """Addresses with one request checked alone, or about to be."""
         self._limited_until_s = BoundedCache[str, float](_LIMITED_REMEMBERED_MAX)
         self._limited_clients = BoundedCache[bytes, _LimitedClient](_LIMITED_REMEMBERED_MAX)
         self._guesses_at_s = BoundedCache[str, deque[float]](_LIMITED_REMEMBERED_MAX)
         """When an address last sent guesses at a limited client."""
 
     async def login(self, request: TokenRequest) -> AccessToken:
-        """Give a client a token.
+        """Issue a token to a client.
 
         Raises:
-            BadRequest: Credentials are missing, or the grant type is a wrong one; ``ScopeNotGranted`` if it lacks all scopes.
+            BadRequest: Credentials are missing, or the grant type is wrong; ``ScopeNotGranted`` if it lacks all scopes.
             RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
-            Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all. Or all is right but
-                for the certificate.
+            Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all. Or only the
+                certificate is wrong.
             ServiceUnavailable: The queue is full, or there is no key to sign with.
         """
         client_id, client_secret = check_shape(request)
@@ -123,7 +123,7 @@ class TokenIssuer:
         if not request.is_certified:
             self._refuse_guess(limited_as, client_id, client_secret)
         await self._keyring.look_after_rest()
-        # The token's date is from before we check its client: a later change of the client ends the token.
+        # The token is dated before its client is checked: a later change of the client ends the token.
         asked_at = self._context.clock.real_now()
         try:
             client = await self._judge(request)
@@ -147,13 +147,13 @@ class TokenIssuer:
             self._forget_if_gone(address)
             raise
         try:
-            # Once more: while this one waited, others of its address may have failed.
+            # Once more: others of its address may have failed meanwhile.
             self.refuse_limited(request.limited_as)
             guesses = request.guesses_of
             is_guessing = bool(guesses) and self._limited_until_s.get(guesses, 0.0) > self.now_s()
             client = (await self._look([request]))[0] if is_guessing else await self._batches.ask(request)
             if client is None:
-                # Of an address that has shown ten wrong ones in a minute only good credentials get beyond here.
+                # After ten failures of an address in a minute, only good credentials pass this point.
                 if is_guessing:
                     self.refuse_limited(guesses)
                 async with self._alone.hold(address):
@@ -174,7 +174,7 @@ class TokenIssuer:
             self._judged_alone.discard(address)
 
     async def _look(self, requests: Sequence[TokenRequest]) -> list[Client | None]:
-        """The client of each request with the right credentials; ``None`` for one that we must check alone."""
+        """Find the clients of requests with the right credentials; ``None`` for a request to check alone."""
         asked = {request.limited_as for request in requests if not self._waits_for_others(request)}
         addresses = [failure_subject("address", limited_as) for limited_as in asked]
         client_ids = {id_ for request in requests if access_rules.is_client_id(id_ := request.client_id or "")}
@@ -184,8 +184,8 @@ class TokenIssuer:
                 self._context.pool, addresses, client_ids, FAILURES_WINDOW_S, FAILURES_MAX
             )
         clients = [_find_right(self._context.secret_box, found, request) for request in requests]
-        # From here on no other request of this address passes beside a failure that we have not counted yet. A request
-        # whose caller went away holds nothing.
+        # From here on no other request of this address passes beside an uncounted failure. A request whose caller went away
+        # blocks nothing.
         self._judged_alone.update(
             request.address
             for request, client in zip(requests, clients, strict=True)
@@ -197,11 +197,11 @@ class TokenIssuer:
         ]
 
     def _waits_for_others(self, request: TokenRequest) -> bool:
-        """Whether one of its address is judged alone; credentials that are limited by themselves do not wait for that."""
+        """Whether one of its address is checked alone; separately limited credentials do not wait for that."""
         return request.address in self._judged_alone and not request.is_every_request
 
     def now_s(self) -> float:
-        """As its clock says it, which never goes back."""
+        """Return the time by a monotonic clock."""
         return self._context.clock.monotonic_s()
 
     def refuse_limited(self, limited_as: str) -> None:
@@ -219,7 +219,7 @@ class TokenIssuer:
             return
         now_s = self.now_s()
         if now_s - limited.asked_at_s >= LIMITED_CLIENT_KNOWN_S:
-            # This request asks the database; those that come within the next second do not.
+            # This request queries the database; those of the next second do not.
             limited.asked_at_s = now_s
             return
         hashes = hash_secret(self._context.secret_box, client_id, client_secret)
@@ -228,7 +228,7 @@ class TokenIssuer:
             raise ClientLimited(limited.until_s - now_s, FAILURES_MAX, limited.secret_hash)
 
     def _count_guess(self, address: str) -> None:
-        # Guesses that we refuse without the database limit their address too, as far as this process knows.
+        # Guesses refused without the database limit their address too, as far as this process knows.
         now_s = self.now_s()
         guesses = self._guesses_at_s.get(address) or deque(maxlen=FAILURES_MAX)
         guesses.append(now_s)
@@ -244,7 +244,7 @@ class _LimitedClient:
 
     def __init__(self, secret_hash: bytes, until_s: float, asked_at_s: float) -> None:
         self.secret_hash = secret_hash
-        """The hash of the right secret when we last asked; for a client that does not exist, one that no secret has."""
+        """The hash of the right secret at the last query; an unknown client has one without a preimage."""
         self.until_s = until_s
         self.asked_at_s = asked_at_s
 
@@ -269,10 +269,10 @@ class ClientLimited(errors.RateLimited):
 
 
 async def judge_alone(context: Core, request: TokenRequest) -> Client:
-    """Find whose credentials these are, and count a failure; refuses as ``TokenIssuer.login`` does."""
+    """Find the client of these credentials, and count a failure; refuses as ``TokenIssuer.login`` does."""
     async with context.pool.acquire() as connection, connection.transaction():
         verdict = await judge(context, connection, request)
-    # Raised only now: inside the transaction it would roll back the failure that was counted.
+    # Raised only now: inside the transaction it would roll back the counted failure.
     if not isinstance(verdict, Client):
         raise verdict
     return verdict
@@ -289,21 +289,21 @@ def check_shape(request: TokenRequest) -> tuple[str, str]:
 
 
 async def judge(context: Core, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:
-    """Compare a client's secret, and count a failure; a refusal is returned, because to raise it would undo the count."""
+    """Compare a client's secret, and count a failure; a refusal is returned, because raising it would undo the count."""
     client_id, client_secret = check_shape(request)
     address = failure_subject("address", request.limited_as)
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
     left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
         return AddressLimited(left_s, FAILURES_MAX)
-    # The database cannot store every text, and a client_id in another form is not ours.
+    # PostgreSQL cannot store every text, and a client_id in another form is not ours.
     found = await access_store.find(connection, client_id) if access_rules.is_client_id(client_id) else None
     # An unknown client costs as much time as a known one, and no secret has this hash.
     secret_hash = found.secret_hash if found else bytes(32)
     hashes = hash_secret(context.secret_box, client_id, client_secret)
     is_right = request.is_certified or _is_among(secret_hash, hashes)
     if found and found.may_log_in and is_right:
-        # Only here do we see the secret, so this is where its hash moves to a new secret key.
+        # Only here is the secret known, so this is where its hash moves to a new secret key.
         if found.secret_key_id != context.secret_box.key_id and not request.is_certified:
             await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
         if found.client.certificate in (None, request.certificate):
@@ -317,7 +317,7 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
     left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
         return ClientLimited(left_s, FAILURES_MAX, secret_hash)
-    # A client_id that does not exist is not logged: it may be a secret in the wrong field.
+    # An unknown client_id is not logged: it may be a secret in the wrong field.
     _log.warning("login refused", client_id=client_id if found else None, address=request.address)
     await access_store.append_failures(connection, [address, client])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, FORGOTTEN_AT_ONCE_MAX)
@@ -339,7 +339,7 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
 def _issue_token(
     context: Core, keyring: Keyring, client: Client, request: TokenRequest, asked_at: datetime
 ) -> AccessToken:
-    # Libraries written for one bank request all of its scopes: we omit unknown ones, and the answer lists the granted ones.
+    # Libraries written for one bank request all of its scopes: unknown ones are ignored, and the answer lists the granted ones.
     wanted = request.scopes
     scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)
     if not scopes:
@@ -367,7 +367,7 @@ def _is_among(secret_hash: bytes, hashes: Sequence[bytes]) -> bool:
 
 
 def failure_subject(kind: str, text: str) -> bytes:
-    # A hash, never the text itself: that may be a secret sent in the wrong field.
+    # A hash, never the text itself: that may be a secret in the wrong field.
     return hashlib.blake2b(f"{kind}:{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -1,6 +1,6 @@
-"""OAuth clients, which of them may ask, and the token requests that failed.
+"""OAuth clients, their present validity, and failed token requests.
 
-Holders that callers make for their tests, in a sandbox only: a function does it that runs as the owner.
+Also holders that callers make for tests, in a sandbox only, by a function that runs as the owner.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pixconnect.platform.pool import Connection, Pool
 
 ADDRESS_LOCKS = 0x7078_6101
 CLIENT_LOCKS = 0x7078_6102
-"""Classes of advisory locks. A transaction that takes both takes the address's first: or two could wait for each other."""
+"""Classes of advisory locks. A transaction that takes both takes the address's first, to avoid deadlocks."""
 
 
 class StoredClient(Struct, frozen=True, kw_only=True):
@@ -33,25 +33,23 @@ class StoredClient(Struct, frozen=True, kw_only=True):
 
 
 class ClientStates(Struct, frozen=True, kw_only=True):
-    """Which of some clients may ask, as of one revision."""
+    """The valid clients among some, as of one revision."""
 
     revision: int
     """The value of ``access_revision`` in the same snapshot."""
     tokens_from_s: Mapping[str, int]
-    """Since when issued tokens are valid, in seconds of Unix time; a disabled client, or one of a disabled holder, is missing.
-
-    """
+    """From when on issued tokens are valid, in Unix seconds; disabled clients, and those of disabled holders, are missing."""
     certificates: Mapping[str, str | None]
     """The certificate that each of these clients' tokens must be bound to."""
 
     def is_good(self, caller: Caller, issued_at_s: int) -> bool:
-        """Whether a caller may ask with a token of this age, bound as it is."""
+        """Whether a token of this age and binding is valid."""
         tokens_from_s = self.tokens_from_s.get(caller.client_id)
         return (
             tokens_from_s is not None
             and issued_at_s >= tokens_from_s
-            # A token may have been signed while its client got a certificate. One that a certificate was enough for is bound
-            # to that, whether its client has one or not.
+            # A token may have been signed while its client got a certificate. One issued for a certificate alone is bound to
+            # that, whether or not its client has one.
             and self.certificates[caller.client_id] in (None, caller.certificate)
         )
 
@@ -108,7 +106,7 @@ from find_clients_logging_in($1, $2, $3, $4, $5, $6) as client
 async def find_logging_in(
     pool: Pool, addresses: Collection[bytes], client_ids: Collection[str], window_s: int, failures_max: int
 ) -> Mapping[str, StoredClient]:
-    """Those of the clients that may log in; none while an address of these is limited, or a failure of it is being counted."""
+    """Find those of the clients that may log in; none while an address of these is limited, or its failure is being counted."""
     rows = await pool.fetch(
         _FIND_LOGGING_IN,
         ADDRESS_LOCKS,
@@ -121,14 +119,14 @@ async def find_logging_in(
     return {row["client_id"]: _read_stored(row) for row in rows}
 
 
-# The old hash is compared: a rotation that came between must not be undone.
+# The old hash is compared: a concurrent rotation must not be undone.
 _REHASH: LiteralString = """
 update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and secret_hash = $2
 """
 
 
 async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes, secret_key_id: bytes) -> None:
-    """Keep the same secret's hash under another key, unless the secret was replaced meanwhile."""
+    """Store the secret's hash under another key, unless the secret was replaced meanwhile."""
     await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
 
 
@@ -154,7 +152,7 @@ async def lock(connection: Connection, client_id: str) -> Client | None:
     return await _CLIENT.find(connection, "where client_id = $1 for no key update", client_id)
 
 
-# Tokens never become good again: of two rotations at once the later instant stands.
+# Tokens never become valid again: of two concurrent rotations the later instant stands.
 _ROTATE: LiteralString = """
 set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5) where client_id = $1
 """
@@ -173,7 +171,7 @@ async def rotate(
     return await _CLIENT.change(connection, _ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
 
 
-# A client that is disabled already keeps the instant at which it was.
+# An already disabled client keeps its instant.
 _DISABLE: LiteralString = """
 set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3) where client_id = $1
 """
@@ -267,11 +265,11 @@ async def lock_subject(connection: Connection, lock_class: int, subject: bytes) 
 
 
 def _lock_key(subject: bytes) -> int:
-    # Four bytes are all that the lock takes: two subjects that share them wait for each other, and nothing worse.
+    # The lock has four bytes: two subjects that share them wait for each other, and nothing worse.
     return int.from_bytes(subject[:4], signed=True)
 
 
-# The oldest failure that still counts decides: when it leaves the window there is room for one more.
+# The oldest failure in the window decides: when it leaves, there is room for one more.
 _LIMITED_FOR: LiteralString = """
 select extract(epoch from failed_at + $2::interval - clock_timestamp())::float8 as left_s
 from token_failure where subject = $1 and failed_at > clock_timestamp() - $2::interval
@@ -280,7 +278,7 @@ order by failed_at desc offset $3 - 1 limit 1
 
 
 async def limited_for_s(connection: Connection, subject: bytes, window_s: int, failures_max: int) -> float | None:
-    """Seconds until this subject may fail again; ``None`` while it has failures left."""
+    """Return seconds until this subject may fail again; ``None`` while it has failures left."""
     # The database's clock is one for all processes.
     return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
 
@@ -314,12 +312,12 @@ async def open_sandbox_holder(
     asked_by: str,
     holders_max: int,
 ) -> int | None:
-    """Make a holder with an empty account, this key and this client, and record it in the audit.
+    """Create a holder with an empty account, this key and this client, and record it in the audit.
 
-    Returns its id, or ``None`` at the maximum of holders. Outside a sandbox PostgreSQL refuses it.
+    Returns its id, or ``None`` at the maximum of holders. Outside of a sandbox PostgreSQL refuses it.
     """
     own = client.client
-    # As for deposits, we take this role for one statement.
+    # As for deposits, this role is assumed for one statement.
     await connection.execute(f"set local role {privileges.FUNDING_ROLE}")
     holder_id: int | None = await connection.fetchval(
         "select open_sandbox_holder($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12)",

@@ -1,4 +1,4 @@
-"""Operators' accounts, the console's sessions and the links that sign in once; tokens are kept as hashes alone."""
+"""Operators' accounts, console sessions and single-use links; tokens are stored only as hashes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ConsoleOperator(Struct, frozen=True, kw_only=True):
     password_hash: str
     totp_sealed: bytes
     totp_step: int
-    """The last one whose code was used."""
+    """The step of the last used code."""
     recovery_hashes: tuple[bytes, ...]
     """Hashes of the unused codes."""
     wrong_codes_at: tuple[datetime, ...] = ()
-    """When codes were wrong that came with the right password, within a day."""
+    """The instants of wrong codes with the right password, within a day."""
     created_at: datetime
     reset_at: datetime | None
 
@@ -79,7 +79,7 @@ _INSERT_OPERATOR: Final[LiteralString] = f"""
 
 
 async def insert_operator(connection: Connection, operator: ConsoleOperator) -> bool:
-    """Whether there was none of that name."""
+    """Insert an account; ``False`` if the name is taken."""
     return await connection.fetchval(_INSERT_OPERATOR, *_OPERATOR.values(operator)) is not None
 
 
@@ -104,7 +104,7 @@ _NOTE_CODE: Final[LiteralString] = """
 
 
 async def note_code(connection: Connection, operator: ConsoleOperator) -> None:
-    """Keep which codes are good no more, and when wrong ones came: all that the console may change of an operator."""
+    """Store used codes and the instants of wrong ones: all that the console may change of an operator."""
     recovery_hashes, wrong_codes_at = list(operator.recovery_hashes), list(operator.wrong_codes_at)
     await connection.execute(_NOTE_CODE, operator.name, operator.totp_step, recovery_hashes, wrong_codes_at)
 
@@ -129,11 +129,11 @@ _INSERT_SESSION: Final[LiteralString] = f"""
 
 
 async def insert_session(connection: Connection, session: ConsoleSession, token_hash: bytes) -> None:
-    """Add a session; its id is made here."""
+    """Add a session; its id is generated here."""
     await connection.execute(_INSERT_SESSION, *_NEW_SESSION.values(session), token_hash)
 
 
-# A client's session is good as long as a token would be that was issued at its beginning.
+# A client's session is valid as long as a token issued at its beginning.
 _FROM_GOOD: Final[LiteralString] = """
     from console_session
     left join console_operator on console_operator.name = operator_name
@@ -151,7 +151,7 @@ _FOUND: Final[LiteralString] = f"select {_SESSION.select}, role, holder.id as ho
 
 
 async def find_session(connection: Connection, token_hash: bytes, now: datetime) -> FoundSession | None:
-    """The session of a token; ``None`` if it is over, or what it began with is good no more."""
+    """Find the session of a token; ``None`` if it is over, or its operator or client is no longer valid."""
     row = await connection.fetchrow(f"{_FOUND} and token_hash = $2", now, token_hash)
     if row is None:
         return None
@@ -169,7 +169,7 @@ _LIST_SESSIONS: Final[LiteralString] = f"""
 async def list_sessions(
     connection: Connection, client_id: str | None, now: datetime, count_max: int
 ) -> list[ConsoleSession]:
-    """Good sessions, used last first: those of a client, or all."""
+    """List valid sessions, last used first: those of a client, or all."""
     return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, client_id, count_max)]
 
 
@@ -185,7 +185,7 @@ _DELETE_SESSION: Final[LiteralString] = f"""
 
 
 async def delete_session(connection: Connection, session_id: int, client_id: str | None) -> ConsoleSession | None:
-    """End a session of a client, or any, and answer what it was."""
+    """Delete a session of a client, or any, and return it."""
     return _SESSION.read_found(await connection.fetchrow(_DELETE_SESSION, session_id, client_id))
 
 
@@ -218,5 +218,5 @@ _USE_LINK: Final[LiteralString] = """
 
 
 async def use_link(connection: Connection, token_hash: bytes, now: datetime) -> bool:
-    """Whether this link was good, which it is no more."""
+    """Use up a link; return whether it was valid."""
     return await connection.fetchval(_USE_LINK, token_hash, now) is not None

@@ -1,7 +1,4 @@
-"""Signing keys, which an authority certifies (``signing_key.py``).
-
-The authority that certifies signing keys.
-"""
+"""The tables of signing keys and of the authorities that certify them."""
 
 from __future__ import annotations
 
@@ -109,7 +106,7 @@ class Authority(Struct, frozen=True, kw_only=True):
     id: int | None = None
     """Its number; ``None`` before it is stored."""
     private_sealed: bytes
-    """PKCS #8, sealed about ``certificate_authority``."""
+    """PKCS #8, bound by ``certificate_authority``."""
     certificate: bytes
     expires_at: datetime
     created_at: datetime
@@ -126,7 +123,7 @@ _AUTHORITY: Final = Table(
 
 
 async def list_authorities(connection: Connection) -> list[Authority]:
-    """All authorities, the one that signs certificates now first."""
+    """List all authorities, the present one first."""
     return await _AUTHORITY.find_all(connection, "order by created_at desc, id desc")
 
 

@@ -1,1 +1,1 @@
-"""Use cases of proof."""
+"""Use cases of the proof."""

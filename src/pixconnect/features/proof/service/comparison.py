@@ -39,7 +39,7 @@ from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 
 COMPARE_EVERY_S: Final = 600.0
 AGAIN_AFTER_S: Final = 180.0
-"""After a difference was found for the first time."""
+"""After a first difference."""
 READ_FURTHER_EVERY: Final = timedelta(minutes=10)
 _FORGOTTEN_AFTER: Final = timedelta(minutes=30)
 _NAME: Final = "balance"
@@ -123,7 +123,7 @@ async def _read_balance(context: Context, opened: OpenAccount) -> BalanceReading
 
 
 async def _is_read_since(context: Context, opened: OpenAccount, reading: BalanceReading) -> bool:
-    """Whether all that had come in when the balance was read has been recorded or kept since."""
+    """Whether everything that had come in when the balance was read has been recorded or kept since."""
     near = await sweep_store.find(context.pool, opened.account.id, "near")
     return near is not None and near.began_at >= reading.ended_at + opened.institution.traits.list_lag
 
@@ -131,7 +131,7 @@ async def _is_read_since(context: Context, opened: OpenAccount, reading: Balance
 async def _conclude(
     context: Context, opened: OpenAccount, reading: BalanceReading, seen: DifferenceRange | None
 ) -> DifferenceRange | None:
-    """Compare, and open or end the account's case; what the next comparison has to confirm."""
+    """Compare, and open or end the account's case; return what the next comparison has to confirm."""
     account = opened.account
     is_later = find_day_source(opened.institution) != "api"
     books = await books_store.read_books(context.pool, account.id, reading.began_at, tells_fees_later=is_later)

@@ -1,4 +1,4 @@
-"""Figures of cases and of runs that prove the books, and the cases for a person."""
+"""Metrics of cases and of proof runs, and open cases for the health check."""
 
 from __future__ import annotations
 

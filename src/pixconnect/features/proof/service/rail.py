@@ -13,9 +13,9 @@ from pixconnect.platform.pool import Connection
 
 ITEMS_AT_ONCE: Final = 100_000
 APART: Final = timedelta(hours=1)
-"""How far apart both sides may date one item: reports come late, but not so late."""
+"""Maximum distance of both sides' dates of one item: reports come late, but not that late."""
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
-"""A sandbox whose clock was put back has items that are dated ahead of it by days."""
+"""A sandbox whose clock was moved back has items dated days ahead of it."""
 
 
 async def compare_with_rail(
@@ -26,7 +26,7 @@ async def compare_with_rail(
     *,
     items_at_once: int = ITEMS_AT_ONCE,
 ) -> list[Finding]:
-    """All violations of some rules of ``features/proof/tables/rail.py``.
+    """Return all violations of some rules of ``features/proof/tables/rail.py``.
 
     Args:
         connection: As the reader.

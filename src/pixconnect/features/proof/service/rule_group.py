@@ -1,4 +1,4 @@
-"""Groups of rules, each with its own way to look at the books, to look again, and to judge."""
+"""Groups of rules, each with its own way to check the books, to check again, and to judge."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from pixconnect.platform.pool import Connection
 
 ENTRIES_IN_SLICE: Final = 200_000
 OVERLAP: Final = timedelta(hours=1)
-"""A run over changes begins so long before the reading of the last one: transactions may have been open then."""
+"""How long before the last reading a run over changes begins: transactions may have been open then."""
 
 Progress = Callable[[int, int], None]
-"""Called after each slice with the number of holders that were looked at, and of findings so far."""
+"""Called after each slice with the number of checked holders, and of findings so far."""
 
 
 class BookReader(Struct, frozen=True, kw_only=True):
-    """What looks at the books, by a role that may only read them."""
+    """Reads the books, by a read-only role."""
 
     connection: Connection
-    """To the primary, where a run keeps how far it is and what it has found."""
+    """To the primary, where a run stores its progress and findings."""
     standby: Connection | None = None
-    """Where holders' books are read; ``None`` reads all of them at the primary."""
+    """The standby for holders' books; ``None`` reads all of them at the primary."""
     standby_age_max_s: float = 0
     clock: Clock
     operator: str
     rail: Rail | None = None
-    """``None`` where there is none that can be asked for all that has settled."""
+    """``None`` if none can list all its settlements."""
     why_no_rail: str = "there is no rail whose statement can be asked for here"
 
 
@@ -57,11 +57,11 @@ class Look(Struct, kw_only=True):
     run: Run
     tell: Progress
     heads: Sequence[ChainHead]
-    """Of chains, as they were kept elsewhere."""
+    """Recorded heads of chains."""
     has_all: bool
-    """Whether every rule is asked: only then slices get checkpoints."""
+    """Whether every rule is checked: only then slices get checkpoints."""
     unreadable: dict[str, str]
-    """Rules that the reader cannot ask, and why: no role may read a column that was added by hand, and a table may be gone."""
+    """Rules that the reader cannot check, and why: a column added by hand is readable to no role, and a table may be gone."""
 
     @property
     def connection(self) -> Connection:
@@ -74,7 +74,7 @@ class Look(Struct, kw_only=True):
 
 
 class RuleGroup:
-    """Rules about the installation and its server: each is asked once, at the primary."""
+    """Rules about the installation and its server: each is checked once, at the primary."""
 
     subjects: ClassVar[Sequence[Subject]] = ("installation", "server")
 
@@ -82,7 +82,7 @@ class RuleGroup:
         self._look = look
         self.rules = rules
         self._why_not: str | None = None
-        """Why none of the group could be looked at."""
+        """Why none of the group could be checked."""
 
     async def look(self) -> None:
         await self._ask(BookReading(self._look.connection, None), None, None)
@@ -127,7 +127,7 @@ class RuleGroup:
 
 
 class OfHolders(RuleGroup):
-    """Asked slice by slice of holders, at the standby where it keeps up."""
+    """Checked slice by slice of holders, at the standby while it keeps up."""
 
     subjects = ("holders",)
 
@@ -136,7 +136,7 @@ class OfHolders(RuleGroup):
         reading = BookReading(connection, look.reader.standby)
         await reading.follow(run, look.reader.standby_age_max_s)
         holders_count, found_count = run.holders_count, 0
-        # A run that goes on behind the last holder asks once more all the same: which rules it may not ask is not kept.
+        # A run that continues after the last holder checks once more all the same: unreadable rules are not stored.
         rest = HolderRange(first_id=run.last_holder_id + 1, last_id=HOLDER_ID_MAX, holders_count=0)
         for part in await find(look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE)) or [rest]:
             since = await find(run_store.find_read_until(connection, part)) if run.extent == "changes" else None
@@ -149,7 +149,7 @@ class OfHolders(RuleGroup):
             look.tell(holders_count, found_count)
 
     def _part_of(self, finding: Finding) -> HolderRange | None:
-        """The holder whose books break the rule."""
+        """Return the holder whose books break the rule."""
         holder_id = finding.holder_id
         return None if holder_id is None else HolderRange(first_id=holder_id, last_id=holder_id, holders_count=1)
 
@@ -167,7 +167,7 @@ class ComparedGroup(RuleGroup):
             await self._look.judge_seen(seen, found)
 
     async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
-        """Violations of the rules, or of those ``seen`` the persisting ones; ``None`` if they could not be checked."""
+        """Return violations of the rules, or of those ``seen`` the persisting ones; ``None`` if they could not be checked."""
         raise NotImplementedError
 
 
@@ -202,7 +202,7 @@ class OfAccounts(ComparedGroup):
     def __init__(self, look: Look, rules: Sequence[Rule]) -> None:
         super().__init__(look, rules)
         self._judgements: list[Judgement] | None = None
-        """One for each account, as it was looked at first."""
+        """One for each account, from the first check."""
 
     async def judge(self) -> list[Judgement]:
         return await super().judge() if self._judgements is None else self._judgements
@@ -237,7 +237,7 @@ _GROUPS: Final = (OfHolders, RuleGroup, OfRail, OfAccounts, OfHeads)
 
 
 def group_rules(look: Look, rules: Sequence[Rule]) -> list[RuleGroup]:
-    """The groups that have something to look at, in order. Holders always have: their slices get checkpoints."""
+    """Return the groups with something to check, in order. Holders always have: their slices get checkpoints."""
     groups = [kind(look, [rule for rule in rules if rule.of in kind.subjects]) for kind in _GROUPS]
     return [
         each
@@ -262,25 +262,22 @@ def explain(error: NotReadableError) -> str:
     return f"who verifies cannot read what it compares: {error}"
 
 
-# Where holders' books are read: at a standby that is at least as new as the run, or else at the primary.
-#
-# The run writes at the primary when it begins or goes on. A standby with this row is of the same installation, and has all
-# earlier rows: so its findings are as complete as the primary's. They are checked again at the primary, and count only if they
-# persist.
+# The server for holders' books: a standby at least as new as the run, or else the primary. A standby with the run's latest row
+# has all earlier rows, so its findings are complete. They are checked again at the primary, and count only if they persist.
 
 LOOK_EVERY_S = 0.2
 _log = structlog.get_logger(__name__)
 
 
 class BookReading:
-    """Asks rules about holders for one run."""
+    """Checks rules about holders for one run."""
 
     def __init__(self, primary: Connection, standby: Connection | None) -> None:
         self._primary = primary
         self._standby = standby
 
     async def follow(self, run: Run, within_s: float) -> None:
-        """Wait for the standby to have what the run has just written; one that takes longer is not read from."""
+        """Wait until the standby has the run's last write; a slower one is not used."""
         if self._standby is None:
             return
         noted_at = await run_store.read_seen_at(self._primary, run)
@@ -299,7 +296,7 @@ class BookReading:
             try:
                 return await look_store.ask(self._standby, rule, part, since)
             except DATABASE_FAILED as error:
-                # Long reads are what it cancels first: the rest of the run would meet the same.
+                # A standby cancels long reads first: the rest of the run would meet the same.
                 self._leave(f"it gives no answer: {type(error).__name__}")
         return await look_store.ask(self._primary, rule, part, since)
 
@@ -312,7 +309,7 @@ class BookReading:
 
 
 async def judge_accounts(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
-    """Of each account until when its days are closed, and each closed day that would not close now."""
+    """Return until when each account's days are closed, and each closed day that would not close now."""
     judgements, found = list[Judgement](), list[Finding]()
     for account in await account_store.list_all(connection):
         judgement, broken = await _judge_account(connection, account, now)
@@ -339,7 +336,7 @@ async def _judge_account(
     ]
     closed_until = None
     for recorded, _ in days:
-        # Up to the first gap: a later day that is closed proves nothing of the ones before it.
+        # Up to the first gap: a later closed day proves nothing about earlier ones.
         if not recorded.is_closed:
             break
         closed_until = recorded.day

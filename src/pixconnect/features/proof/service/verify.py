@@ -1,7 +1,7 @@
 """Proves the books: runs every rule against the tables, by slices of holders, and reports violations.
 
-Work in progress may look wrong: a statement reads as of one moment, but a rail or the feed reports later. So a finding is
-checked again after a while, and counts only if it persists. A stopped whole run continues after its last slice.
+Work in progress may look wrong: a statement reads one moment, but a rail or the feed reports later. So a finding is checked
+again after a while, and counts only if it persists. A stopped whole run continues after its last slice.
 """
 
 from __future__ import annotations
@@ -47,38 +47,38 @@ class ProofRequest(Struct, frozen=True, kw_only=True):
 
     extent: Extent = "changes"
     rules: Sequence[str] = ()
-    """The names of those that are asked; empty is all."""
+    """The names of the checked rules; empty is all."""
     again_after_s: float = 60
-    """How long after something was found it is looked at again."""
+    """How long after a finding it is checked again."""
     heads: Sequence[ChainHead] = ()
-    """Of chains, as they were kept elsewhere."""
+    """Recorded heads of chains."""
 
 
 class Verification(Struct, frozen=True, kw_only=True):
-    """What a run has proved, and what it has not."""
+    """The results of a run."""
 
     judgements: Sequence[Judgement]
     findings: Sequence[Finding]
     unreadable_count: int
-    """Rules that the reader could not ask, though there is what they compare."""
+    """Rules that the reader could not check, though their data exists."""
     holders_count: int
     unchained_count: int | None
-    """Entries that wait to be chained; ``None`` where they cannot be read."""
+    """Entries that wait to be chained; ``None`` if they are unreadable."""
     unchained_audit_count: int | None
-    """Rows of the audit that do."""
+    """Audit rows that wait to be chained."""
     waiting_cluster: str | None
-    """The cluster whose commits wait for a standby; ``None`` where they wait for none."""
+    """The cluster whose commits wait for a standby; ``None`` if they wait for none."""
 
 
 class ShownRun(Struct, frozen=True, kw_only=True):
-    """A run as people are shown it: what it found, each with its rule where there still is that."""
+    """A run for people: its findings, each with its rule if that still exists."""
 
     run: Run
     findings: Sequence[tuple[Finding, Rule | None]]
 
 
 async def list_runs(context: Context, runs_max: int, findings_max: int) -> Sequence[ShownRun]:
-    """The last runs, the newest first, each with so many of its findings at most."""
+    """List the last runs, newest first, each with a maximum of findings."""
     by_name = {rule.name: rule for rule in RULES}
     shown = list[ShownRun]()
     for run in await run_store.list_newest(context.pool, runs_max):
@@ -88,15 +88,15 @@ async def list_runs(context: Context, runs_max: int, findings_max: int) -> Seque
 
 
 async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> Verification:
-    """Look at the books once.
+    """Run the proof once.
 
     Raises:
-        BadRequest: There is no such rule.
+        BadRequest: A rule does not exist.
     """
-    # Refused before anything is asked of the database.
+    # Refused before any query.
     rules = choose_rules(request)
     connection = reader.connection
-    # Rules by name are asked of everything, and leave no checkpoint: others were not looked at.
+    # Rules by name are checked on everything, and leave no checkpoint: the others were not checked.
     has_all = not request.rules
     now = await read_now(reader)
     run = await run_store.find_stopped(connection, request.extent, now) if has_all else None
@@ -110,7 +110,7 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
             await group.look()
         await _look_again(look, groups, request.again_after_s)
     except BaseException:
-        # After any stop, the findings are kept, and it continues there.
+        # After any stop, the findings are stored, and it continues there.
         with suppress(*DATABASE_FAILED):
             await run_store.stop(connection, run)
         raise
@@ -155,40 +155,40 @@ async def _look_again(look: Look, groups: Sequence[RuleGroup], again_after_s: fl
             await group.look_again(of_group)
 
 
-# Chains entries and the audit by hash, after they were committed; shows chains and logs their heads.
+# Chains entries and the audit by hash after their commit; shows chains and logs their heads.
 
 CHAINED_MAX: Final = 5_000
 """Entries that are chained in one transaction."""
 AUDIT_CHAINED_MAX: Final = 1_000
-"""The same for rows of the audit: each is a separate link."""
+"""Audit rows chained in one transaction: each is a separate link."""
 REST_TIMES: Final = 2
 """Rows from before an upgrade are chained with pauses of this many times a batch's duration."""
 REST: Final = timedelta(minutes=1)
-"""Rows are chained this long after they are visible for good: longer than any batch waits that has taken its ids already."""
+"""Rows are chained this long after they are permanently visible: longer than any batch waits that has taken its ids already."""
 
 _log = structlog.get_logger(__name__)
 
 
 async def chain_entries(context: Context, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:
-    """Chain entries of all holders, the oldest first; returns how many there were."""
-    # It is no party's own work, so it takes its turn beside all holders.
+    """Chain entries of all holders, oldest first; return how many there were."""
+    # Belongs to no holder, so it takes its turn beside all holders.
     with on_behalf_of_all():
         return await chain_store.chain_entries(context.pool, chained_max, rest)
 
 
 async def chain_audit(context: Context, chained_max: int = AUDIT_CHAINED_MAX) -> int:
-    """Chain rows of the audit, the oldest first; returns how many there were."""
+    """Chain audit rows, oldest first; return how many there were."""
     with on_behalf_of_all():
         return await chain_store.chain_audit(context.pool, chained_max)
 
 
 async def list_heads(connection: Connection) -> list[ChainHead]:
-    """The last head of each chain, to be stored out of reach of everyone who writes the database."""
+    """List the last head of each chain, to be stored out of reach of everyone who writes the database."""
     return await chain_store.list_heads(connection) + await chain_store.list_named_heads(connection)
 
 
 async def log_heads(context: Context) -> None:
-    """Write into the log what all chains have come to, in one line: where logs go, the database's owner cannot reach."""
+    """Log the heads of all chains in one line: the database's owner cannot change logs elsewhere."""
     with on_behalf_of_all():
         async with context.pool.acquire() as connection:
             heads = await chain_store.list_named_heads(connection)
@@ -196,7 +196,7 @@ async def log_heads(context: Context) -> None:
 
 
 async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry:
-    """An entry with all inputs of its link in the chain, so that anyone can compute it.
+    """Return an entry with all inputs of its link in the chain, for independent verification.
 
     Raises:
         NotFound: The holder's chain has no such entry, or not yet.
@@ -209,7 +209,7 @@ async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> C
 
 async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], count_max: int) -> float | None:
     began_s = context.clock.monotonic_s()
-    # A full batch means that there are more, as after an upgrade: what callers want goes on between them.
+    # A full batch means that there are more, as after an upgrade: other work goes on between batches.
     if await chain(context) < count_max:
         return None
     return REST_TIMES * (context.clock.monotonic_s() - began_s)

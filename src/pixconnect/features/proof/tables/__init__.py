@@ -1,1 +1,1 @@
-"""SQL of proof."""
+"""SQL of the proof."""

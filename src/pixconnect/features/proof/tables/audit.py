@@ -1,4 +1,4 @@
-"""The rules of people: what operators did stands in the audit, and what they may change is as the audit says."""
+"""Rules of operators' acts: the audit has each act, and the present state follows from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASK: Final = (
     "operators: `pixconnect audit list`"
 )
 
-# What the audit keeps of instants is spelled by the program, and of long texts it keeps a beginning.
+# The audit stores instants in the program's spelling, and the beginning of long texts.
 _SAME: Final[LiteralString] = r"""
     case when {value} ~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.0-9]*(Z|[+-]\d\d(:?\d\d)?)$' then {value}::timestamptz::text
         else {value} end
@@ -21,8 +21,8 @@ _SAME: Final[LiteralString] = r"""
 _WAS: Final[LiteralString] = _SAME.replace("{value}", "was.value")
 _IS: Final[LiteralString] = _SAME.replace("{value}", "is_now.value")
 
-# Each audit row starts from the state that the row before it ended in, and the last one ends in the present state. A row that
-# was removed, changed or inserted therefore disagrees with its neighbours. The state before the first row is unknown.
+# Each audit row starts from the state in which the row before it ended, and the last one ends in the present state. So a
+# removed, changed or inserted row disagrees with its neighbours. The state before the first row is unknown.
 _AS_AUDITED: Final[LiteralString] = (
     """
     with said as (
@@ -63,7 +63,7 @@ _AS_AUDITED: Final[LiteralString] = (
         or told is null and before is not null and (told_id is not null or {is_new})
 """
 )
-# Who was there before the audit began has no row of his beginning.
+# An account from before the audit has no row of its beginning.
 _SINCE_AUDIT: Final[LiteralString] = """
     (before ->> 'created_at')::timestamptz >= (
         select min((after ->> 'created_at')::timestamptz) from said where said.before is null
@@ -156,7 +156,7 @@ AUDIT: Final = (
             "id,name,kind,profile,environment,state,tax_id,base_url,token_url,authorities,account,keys,poll_s,options,"
             "house_id,opened_at,opening_cents,created_at",
             only="coalesce(after, before) ? 'profile'",
-            # What the database has forgotten pauses every account, and closing one begins with it.
+            # A loss of the database pauses every account, and so does the beginning of a closing.
             counts="not (key = 'state' and is_now.value = 'paused')",
             is_new="true",
         ),

@@ -1,6 +1,6 @@
-"""The rules of money that institutions have blocked, and of adjusting entries.
+"""Rules of money that institutions have blocked, and of adjusting entries.
 
-Each block is the sum of its steps, and each step is an entry. Adjusting entries are held against their entries and their case.
+Each block is the sum of its steps, and each step is an entry. Adjusting entries are compared with their entries and their case.
 """
 
 from __future__ import annotations

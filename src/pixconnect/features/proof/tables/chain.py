@@ -124,7 +124,7 @@ _ALL_UNTIL: Final[LiteralString] = """(
         order by link.position desc limit 1
     ) as last
 )"""
-# Of each holder one finding, however many files have its heads: all that came after the first is another too.
+# One finding per holder, however many files have its heads: everything after the first differs too.
 KEPT_HEADS: Final = Rule(
     name="heads_are_as_kept",
     says="each chain has the heads that were written down elsewhere",
@@ -169,7 +169,7 @@ KEPT_HEADS: Final = Rule(
     meaning="history was rewritten with its hashes, after the last head that is the same, or an older backup was restored",
     todo="if it was not restored: stop the service, keep the database as it is, and compare with an earlier backup",
 )
-# A row inserted here by hand could hide a change of chained facts; a text put back is one that must no longer be kept.
+# A row inserted here by hand could hide a change of chained facts; a restored text must no longer be kept.
 ERASED: Final = Rule(
     name="erased_texts_are_gone",
     says="texts recorded as erased are gone, and were kept for the required time",
@@ -205,18 +205,18 @@ async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
     return await pool.fetchval("select chain_entries($1, $2) where refuse_old_session()", count_max, rest)
 
 
-# Read behind the last chained one, so it costs as much as is pending: little, except after the upgrade that added the chain.
+# Read after the last chained one, so it costs as much as is pending: little, except after the upgrade that added the chain.
 _COUNT_UNCHAINED: Final[LiteralString] = """
     select count(*) from ledger_entry where id > coalesce((select chained_id from entry_chain_state), 0)
 """
 
 
 async def count_unchained(connection: Connection) -> int:
-    """How many entries wait to be chained."""
+    """Count entries that wait to be chained."""
     return await connection.fetchval(_COUNT_UNCHAINED)
 
 
-# One look into an index for each holder: reading all links would take as long as proving them.
+# One index look-up per holder: reading all links would take as long as proving them.
 _LIST_HEADS: Final[LiteralString] = """
     select balance.holder_id, position, encode(head, 'hex') as head, chained_at from balance
     cross join lateral (
@@ -244,13 +244,12 @@ _LIST_NAMED: Final[LiteralString] = """
 async def list_named_heads(connection: Connection) -> list[ChainHead]:
     """The last head of the audit's chain, and that of all holders' chains together."""
     async with connection.transaction():
-        # It looks at each holder once.
         await connection.execute("set local statement_timeout = 0")
         return [ChainHead(**row) for row in await connection.fetch(_LIST_NAMED)]
 
 
 async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> list[Finding]:
-    """Of each holder, and of each chain of the installation, the first of the heads that it has not, if there is one."""
+    """Return, for each holder and each chain of the installation, the first given head that it lacks."""
     rows = await connection.fetch(KEPT_HEADS.broken, _encode(kept).decode())
     return [read_finding(KEPT_HEADS.name, row) for row in rows]
 
@@ -288,7 +287,7 @@ _of_audit: Final = partial(
 _AUDIT_REWRITTEN: Final = "operators' actions were rewritten with the rights of the tables' owner"
 
 AUDIT_CHAIN: Final = (
-    # A changed link breaks the next one too, but none behind it.
+    # A changed link breaks the next one too, but none after it.
     _of_audit(
         name="audit_chain_has_no_break",
         says="each link of the audit's chain follows from the one before, in the order of rows",
@@ -310,7 +309,7 @@ AUDIT_CHAIN: Final = (
         meaning=_AUDIT_REWRITTEN
         + "; a link was changed, taken out, put in or moved, and the first one named is where it begins",
     ),
-    # Ids only rise: an older row without a link was not there when its turn came.
+    # Ids only rise: an older row without a link did not exist at its turn.
     _of_audit(
         name="audit_is_as_chained",
         says="each row of the audit, up to the last one that was chained, is in the chain, and as it was then",
@@ -356,7 +355,7 @@ AUDIT_CHAIN: Final = (
 
 
 async def chain_audit(pool: Pool, count_max: int) -> int:
-    """Chain rows, the oldest first; returns how many, 0 also while another session chains."""
+    """Chain rows, oldest first; return how many, 0 also while another session chains."""
     return await pool.fetchval("select chain_audit($1) where refuse_old_session()", count_max)
 
 

@@ -1,6 +1,6 @@
-"""The rules of events, the feed, deliveries and webhooks of keys, as far back as they are kept.
+"""Rules of events, the feed, deliveries and webhooks of keys, as far back as they are kept.
 
-Events are dropped by whole partitions: the rules neither judge nor miss those older than the edge.
+Events are dropped by whole partitions: the rules ignore those older than the oldest kept partition.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ EVENTS: Final = (
     _rule(
         name="states_have_their_events",
         says="every state of a transfer, refund or charge has exactly one event, in order, and an end has its event's instant",
-        # No index leads from a transfer to its events. Separate look-ups would each read all of the holder's later events: a
-        # day's work would grow with its square. So a slice's events are read once and grouped by resource.
+        # No index leads from a transfer to its events. Separate look-ups would each read all of the holder's later events, so
+        # that a day's work would be quadratic. So a slice's events are read once and grouped by resource.
         broken=r"""
             with changed as (
                 select 'transfer' as resource, id, holder_id, created_at, modified_at, settled_at,

@@ -1,4 +1,4 @@
-"""The rules of the installation: the tables' guards exist, and the server keeps its promises."""
+"""Rules of the installation: the tables' guards exist, and the server has the promised settings."""
 
 from __future__ import annotations
 

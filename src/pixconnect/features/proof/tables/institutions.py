@@ -1,7 +1,4 @@
-"""The rules of requests to institutions: charges opened and changed, steps of orders, returns.
-
-The rules of accounts at institutions: statement lines, and the days closed over them.
-"""
+"""Rules of requests to institutions (charges opened and changed, steps of orders, returns), statement lines and closed days."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _PAYEE: Final[LiteralString] = """
                             counterparty ->> 'branch', counterparty ->> 'account_number')
                         else coalesce(counterparty ->> 'key', '')
                     end"""
-# Names there are HMAC-SHA-256, for which PostgreSQL has no function: of the key, as long as a block, it takes both paddings.
+# Names at institutions are HMAC-SHA-256, which PostgreSQL lacks: of the key, as long as a block, it takes both paddings.
 _PADDED: Final[LiteralString] = """
                 select institution_id,
                     decode(string_agg(lpad(to_hex(get_byte(block, place) # 54), 2, '0'), '' order by place), 'hex')

@@ -52,7 +52,7 @@ LEDGER: Final = (
         meaning="an entry was lost, added or changed, or the balance was written by hand",
     ),
     _rule(
-        # One look for each holder, where the sum of all entries takes a whole run.
+        # One look-up per holder, while the sum of all entries takes a whole run.
         name="balance_follows_last_entry",
         says="a balance has the number, instant and running sum of its last entry",
         broken="""
@@ -155,7 +155,7 @@ _of_facts: Final = partial(
     todo="compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone",
 )
 
-# The sources of entries, in the words of `allowed_posting`; for a partly missing amount, both entries.
+# The sources of entries, in the terms of `allowed_posting`; for a partly missing amount, both entries.
 _FACTS: Final[LiteralString] = """
                 select 'transfer' as kind, id, holder_id, direction, is_book, status, 'service' as made_by, amount_cents,
                     0::bigint as deficit_cents, null::bigint as entry_id, null::bigint as deficit_entry_id, created_at
@@ -190,7 +190,7 @@ _FACTS: Final[LiteralString] = """
 
 POSTINGS: Final = (
     _of_facts(
-        # A full join asks both ways at once: for an entry that is missing, and for one that is too many.
+        # A full join checks both ways at once: for a missing entry, and for an extra one.
         name="fact_has_its_entries",
         says="each fact has exactly the entries of its state, of its amount; in live mode none is a deposit of play money",
         broken=f"""
@@ -245,7 +245,7 @@ POSTINGS: Final = (
                         and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
                 )
         """,
-        # A run over changes begins at facts that have changed, and an entry that was invented has none.
+        # A run over changes begins at changed facts, and an invented entry has none.
         is_of_whole_runs=True,
         meaning="the entry was invented, or its source was lost",
     ),
@@ -295,7 +295,7 @@ POSTINGS: Final = (
         meaning="a movement or a repayment was lost or written by hand",
     ),
     _of_facts(
-        # By the facts alone and no entry: a mistake that is in entry and balance alike shows here.
+        # By the facts alone and no entry: an error in both entry and balance shows here.
         name="settlement_is_what_moved",
         says="the settled sum equals the money moved over the rail, by book, and at the institution",
         broken="""

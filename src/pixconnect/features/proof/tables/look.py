@@ -1,4 +1,4 @@
-"""Asks the tables one rule, for a slice of holders."""
+"""Checks one rule against the tables, for a slice of holders."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 FOUND_MAX: Final = 10_000
-"""Of one rule and slice: more findings add nothing, and memory is bounded."""
+"""Maximum per rule and slice: more findings add nothing, and memory is bounded."""
 
 
 HOLDER_ID_MAX: Final = 2**53
 
 
 class HolderRange(Struct, frozen=True, kw_only=True):
-    """Holders whose books are checked together, by their ids."""
+    """Holders whose books are checked together, by id."""
 
     first_id: int
     last_id: int
@@ -30,9 +30,11 @@ class HolderRange(Struct, frozen=True, kw_only=True):
 
 
 SLICES_MAX: Final = 20
-"""No index leads from a holder to all of an entry's or transfer's rows, since each posting would have to write into it: some
-rules read an index whole for each slice. So that the time of a run grows as the books do, and not as their square, the slices
-of large books are larger, and not more."""
+"""Maximum number of slices.
+
+No index leads from a holder to all of an entry's or transfer's rows, since each posting would have to write to it: some rules
+read a whole index for each slice. So the slices of large books are larger, and not more, and a run's time is linear.
+"""
 # A slice has this many entries, or one holder with more. A sum is a numeric, whose division would give fractions.
 _SLICES: Final[LiteralString] = """
     select min(holder_id) as first_id, max(holder_id) as last_id, count(*) as holders_count from (
@@ -45,9 +47,9 @@ _SLICES: Final[LiteralString] = """
 
 
 async def list_slices(connection: Connection, after_id: int, entries_count: int) -> Sequence[HolderRange]:
-    """Consecutive slices of the holders after one, each with about this many entries or more."""
+    """List consecutive slices of the holders after one, each with about this many entries or more."""
     slices = [HolderRange(**row) for row in await connection.fetch(_SLICES, after_id, entries_count, SLICES_MAX)]
-    # Rows of holders that there are not are found too.
+    # Rows of missing holders are found too.
     ends = [*(part.first_id - 1 for part in slices[1:]), HOLDER_ID_MAX]
     begins = [after_id + 1, *(end + 1 for end in ends)]
     return [
@@ -101,7 +103,7 @@ _SINCE: Final[LiteralString] = """(
 )"""
 # A sandbox's clock may be moved back.
 _RUNS_ON: Final[LiteralString] = "exists (select from installation where mode = 'live')"
-# Old rows go by whole partitions: rows begun a day after the oldest kept one are complete.
+# Old rows are dropped by whole partitions: rows begun a day after the oldest kept one are complete.
 _SINCE_OLDEST: Final[LiteralString] = """(
     select case
         when (select min(first_id) from event_partition where parent = '{table}' and detached_at is null) > 1 then (
@@ -156,7 +158,7 @@ _ASK: Final[LiteralString] = """
 
 
 async def find_why_not(connection: Connection, rule: Rule) -> str | None:
-    """Why a rule cannot be looked at; ``None`` if it can."""
+    """Find why a rule cannot be checked; ``None`` if it can."""
     return None if rule.why_not is None else await connection.fetchval(rule.why_not)
 
 
@@ -176,7 +178,7 @@ async def read(asked: Awaitable[Answer]) -> Answer:
 
 
 async def find_partial(connection: Connection, rules: Sequence[Rule]) -> Mapping[str, str]:
-    """Rules with more checks on a live installation, if its mode is unknown, and why they could not run."""
+    """Find rules with more checks on a live installation, if its mode is unknown, and why these could not run."""
     try:
         is_known: bool = await read(connection.fetchval("select exists (select from installation)"))
     except NotReadableError:
@@ -188,7 +190,7 @@ async def find_partial(connection: Connection, rules: Sequence[Rule]) -> Mapping
 
 
 async def ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
-    """The findings of a rule. Values that cannot be compared count as findings, and do not stop other holders' checks.
+    """Return the findings of a rule. Values that cannot be compared count as findings, and do not stop other holders' checks.
 
     Args:
         connection: Each rule is one statement, and so sees one moment.
@@ -206,7 +208,7 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
     except asyncpg.DataError as error:
         if part is None or part.first_id == part.last_id:
             return [_of_unreadable(rule, part, error)]
-    # A number, instant or JSON was overwritten with something else: halving the range finds its holder.
+    # A number, instant or JSON was overwritten with something else: bisecting the range finds its holder.
     middle = (part.first_id + part.last_id) // 2
     halves = (structs.replace(part, last_id=middle), structs.replace(part, first_id=middle + 1))
     return [each for half in halves for each in await ask(connection, rule, half, since)]

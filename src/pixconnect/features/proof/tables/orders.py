@@ -139,7 +139,7 @@ _of_refunds: Final = partial(
     todo="compare both with the rail's statement of their days; a refund that the rail does not know did not leave",
 )
 
-# Refunds that were refused are judged less: what they were refused for may be that they fit to nothing.
+# Refused refunds have fewer checks: they may have been refused because they match nothing.
 RETURNED: Final = (
     _of_refunds(
         name="transfer_knows_its_refunds",

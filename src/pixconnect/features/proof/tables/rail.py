@@ -1,4 +1,4 @@
-"""The rules that compare what settled here with the rail's settlements."""
+"""Rules that compare our settlements with the rail's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _THEIRS: Final[LiteralString] = """
         )
     )
 """
-# By book and at an institution nothing goes over this rail.
+# Book transfers and accounts at institutions do not use this rail.
 _OURS: Final[LiteralString] = """
     select coalesce(network_id, end_to_end_id) as id, case direction when 'OUT' then 'order' else 'credit' end as kind,
         amount_cents, settled_at, holder_id
@@ -123,7 +123,7 @@ RAIL: Final = (ITEMS, SUM)
 async def compare_items(
     connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime
 ) -> list[Finding]:
-    """Settlements of a span that one side lacks, or has differently.
+    """Return settlements of a span that one side lacks, or has differently.
 
     Args:
         connection: As the reader.
@@ -136,7 +136,7 @@ async def compare_items(
 
 
 async def sum_held(connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime) -> int:
-    """The sum that the rail should hold, in cents, by its settlements up to an instant and to its position.
+    """Return the sum that the rail should hold, in cents, by its settlements up to an instant and to its position.
 
     Args:
         connection: As the reader.
@@ -150,5 +150,5 @@ async def sum_held(connection: Connection, theirs: Sequence[SettledItem], since:
 
 
 async def find_first_instant(connection: Connection) -> datetime | None:
-    """Before it nothing was here; ``None`` if there is nothing yet."""
+    """Find the first instant with any fact; ``None`` if there is nothing yet."""
     return await connection.fetchval("select min(created_at) from holder")

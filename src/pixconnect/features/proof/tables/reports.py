@@ -1,4 +1,4 @@
-"""The rules of reports that wait for a person, of refusals, and of recorded origins: each against its subject."""
+"""Rules of kept reports, of refusals, and of recorded origins: each against its subject."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pixconnect.features.proof.rules import Rule
 _ASK: Final = "look at the report and its subject: `pixconnect report list --all`; the rail's settlement is the truth"
 
 _ASK_CLIENT: Final = "ask the holder whether they requested it: `pixconnect find ID` shows the recorded client"
-# Kept for 400 days, the oldest are deleted first: anything older than the first one kept was recorded once.
+# Kept for 400 days, the oldest are deleted first: anything older than the first kept one was recorded once.
 _TOLD_SINCE: Final[LiteralString] = """(
     select min(at) + case min(id) when 1 then interval '0' else interval '1 day' end
     from (select id, at from origin_batch order by id limit 1000) as oldest

@@ -1,4 +1,4 @@
-"""All rules, in the order in which a run looks at them."""
+"""All rules, in order of evaluation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pixconnect.features.proof.tables.reports import REPORTS
 from pixconnect.kernel.feature import gather
 
 _KERNEL: Final = (*LEDGER, *POSTINGS, *ORDERS, *RETURNED, *CHARGES, *TOTALS, *EVENTS, *REPORTS, *RAIL)
-# The tables first, and then others' servers, which take longer.
+# The tables first, and then other servers, which take longer.
 RULES: Final = tuple(
     sorted((*_KERNEL, *gather("rules", Rule)), key=lambda rule: get_args(Subject).index(rule.of)),
 )

@@ -1,4 +1,4 @@
-"""The runs over the books, their findings, and how far each holder was read."""
+"""Proof runs, their findings, and each holder's last reading."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def begin(connection: Connection, extent: Extent, operator: str, read_unti
 
 
 # Its process was killed or stopped: it has not been seen for a while. A whole run continues after its last holder, and reports
-# the earlier state of holders already seen. A run over changes starts again: it has little to read.
+# the earlier state of holders already checked. A run over changes starts again: it has little to read.
 _GO_ON: Final[LiteralString] = f"""
     update proof_run set state = 'running', seen_at = clock_timestamp(),
         last_holder_id = case extent when 'whole' then last_holder_id else 0 end,
@@ -76,12 +76,12 @@ _GO_ON: Final[LiteralString] = f"""
 
 
 async def find_stopped(connection: Connection, extent: Extent, now: datetime) -> Run | None:
-    """Take up the last run of this extent that has not ended, if it began within a day."""
+    """Resume the last unfinished run of this extent, if it began within a day."""
     return RUN.read_found(await connection.fetchrow(_GO_ON, extent, now, HOLDER_ID_MAX))
 
 
 async def read_seen_at(connection: Connection, run: Run) -> datetime:
-    """When the run last wrote how far it is."""
+    """Read when the run last stored its progress."""
     return await connection.fetchval("select seen_at from proof_run where id = $1", run.id)
 
 
@@ -103,7 +103,7 @@ _NOTE_HOLDERS: Final[LiteralString] = """
 
 
 async def note_slice(connection: Connection, run: Run, part: HolderRange, *, has_all_rules: bool) -> None:
-    """These holders' books were looked at, as they were at the run's begin at least."""
+    """Record that these holders' books were checked, in their state at the run's begin or later."""
     if has_all_rules:
         # First: facts that end here are checked again.
         await connection.execute(_NOTE_HOLDERS, run.id, part.first_id, part.last_id, run.read_until)
@@ -117,7 +117,7 @@ _EARLIEST_READ: Final[LiteralString] = """
 
 
 async def find_read_until(connection: Connection, part: HolderRange) -> datetime | None:
-    """Until when all these holders' books were looked at; ``None`` if one's never were."""
+    """Return until when all these holders' books were checked; ``None`` if one's never were."""
     return await connection.fetchval(_EARLIEST_READ, part.first_id, part.last_id)
 
 
@@ -128,7 +128,7 @@ _LAST_CHECKED: Final[LiteralString] = """
 
 
 async def find_last_checked(connection: Connection, rule: str) -> datetime | None:
-    """Until when a rule was looked at; ``None`` if it never was."""
+    """Return until when a rule was checked; ``None`` if it never was."""
     return await connection.fetchval(_LAST_CHECKED, rule)
 
 
@@ -152,13 +152,13 @@ _JUDGE: Final[LiteralString] = """
 
 
 async def add_seen(connection: Connection, run: Run, findings: Sequence[Finding]) -> None:
-    """Record findings until the second look."""
+    """Store findings until the second check."""
     if findings:
         await connection.execute(_ADD_SEEN, run.id, _encode(findings).decode())
 
 
 async def find_seen_since(connection: Connection, run: Run) -> timedelta | None:
-    """How long ago the last of them was found; ``None`` if there is none."""
+    """Return how long ago the last of them was found; ``None`` if there is none."""
     return await connection.fetchval(_SEEN_SINCE, run.id)
 
 
@@ -187,7 +187,7 @@ async def read(connection: Connection, run_id: int) -> Run:
     return RUN.read(await fetch_row(connection, f"select {RUN.select} from proof_run where id = $1", run_id))
 
 
-# A run over changes cannot confirm findings of whole runs: their rows were not looked at again.
+# A run over changes cannot confirm findings of whole runs: their rows were not checked again.
 _COUNTING: Final[LiteralString] = f"""
     with whole as (
         select id, ended_at from {_SCHEMA}.proof_run
@@ -221,7 +221,7 @@ _BY_NAME_MAX: Final = 20
 
 
 async def count_broken(pool: Pool) -> Mapping[str, int]:
-    """The number of standing findings by rule, since the last whole run."""
+    """Return the number of standing findings by rule, since the last whole run."""
     return {row["rule"]: row["count"] for row in await pool.fetch(_BROKEN, _BY_NAME_MAX)}
 
 
@@ -238,7 +238,7 @@ _LAST: Final[LiteralString] = f"""
 
 
 async def find_last_ended(pool: Pool, extent: Extent) -> Run | None:
-    """The last run of this extent over all its rules that has come to its end."""
+    """Find the last complete run of this extent over all its rules."""
     return RUN.read_found(await pool.fetchrow(_LAST, extent, _BY_NAME_MAX))
 
 
@@ -259,5 +259,5 @@ _FINDINGS: Final[LiteralString] = f"""
 async def list_findings(
     connection: Connection | Pool, run_id: int, state: Literal["seen", "there"], count_max: int | None = None
 ) -> Sequence[Finding]:
-    """Findings that wait for a second look, or were present at both."""
+    """List findings that wait for a second check, or persisted at it."""
     return [read_finding(row["rule"], row) for row in await connection.fetch(_FINDINGS, run_id, state, count_max)]

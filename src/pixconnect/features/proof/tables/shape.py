@@ -28,7 +28,7 @@ SOURCES: Final[Mapping[LiteralString, str]] = {
     "pixconnect": "pixconnect/kernel/schema and pixconnect/features/*/schema.sql",
     "verify": "pixconnect/features/proof/tables/schema",
 }
-"""The schemas, each with its source. The sandbox's is left out: it holds only test data."""
+"""The schemas, each with its source. The sandbox's is left out, since it has only test data."""
 
 SHAPE: Final = Rule(
     name="tables_are_as_made",
@@ -141,7 +141,7 @@ _LINES: Final[LiteralString] = """
         ), false
     )
 """
-# Roles belong to the whole server. These lines appear only if one of our roles was given more than the installation gives.
+# Roles belong to the whole server. These lines appear only if one of our roles has more than the installation grants.
 _ROLES: Final[LiteralString] = """
     select 'roles' as object, format('%s may be %s', member.rolname, granted.rolname) as line
     from pg_auth_members
@@ -190,11 +190,11 @@ _ROWS: Final[Mapping[str, LiteralString]] = {
 _SHOWN_MAX: Final = 500
 
 Shape = Mapping[str, str]
-"""The digest of each object. Objects of other schemas than ``pixconnect`` have the schema in their name."""
+"""The digest of each object. Objects outside of the schema ``pixconnect`` have their schema in their name."""
 
 
 async def read_shape(connection: Connection) -> Shape:
-    """The digests of the schemas as they are now."""
+    """Read the digests of the present schemas."""
     return {name: _digest(lines) for name, lines in sorted((await _read_lines(connection)).items())}
 
 
@@ -232,7 +232,7 @@ async def _read_lines(connection: Connection) -> Mapping[str, Sequence[str]]:
 
 
 async def _read_rows(connection: Connection, statement: str) -> list[str]:
-    """The rows, or none if the table is gone: the table itself is a finding then."""
+    """Read the rows, or none if the table is gone: the table itself is a finding then."""
     try:
         return [line for (line,) in await connection.fetch(statement)]
     except asyncpg.UndefinedTableError:
@@ -248,7 +248,7 @@ def _source_of(name: str) -> str:
 
 
 def _describe(lines: Sequence[str], *, is_ours: bool) -> str:
-    """The digest of one of our objects, with each disabled guard; all lines of an object that should not exist."""
+    """Describe one of our objects by its digest, with each disabled guard; an unexpected object by all lines."""
     shown = [_digest(lines), *(line for line in lines if line.endswith((" OFF", " NOT VALID")))] if is_ours else lines
     return "; ".join(sorted(shown))[:_SHOWN_MAX]
 

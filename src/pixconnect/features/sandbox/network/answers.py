@@ -1,10 +1,7 @@
-"""What the network answers to an order, and what it reports of it.
+"""The network's answers to orders, and its reports of them; merchants' codes, and fees.
 
-An order is decided as it comes in, and what comes of it is written together with it. Merchants' codes are paid, and fees taken.
-
-What the institution moves by itself is made by hand, or a fee of a Pix, which is written with the Pix. A fee of a payment waits
-for the payment, because the service may refuse that. One of a transfer falls due with it: how that ends is decided when it is
-taken.
+An order is decided as it comes in, and its outcome is written together with it. A fee of a payment waits for the payment,
+because the service may refuse that. A fee of a transfer is due with it, since its end is decided when it is accepted.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +51,7 @@ FEE_TEXT: Final = "Tarifa Pix"
 
 
 class NewFee(Struct, frozen=True):
-    """A fee that a rule has taken of a Pix."""
+    """A fee of a Pix, by a rule."""
 
     party: Party
     amount_cents: int
@@ -69,7 +66,7 @@ def find_fees(orders: Sequence[Order], behaviours: Sequence[Behaviour]) -> dict[
 
 
 def fee_id(name: str) -> str:
-    """The item of a Pix's fee: it has one at most."""
+    """Return the item of a Pix's fee: it has one at most."""
     return f"M{name[1:]}"
 
 
@@ -123,7 +120,7 @@ def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: s
 def make_fees_of_orders(
     fees: Mapping[str, NewFee], orders: Mapping[str, NewOrder], now: datetime, numbers: Iterator[int]
 ) -> list[tuple[NewArrival, Pending]]:
-    """The fees of those orders that will settle, due as they are."""
+    """Make the fees of those orders that will settle, due as they are."""
     return [
         make_fee(fee, name, next(numbers), now + timedelta(milliseconds=orders[name].delay_ms), waits=False)
         for name, fee in fees.items()
@@ -135,18 +132,18 @@ _DYNAMIC_TXID_MIN: Final = 26
 
 
 class OrderGroup(Struct, frozen=True, kw_only=True):
-    """Orders that came together, none of them written yet, and the rows written with them, by their ids."""
+    """Orders that came together, unwritten, and the rows written with them, by their ids."""
 
     orders: list[NewOrder]
     behaviours: list[Behaviour]
-    """How each is treated: by the fault rules, or else as the network usually does."""
+    """The behaviour of each: by the fault rules, or else the network's usual one."""
     claims: dict[str, str] = {}
     """The merchants' codes that they pay."""
     fees: dict[str, NewFee] = {}
 
 
 def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> OrderGroup:
-    """Orders as they would be written.
+    """Build the rows of orders.
 
     Args:
         faults: Counted down by those that follow a rule.
@@ -171,7 +168,7 @@ def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> Ord
 def read_refunds(
     faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original], latency_ms: int
 ) -> OrderGroup:
-    """As ``read_orders``; ``originals`` are the payments that are given back, by their ids."""
+    """As ``read_orders``; ``originals`` are the returned payments, by id."""
     behaviours = _treat_refunds(faults, orders, originals)
     new = [
         _make_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how, latency_ms)
@@ -238,7 +235,7 @@ async def write(
     """
     if not arriving:
         return set(), arriving, []
-    # Without all that one statement is enough, and no transaction.
+    # Without these one statement is enough, and no transaction.
     if not group.claims and not group.fees:
         return await tables.insert_orders(pool, kind, now, list(arriving.values())), arriving, []
     async with pool.acquire() as connection, connection.transaction():
@@ -258,7 +255,7 @@ async def write(
 
 ArrivalReport = CreditReport | ReturnReport | MovementReport
 OrderAnswer = Taken | Rejected | NotTaken | None
-"""``None`` is an answer that was lost on its way."""
+"""``None`` is an answer lost on its way."""
 
 _decode_report = msgspec.json.Decoder(Report).decode
 _TAKEN: Final = Taken()
@@ -283,7 +280,7 @@ def answer_order(
         if how.is_rejected_at_once and code is not None:
             return Rejected(code=code, reason=reject_code.explain(code))
         return _TAKEN
-    # Not taken now, although it arrived: it is too old, or known already.
+    # Not accepted now, although it arrived: it is too old, or known already.
     code = "FF08" if is_late else "ED05"
     return Rejected(code=code, reason=reject_code.explain(code))
 
@@ -332,7 +329,7 @@ def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
 
 
 def arrival_id_of(report: ArrivalReport) -> str:
-    """The name that an arrival has."""
+    """Return the name of an arrival."""
     match report:
         case CreditReport():
             return report.end_to_end_id
@@ -354,7 +351,7 @@ def read_acknowledgement(report: ArrivalReport, refusal_code: str | None) -> Ack
 
 
 def redate(report: Report, due_at: datetime) -> Report:
-    """Date a report from outside by its deadline, which may have come nearer when the clock was moved back."""
+    """Date a report from outside by its deadline, which may have moved nearer when the clock was moved back."""
     # An order's outcome is made from its deadline, and needs no new date.
     if isinstance(report, SettledReport | RejectedReport):
         return report
@@ -370,10 +367,10 @@ def redate(report: Report, due_at: datetime) -> Report:
 def sort_acknowledged(
     acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
 ) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
-    """The first acknowledgements of orders, by their reports, of contests and of arrivals.
+    """Sort the first acknowledgements into those of orders, by report, of contests and of arrivals.
 
     Args:
-        acknowledgements: Those of the service.
+        acknowledgements: The service's.
         find: Finds a report.
     """
     orders: dict[str, str] = {}

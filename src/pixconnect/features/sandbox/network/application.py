@@ -3,14 +3,10 @@
 Every path needs the shared secret, except those for payers' institutions: a merchant's location and its keys. 503 always means
 that nothing was done, and 500 that the outcome is unknown: the service decides about money by that.
 
-Also the settlements, item by item in the order of time, and their sum.
+Settlements are listed in the order of time, page by page. An order settles when it is due, without a write; an arrival from
+outside settles when the service acknowledges it. Both tables are one list, with suspect payments while they are held.
 
-An order settles when it is due, without a write; an arrival from outside settles when the service acknowledges it. Items of
-both tables are one list, with suspect payments while they are held. It is read page by page: there may be a million of them.
-
-Also payments that the sandbox, as the holder's institution, holds as suspect, and their end: by hand, by rule or by time.
-
-A held payment is one in two steps, and its row has the report due at the end of its time. A decision by hand replaces it.
+A suspect payment has two steps, and its row has the report due at the end of its time. A decision by hand replaces that.
 """
 
 import asyncio
@@ -68,7 +64,7 @@ async def decide_suspect_credit(outside: Outside, asked: OutsideVerdict) -> Arri
 
     async def write(connection: PoolConnectionProxy, now: datetime) -> CreditReport:
         found = await connection.fetchrow(FIND, asked.end_to_end_id)
-        # What its time has decided may have left already.
+        # The decision by time may have left already.
         if found is None or found["is_due"] or found["due_at"] <= now:
             raise SandboxRefusal("unknown", "end_to_end_id: no payment of this name is held as suspect")
         report = _judge(found, asked)
@@ -128,8 +124,8 @@ CALLS: Final[Mapping[str, Answering]] = dict(
 
 PAGE_SIZE: Final = 1000
 
-# The conditions stand as in the indexes `settlement_by_time` and `arrival_by_time`, so that a page costs the same anywhere.
-# Arrivals from before there was `settled_at` count from when they were reported.
+# The conditions match the indexes `settlement_by_time` and `arrival_by_time`, so that a page costs the same anywhere. Arrivals
+# from before there was `settled_at` count from their report.
 READ_PAGE = """
 (
     select id, kind, amount_cents, due_at as settled_at from settlement
@@ -197,12 +193,11 @@ class LookupQuestion(Struct, frozen=True, kw_only=True):
 
 
 class LookupAnswers(Struct, frozen=True, kw_only=True):
-    """The directory's answers to questions that came together; a key that is in neither list has no entry."""
+    """The directory's answers to a batch of keys; a key in neither list has no entry."""
 
     entries: Sequence[DirectoryEntry]
     alone: Sequence[str]
-    """Keys that must be asked for one by one: a fault rule applies to them, and their delay must not hold up the
-    others."""
+    """Keys to query one by one: a fault rule applies to them, and their delay must not affect the others."""
 
 
 class ReportQuestion(Struct, frozen=True, kw_only=True):
@@ -238,7 +233,7 @@ class SandboxApplication:
         await http_messages.send_answer(send, await self._answer(scope, receive))
 
     def release(self) -> None:
-        """Answer all waiting calls: the process is about to end."""
+        """End all waiting calls: the process is about to stop."""
         self._world.network.release()
 
     async def _answer(self, scope: Scope, receive: Receive) -> SandboxAnswer:
@@ -252,12 +247,12 @@ class SandboxApplication:
         except http_messages.BodyTooLargeError:
             return http_messages.failure(413, "invalid", "the body is too large")
         if path == "/rail/reports":
-            # Unlike the others, not finished after its caller has gone: reports handed to a lost caller would come 5 s late.
+            # Unlike the others, not finished after its caller has gone: reports sent to a lost caller would come 5 s late.
             return await self._guard(path, _reports(self._world, body))
         handler = _ROUTES.get((method, path)) or CALLS.get(path.removeprefix("/control/"))
         if handler is None:
             return http_messages.failure(404, "invalid", "there is no such path")
-        # Done to its end even if the client disconnects: an order must not be taken by half.
+        # Completed even if the client disconnects: an order must not be half executed.
         working = asyncio.ensure_future(self._guard(path, handler(self._world, body)))
         self._working.add(working)
         working.add_done_callback(self._working.discard)

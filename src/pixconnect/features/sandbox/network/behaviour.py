@@ -1,8 +1,6 @@
-"""Fault rules: which messages they match, and how often they still apply.
+"""Fault rules: which messages they match, and how often they still apply; and the behaviour of one message.
 
-How the network treats one message; decided when it comes in.
-
-Every draw has a name. So one more draw somewhere changes no other, and a restart changes none.
+Every random draw has a name. So an additional draw changes no other, and neither does a restart.
 """
 
 import hashlib
@@ -36,7 +34,7 @@ class Chance:
         return self._draw(names) % limit
 
     def text(self, length: int, *names: object) -> str:
-        """Return up to 40 letters and digits; there is no more in one draw."""
+        """Return up to 40 letters and digits, the maximum of one draw."""
         drawn = self._draw(names)
         letters: list[str] = []
         for _ in range(length):
@@ -49,7 +47,7 @@ class Chance:
 
     def cpf(self, *names: object) -> str:
         digits = [int(digit) for digit in f"{1 + self.below(999_999_998, *names):09d}"]
-        # Nine equal digits have right check digits, and are no CPF all the same.
+        # Nine equal digits have valid check digits, but are no CPF.
         if len(set(digits)) == 1:
             digits[-1] = (digits[-1] + 1) % 10
         for weight in (10, 11):
@@ -82,7 +80,7 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     ends_after_ms: int | None = None
     """From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step."""
     cancel_code: str | None = None
-    """Why a payment that was accepted is cancelled; ``None`` settles."""
+    """Why an accepted payment is cancelled; ``None`` settles."""
     is_suspect: bool = False
     """Whether the institution holds a payment of a holder until its end."""
     fee_cents: int | None = None
@@ -115,7 +113,7 @@ _EFFECTS: Final = {
 
 @lru_cache(256)
 def behaviour_of(effect: str) -> Behaviour:
-    """Read the effect of a fault rule.
+    """Parse the effect of a fault rule.
 
     Example:
         >>> behaviour_of("delay:250").delay_ms
@@ -155,14 +153,14 @@ def reject(behaviour: Behaviour, code: str) -> Behaviour:
 _ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
 _TRIES_REMEMBERED_MAX = 10_000
 _AT_ALL_FACES: Final = frozenset({"delay", "no_answer", "lost", "unavailable", "html", "too_many"})
-# The network follows no rule about faces, and faces none about the network: each has effects that the other lacks.
+# Rules of the network do not apply to faces, nor the reverse: each has effects that the other lacks.
 _AT_FACES: Final[Mapping[Operation | None, Set[str]]] = {
     "face_token": _AT_ALL_FACES,
     "face_read": _AT_ALL_FACES | {"token_ended", "lag", "page_shift"},
     "face_write": _AT_ALL_FACES | {"token_ended", "duplicate_answer", "out_of_order"},
     "callback": frozenset({"lost", "duplicate_answer"}),
 }
-# What nothing else than these has: other messages do not use such a rule up.
+# Effects of these messages only, so that other messages do not use such a rule up.
 _ONLY_OF: Final[Mapping[str, Set[Operation]]] = {
     "fee": frozenset({"payment", "submit"}),
     "dated_back": frozenset({"payment", "return"}),
@@ -191,7 +189,7 @@ class Faults:
         return None if effect is None else behaviour_of(effect)
 
     def draw(self, message: Message) -> str | None:
-        """The effect of the first rule that matches, which is counted down."""
+        """Return the effect of the first matching rule, and count it down."""
         for position, rule in enumerate(self.rules):
             if rule.times == 0 or not _matches(rule, message) or not self._strikes(position, rule, message):
                 continue
@@ -216,7 +214,7 @@ class Faults:
     def _strikes(self, position: int, rule: FaultRule, message: Message) -> bool:
         if rule.probability is None:
             return True
-        # Forgetting tries only makes a later one draw what an earlier one drew.
+        # Forgotten tries only make a later one draw an earlier one's number.
         if len(self._tries) > _TRIES_REMEMBERED_MAX:
             self._tries.clear()
         tried = (position, f"{message.operation}/{message.id}")

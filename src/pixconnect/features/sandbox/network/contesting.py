@@ -1,4 +1,4 @@
-"""How payers contest, how the institution decides by hand, and how it receives holders' answers, one at a time."""
+"""Contests by payers, the institution's decisions by hand, and holders' answers, one at a time."""
 
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
@@ -32,7 +32,7 @@ async def contest_credit(outside: Outside, asked: OutsideInfraction) -> Infracti
 
 
 async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionReport:
-    """Decide by hand what the institution would decide by rule or by time."""
+    """Decide by hand, in place of the rule or the deadline."""
     async with outside.infractions, AsyncExitStack() as told:
         async with outside.network.giving_back:
             before = await _find(outside, asked.name)
@@ -48,7 +48,7 @@ async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionR
 
 
 async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-    """Take what holders answer; each once."""
+    """Receive holders' answers; each once."""
     said: list[DefenceAnswer] = []
     for defence in defences:
         async with outside.infractions, outside.network.giving_back:
@@ -65,7 +65,7 @@ async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> lis
 
 
 async def _find_free(outside: Outside, contest: infraction.Contest) -> int:
-    """How much more of its payment may be blocked."""
+    """Return how much more of its payment may be blocked."""
     now, name = outside.clock.now(), contest.report.end_to_end_id
     paid = await infraction.find_paid(outside.pool, name, now)
     contests = await infraction.list_unfinished(outside.pool)
@@ -87,11 +87,11 @@ async def _put(outside: Outside, contest: infraction.Contest, before: infraction
 
 
 async def _find(outside: Outside, name: str) -> infraction.Contest | None:
-    """A contest in its present state, decisions by time included."""
+    """Find a contest in its present state, including decisions by time."""
     row = await outside.pool.fetchrow(infraction.FIND, [name])
     return None if row is None else infraction.catch_up(infraction.read(row), outside.clock.now())
 
 
 def _name_return(outside: Outside, number: int, sequence: int) -> str:
-    """A contest's returns have names of their own, independent of other numbers after a restart."""
+    """Name a contest's return, independently of other numbers after a restart."""
     return f"D{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, 'taken', number, sequence)}"

@@ -1,7 +1,7 @@
 """The key directory (DICT), and the outside accounts that its entries lead to.
 
-Some entries are fixed; each fixes the fate of an order for its account. All outside accounts are at one institution. An account
-without an entry is paid like any other.
+Some entries are fixed; each determines the outcome of orders to its account. All outside accounts are at one institution. An
+account without an entry is paid like any other.
 """
 
 from typing import Final

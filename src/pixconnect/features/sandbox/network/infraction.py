@@ -1,7 +1,7 @@
 """Contests by payers: the sandbox is the holder's institution, which blocks, receives the holder's answer, and decides.
 
-It decides by hand, by rule or by time. The report due at the deadline stands beside the last report, and is made again with
-each change: a decision by time writes nothing, as an order's outcome does.
+It decides by hand, by rule or by time. The report due at the deadline is stored beside the last report, and remade with each
+change: a decision by time writes nothing, as an order's outcome does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ on conflict (number) do update set report = excluded.report, sequence = excluded
     defence = excluded.defence, next_report = excluded.next_report, taken_at = excluded.taken_at, due_at = excluded.due_at,
     is_due = false
 """
-# Returns stand among outgoing money: orders that no caller here has made.
+# Returns are among outgoing money: orders without a caller here.
 TAKE = """
 insert into settlement (id, kind, original_id, amount_cents, taken_at, due_at, is_open)
 values ($1, 'refund', $2, $3, $4, $5, false) on conflict (id) do nothing
@@ -54,7 +54,7 @@ values ($1, 'refund', $2, $3, $4, $5, false) on conflict (id) do nothing
 CALL_OFF = (
     "update settlement set code = 'FF08', is_due = true where id = any($1::text[]) and kind = 'refund' and code is null"
 )
-# What other contests may take by time is not given back yet: these alone are neither open nor due.
+# Returns that other contests may take by time: these alone are neither open nor due.
 CONTESTED = """
 select amount_cents, coalesce(settled_at, due_at) as settled_at, amount_cents - (
     select coalesce(sum(s.amount_cents), 0) from settlement s
@@ -80,7 +80,7 @@ class Contest(Struct, frozen=True, kw_only=True):
     """The last report sent to the service."""
     sequence: int
     is_open: bool
-    """Whether it has not acknowledged that yet."""
+    """Whether it is unacknowledged."""
     judged: Judged
     defence: str | None = None
     next_report: InfractionReport | None = None
@@ -109,7 +109,7 @@ def read(row: asyncpg.Record) -> Contest:
 
 
 async def list_unfinished(executor: Executor) -> list[Contest]:
-    """Those with a report pending, now or later."""
+    """List those with a report pending, now or later."""
     return [read(row) for row in await executor.fetch(LIST)]
 
 
@@ -119,7 +119,7 @@ async def find_paid(executor: Executor, end_to_end_id: str, now: datetime) -> Pa
 
 
 async def find_left(executor: Executor, end_to_end_id: str, contest: Contest | None) -> int:
-    """The part of a payment that this contest may still return: its own planned return is planned again."""
+    """Find the part of a payment that this contest may still return: its own planned return is planned again."""
     planned = set[str]() if contest is None else _planned_returns(contest)
     return await executor.fetchval(LEFT, end_to_end_id, list(planned)) or 0
 
@@ -150,7 +150,7 @@ def _redate(report: InfractionReport, at: datetime) -> InfractionReport:
 
 
 def catch_up(contest: Contest, now: datetime) -> Contest:
-    """Reports that have fallen due become the last report."""
+    """Make due reports the last report."""
     if contest.next_report is None or contest.due_at is None or not (contest.is_due or contest.due_at <= now):
         return contest
     return structs.replace(
@@ -186,7 +186,7 @@ async def acknowledge_all(pool: asyncpg.Pool, report_ids: Sequence[str], now: da
 
 
 def find_free_funds(asked: OutsideInfraction, contests: Sequence[Contest]) -> int:
-    """How much of a holder's money no contest holds."""
+    """Return how much of a holder's money no contest holds."""
     account = asked.party.branch, asked.party.account_number
     own = [each for each in contests if (each.report.party.branch, each.report.party.account_number) == account]
     # The service still counts unreported returns as the holder's money.
@@ -195,7 +195,7 @@ def find_free_funds(asked: OutsideInfraction, contests: Sequence[Contest]) -> in
 
 
 def find_free_of(end_to_end_id: str, paid: Paid, contests: Sequence[Contest], now: datetime) -> int:
-    """How much of a payment no contest holds: all of them together hold it once."""
+    """Return how much of a payment no contest holds: all of them together hold it once."""
     own = [catch_up(each, now) for each in contests if each.report.end_to_end_id == end_to_end_id]
     return max(0, paid.left_cents - sum(each.report.held_cents for each in own))
 
@@ -314,7 +314,7 @@ def decide(
     next_id: str,
     now: datetime,
 ) -> Contest:
-    """By hand: take or release the held money, or hold more of the claim."""
+    """Decide by hand: take or release the held money, or hold more of the claim."""
     report = contest.report
     if report.state == "released" or (report.state == "taken" and report.wanted_cents == 0):
         raise SandboxRefusal("invalid", "id: it is decided, and nothing of it is blocked or wanted any more")
@@ -327,7 +327,7 @@ def decide(
                 raise SandboxRefusal("invalid", f"amount: {report.wanted_cents} cents are wanted")
             if left_cents == 0 or (asked.amount_cents is not None and cents > left_cents):
                 raise SandboxRefusal("invalid", f"amount: {left_cents} cents of the Pix are left to give back")
-            # The money leaves now, though the last word may be of a day from which the clock was moved back.
+            # The money leaves now, though the last report may be dated before the clock was moved back.
             decided = _take(report, cents, left_cents, return_id, at, now)
             left_cents -= min(cents, left_cents)
         case "release":
@@ -353,7 +353,7 @@ def _tell(contest: Contest, report: InfractionReport) -> Contest:
 def hear(
     contest: Contest | None, defence: Defence, left_cents: int, next_id: str, now: datetime
 ) -> tuple[Contest | None, DefenceAnswer]:
-    """Take what the holder answers, once."""
+    """Receive the holder's answer, once."""
     if contest is None:
         return None, DefenceRefused(reason="there is no such infraction")
     if contest.defence is not None:
@@ -368,7 +368,7 @@ def hear(
 
 
 async def save(executor: Executor, contest: Contest, before: Contest | None, now: datetime) -> None:
-    """Write it, with its outgoing money; outgoing money no longer planned is called off. In one transaction."""
+    """Write it, with its outgoing money, in one transaction; cancels outgoing money that is no longer planned."""
     later = contest.next_report
     planned = {} if later is None else {part.return_id: part for part in later.taken}
     parts = planned | {part.return_id: part for part in contest.report.taken}

@@ -5,9 +5,9 @@
     submit ── insert ── schedule ──(time)── outbox ── reports ── acknowledge ── update
               durable                        memory, rebuilt from the tables       lazily durable
 
-The network decides what happens to an order when the order comes in, and writes nothing when it falls due. The tables
-hold everything. The schedule and the outbox are copies of the open reports, in the memory of the only process that
-writes the tables.
+The network decides an order's outcome when the order comes in, and writes nothing when it falls due. The tables hold
+everything. The schedule and the outbox are copies of the open reports, in the memory of the only process that writes the
+tables.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Schedule:
         self._number = count()
 
     def clear(self) -> None:
-        """Forget all reports; the tables still have them."""
+        """Drop all reports; the tables still have them."""
         self._heap.clear()
 
     def add(self, due_at: datetime, group: Sequence[Pending]) -> None:
@@ -103,7 +103,7 @@ class Network:
         self._schedule = Schedule()
         self._lock = SharedLock()
         self.giving_back = asyncio.Lock()
-        """Held while deciding how much of a payment is returned: two must not both take the rest of it."""
+        """Locked while deciding how much of a payment is returned: two must not both take the rest of it."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_stale = True
         self._waiting: dict[str, asyncio.Future[str | None]] = {}
@@ -134,7 +134,7 @@ class Network:
             if any(how.is_refused or not how.is_answered or how.code is not None for how in behaviours):
                 raise SandboxUnavailable("a fault rule keeps the network from answering this question")
             await asyncio.sleep(max((how.delay_ms or 0 for how in behaviours), default=0) / 1000)
-        # An order that has not come and cannot come any more is closed, so that this answer stays true.
+        # An order that has not come and can no longer come is closed, so that this answer stays true.
         known |= await self._close_windows([order_id for order_id in ids if order_id not in known])
         return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, behaviours, strict=True)]
 
@@ -144,8 +144,8 @@ class Network:
         outside = sorted({order_id for order_id in ids if is_outside_window(order_id, now)})
         if not outside:
             return {}
-        # Written before the answer, under the primary key of orders: an order that arrives at this moment finds it instead.
-        # These ids accept no order from now on, at any time; known orders stay as they are.
+        # Written before the answer, under the primary key of orders: a concurrent order finds it instead. These ids accept no
+        # order from now on, at any time; known orders stay.
         await self._pool.execute(tables.CLOSE_IDS, outside, now)
         return await tables.find_orders(self._pool, outside, now)
 
@@ -182,7 +182,7 @@ class Network:
             self._is_stale = True
             async with self._pool.acquire() as connection, connection.transaction():
                 written = await write(connection, self._clock.now())
-            # Earlier pending reports are discarded with all the rest, and read again.
+            # Earlier pending reports are discarded with all others, and read again.
             await self._load()
         return written
 
@@ -233,7 +233,7 @@ class Network:
 
     @contextmanager
     def expecting_acknowledgement(self, arrival_id: str) -> Generator[asyncio.Future[str | None]]:
-        """Give a future for how an arrival that is about to be inserted ends: with a code, or ``None`` if it settles."""
+        """Return a future for how an arrival that is about to be inserted ends: with a code, or ``None`` if it settles."""
         acknowledged = self._waiting[arrival_id] = asyncio.get_running_loop().create_future()
         try:
             yield acknowledged
@@ -242,10 +242,9 @@ class Network:
 
     @asynccontextmanager
     async def settled(self) -> AsyncGenerator[tuple[PoolConnectionProxy, datetime]]:
-        """Give a snapshot with all that had settled before an instant, and the instant: nothing is dated earlier later."""
+        """Return a snapshot with everything settled before an instant, and the instant: nothing is dated earlier later."""
         async with AsyncExitStack() as stack:
-            # Exclusive only until the snapshot is taken: each writer that dates a row shares the lock until the row is
-            # written.
+            # Exclusive only until the snapshot is taken: each writer that dates a row shares the lock until the row is written.
             async with self._lock.exclusive():
                 connection = await stack.enter_async_context(self._pool.acquire())
                 await stack.enter_async_context(connection.transaction(isolation="repeatable_read", readonly=True))
@@ -273,7 +272,7 @@ class Network:
         return Due(next_due_at=self._schedule.next_due_at, reports_count=len(self.outbox))
 
     def release(self) -> None:
-        """Answer all waiting calls: the process is about to end."""
+        """End all waiting calls: the process is about to stop."""
         self.outbox.release()
         for acknowledged in self._waiting.values():
             if not acknowledged.done():
@@ -333,7 +332,7 @@ class Network:
             self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
 
     def _treat_query(self, order_id: str, order: KnownOrder | None) -> Behaviour:
-        """By the fault rules, or else as usual."""
+        """Apply the fault rules, or else the usual behaviour."""
         if not self._faults.rules:
             return behaviour.USUAL
         key, amount_cents = (None, None) if order is None else (order.key, order.amount_cents)

@@ -1,4 +1,4 @@
-"""Due reports: handed out oldest first, and again until they are acknowledged."""
+"""Due reports: delivered oldest first, and again until they are acknowledged."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -20,7 +20,7 @@ BATCH_MAX: Final = 256
 class Pending(Struct, frozen=True):
     report: Report
     count: int = 1
-    """How many times it must be acknowledged."""
+    """How many acknowledgements it needs."""
 
 
 class Outbox:
@@ -35,7 +35,7 @@ class Outbox:
         return len(self._ready) + len(self._handed_out)
 
     def clear(self) -> None:
-        """Forget all reports; the tables still have them."""
+        """Drop all reports; the tables still have them."""
         self._ready.clear()
         self._handed_out.clear()
 
@@ -46,7 +46,7 @@ class Outbox:
             self._wake.set()
 
     async def take(self, wait_s: float) -> list[Report]:
-        """Hand out up to 256 reports, as soon as there is one; none when ``wait_s`` has passed."""
+        """Return up to 256 reports, as soon as there is one; none when ``wait_s`` has passed."""
         # Real time, regardless of the sandbox clock: this is about the connection, not about the scheme.
         deadline_s = self._clock.monotonic_s() + wait_s
         while True:
@@ -60,7 +60,7 @@ class Outbox:
             await wait_for(self._wake, min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
 
     def release(self) -> None:
-        """Answer all waiting calls, now and from now on."""
+        """End all waiting calls, now and from now on."""
         self._is_released = True
         self._wake.set()
 
@@ -73,7 +73,7 @@ class Outbox:
 
     def waiting_since(self) -> datetime | None:
         """Return when the oldest payment was reported that is not acknowledged yet."""
-        # We look at all of them: there are few at a time.
+        # All are scanned: there are few at a time.
         pendings = (*self._ready.values(), *(pending for pending, _ in self._handed_out.values()))
         instants = [pending.report.reported_at for pending in pendings if isinstance(pending.report, CreditReport)]
         return min(instants, default=None)
@@ -103,7 +103,7 @@ class Outbox:
 
     def _return_overdue(self, now_s: float) -> None:
         overdue: dict[str, Pending] = {}
-        # In the order in which they were handed out, so the first that is not overdue ends the search.
+        # In the order of delivery, so the first that is not overdue ends the search.
         for report_id, (pending, handed_out_s) in self._handed_out.items():
             if now_s - handed_out_s < REDELIVERED_AFTER_S:
                 break
@@ -119,11 +119,11 @@ class Outbox:
         return otherwise_s
 
 
-# A lock that many may share, or one may hold alone: writing an order shares it, moving the clock holds it alone.
+# A shared or exclusive lock: writing an order shares it, moving the clock holds it exclusively.
 
 
 class SharedLock:
-    """A writer that wants it exclusively waits for those who share it; all who come later wait for that writer."""
+    """A writer that wants it exclusively waits for the present sharers; later callers wait for that writer."""
 
     def __init__(self) -> None:
         self._alone = asyncio.Lock()
@@ -133,7 +133,7 @@ class SharedLock:
 
     @asynccontextmanager
     async def shared(self) -> AsyncGenerator[None]:
-        # The inner lock is held only while entering: those who share must not exclude each other.
+        # The inner lock is held only while entering, so that sharers do not exclude each other.
         if self._alone.locked():
             async with self._alone:
                 self._enter()

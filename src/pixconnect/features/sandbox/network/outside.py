@@ -1,7 +1,6 @@
-"""What people outside do: pay our holders, return what they received, show QR codes, register keys.
+"""Acts of outside people: pay our holders, return received money, show QR codes, register keys.
 
-Everything that comes from outside has a number, which seeds its randomness. Numbers continue where the last process
-stopped.
+Everything from outside has a number, which seeds its randomness. Numbers continue where the last process stopped.
 """
 
 import asyncio
@@ -44,9 +43,9 @@ from pixconnect.kernel.rules.rail import CreditHeld, CreditReport, DirectoryEntr
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 
-# How long who pays, contests or judges waits for the service to acknowledge it.
+# How long a payer, contest or decision waits for the service's acknowledgement.
 ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
-# How late a report is that comes out of order.
+# Delay of a report that comes out of order.
 OVERTAKEN_BY_MS: Final = 1_000
 
 MERCHANT_CITY: Final = "Sao Paulo"
@@ -64,9 +63,9 @@ class Outside(Struct):
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
     arrivals: BatchWriter[Sequence[tuple[NewArrival, Pending | None]]]
-    """What belongs together is written together."""
+    """Related arrivals are written together."""
     infractions: asyncio.Lock
-    """Held while deciding one of them: a decision reads the last report, and makes the next."""
+    """Locked while deciding one of them: a decision reads the last report, and makes the next."""
     two_steps_ms: int
     """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
 
@@ -95,7 +94,7 @@ async def open_outside(
 
 
 async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
-    """Store how often rules still apply; to be called before the message is answered."""
+    """Store the remaining counts of rules; to be called before the message is answered."""
     if faults.changed:
         changed, faults.changed = faults.changed, {}
         await registry.save_times(pool, changed)
@@ -125,7 +124,7 @@ async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEn
 
 
 def is_lookup_changed(outside: Outside, key: str) -> bool:
-    """Whether a fault rule may change what a question for this key is answered."""
+    """Whether a fault rule may change the answer for this key."""
     return outside.faults.concerns(Message(operation="lookup", id="", key=key))
 
 
@@ -140,7 +139,7 @@ async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
 
 
 async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
-    """Add an entry, or return the one that the key has already."""
+    """Add an entry, or return the key's existing one."""
     found = None if new.key is None else await _find_entry(outside, new.key)
     if found is not None:
         return found
@@ -200,7 +199,7 @@ async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
 
 
 async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
-    """Return a transfer that the network has settled. Whether the amount is right is for the service to judge."""
+    """Return a transfer that the network has settled. The service checks the amount."""
     end_to_end_id = asked.end_to_end_id
     order = (await tables.find_orders(outside.pool, [end_to_end_id], outside.clock.now())).get(end_to_end_id)
     if order is None or order.kind != "order" or order.code is not None or not order.is_over:
@@ -293,7 +292,7 @@ async def _arrive(
         written.append(
             answers.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
         )
-    # A held one is answered once the service has its report.
+    # A held payment is answered once the service has its report.
     wait_ms = delay_ms + (0 if isinstance(first, CreditHeld) else ends_after_ms or 0)
     is_waited_for = how.is_answered and wait_ms < ACKNOWLEDGED_TIMEOUT_S * 1000
     end = await _await_end(outside, report, written, is_waited_for=is_waited_for)
@@ -308,8 +307,8 @@ async def _await_end(
     *,
     is_waited_for: bool = True,
 ) -> Arrival:
-    """Store what comes, all of it or nothing, and wait for the acknowledgement of this report."""
-    # Before it is stored: the acknowledgement may come before this goes on.
+    """Store the arrivals, all or nothing, and wait for the acknowledgement of this report."""
+    # Before it is stored: the acknowledgement may come before this continues.
     with outside.network.expecting_acknowledgement(report.report_id) as acknowledgement:
         await outside.arrivals.add(written)
         if not is_waited_for:
@@ -318,7 +317,7 @@ async def _await_end(
 
 
 async def find_end(acknowledgement: Awaitable[str | None]) -> tuple[ArrivalStatus, str | None]:
-    """How a reported arrival ends, once the service has acknowledged it: with a code, if the service refuses it."""
+    """Return how a reported arrival ends, once the service has acknowledged it: with a code, if the service refuses it."""
     try:
         async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
             code = await acknowledgement
@@ -357,7 +356,7 @@ async def _find_entry(outside: Outside, key: str) -> DirectoryEntry | None:
 async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:
     if not outside.faults.rules:
         return behaviour.USUAL
-    # Stored before anything is answered: a rule that has been used up stays so after a crash.
+    # Stored before anything is answered: a used-up rule stays so after a crash.
     how = outside.faults.behaviour_of(message)
     await save_faults(outside.pool, outside.faults)
     return behaviour.USUAL if how is None else how

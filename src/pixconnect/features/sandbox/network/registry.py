@@ -1,8 +1,7 @@
-"""The SQL about everything but money: added directory entries, merchants' codes, fault rules, a certificate.
+"""The SQL besides money (directory entries, merchants' codes, fault rules, a certificate), and merchants' locations.
 
-Locations: where outside merchants serve the signed payloads of their dynamic codes.
-
-The certificate and its authority are made once and stored. They keep real time, regardless of the sandbox clock.
+Outside merchants serve the signed payloads of their dynamic codes at locations. The certificate and its authority are made once
+and stored. They use real time, regardless of the sandbox clock.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ on conflict (is_only) do update set authority = excluded.authority, authority_ke
 
 
 class MerchantCode(NamedTuple):
-    """A merchant's dynamic code, as its location shows it."""
+    """A merchant's dynamic code, as its location serves it."""
 
     txid: str
     key: str
@@ -100,7 +99,7 @@ async def insert_entry(pool: asyncpg.Pool, number: int, entry: DirectoryEntry) -
 
 
 async def insert_code(pool: asyncpg.Pool, number: int, token: str, code: MerchantCode) -> bool:
-    """Store a merchant's code, and answer whether its txid was free."""
+    """Insert a merchant's code, and return whether its txid was free."""
     row = await pool.fetchval(INSERT_CODE, number, code.txid, token, code.key, code.amount_cents, code.created_at)
     return row is not None
 

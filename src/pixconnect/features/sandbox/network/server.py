@@ -46,12 +46,12 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     database_url: str
     """The login must be allowed to take the role ``pixconnect_sandbox``."""
     secrets: Sequence[str]
-    """Any of them admits the service."""
+    """Any of them authenticates the service."""
     seed: int
     latency_ms: int
     """From the acceptance of an ordinary order to its settlement."""
     two_steps_ms: int = 0
-    """The same for payments of our holders; 0 settles them in one step."""
+    """Likewise for payments to our holders; 0 settles them in one step."""
 
 
 async def serve(
@@ -59,16 +59,16 @@ async def serve(
 ) -> None:
     """Run the sandbox until stopped, on a listener that is bound to 127.0.0.1.
 
-    Its state in memory goes with the connection that holds the lock, and is read again after each new connection.
+    Its state in memory is tied to the connection that holds the lock, and is read again after each new connection.
 
     Raises:
         AlreadyRunningError: Another process is the sandbox of this database.
         SchemaError: Its tables are not those of this program.
-        OSError: The database cannot be reached; once it was, it is waited for.
+        OSError: The database cannot be reached at the start; later it is waited for.
     """
     is_first = True
     while not stop.is_set():
-        # Calls fail at once while the database is away, and not at their timeout.
+        # Calls fail at once while the database is unreachable, and not at their timeout.
         hanging_up = None if is_first else await asyncio.start_server(_hang_up, sock=listener.dup())
 
         def signal_ready(hanging_up: asyncio.Server | None = hanging_up) -> None:
@@ -80,7 +80,7 @@ async def serve(
             is_first = False
 
         try:
-            with listener.dup() as own:  # what serves closes it
+            with listener.dup() as own:  # the server closes its listener
                 await _serve_while_connected(settings, own, clock, stop, signal_ready)
         except DATABASE_FAILED as error:
             if is_first:

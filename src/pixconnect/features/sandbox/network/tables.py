@@ -1,7 +1,7 @@
 """The SQL about money: orders, arrivals, merchants' codes, and the clock.
 
-There is one statement for a group. Writes are on disk before anything is answered, except acknowledgements: if one is lost
-with the server, its report comes once more, which changes nothing.
+Each group has one statement. Writes are durable before anything is answered, except acknowledgements: if one is lost with the
+server, its report comes once more, which changes nothing.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ OPEN_ORDERS = """
 select id, due_at, code, is_due from settlement where is_open order by due_at, id
 """
 
-# A fee whose payment has settled is due, and one whose payment has failed is none.
+# A fee is due once its payment has settled, and dropped if that has failed.
 RELEASE_FEES = """
 update arrival a set
     waits_for = null, taken_at = $3::timestamptz, due_at = $3::timestamptz, code = r.code, is_open = r.code is null,
@@ -92,7 +92,7 @@ returning a.id, a.is_open, a.code, a.due_at, a.report, false
 
 OPEN_ARRIVALS = "select id, due_at, report, is_due, waits_for from arrival where is_open order by due_at, number"
 
-# Before the clock is moved back from $1 to $2: settlements stay, and a deadline set at an instant now in the future comes
+# Before the clock is moved back from $1 to $2: settlements stay, and a deadline set at an instant now in the future moves
 # nearer by as much.
 KEEP_SETTLED = (
     "update {table} set is_due = true where due_at > $2::timestamptz and due_at <= $1::timestamptz and not is_due"
@@ -132,7 +132,7 @@ class KnownOrder(NamedTuple):
     is_over: bool
     """Whether ``due_at`` has come."""
     is_closed: bool
-    """Whether this is no order but a closed id: no order came in time, and none will be accepted."""
+    """Whether this is a closed id and no order: none came in time, and none will be accepted."""
 
 
 class NewArrival(NamedTuple):
@@ -154,7 +154,7 @@ class NewArrival(NamedTuple):
     """The report that follows the acknowledgement, if the payment has two steps."""
     next_after_ms: int | None = None
     waits_for: str | None = None
-    """The payment of which it is a fee; it is reported once that has settled."""
+    """For a fee, its payment; it is reported once that has settled."""
 
 
 class Acknowledged(NamedTuple):
@@ -254,7 +254,7 @@ async def acknowledge_arrivals(
 
 
 class DueOrder(NamedTuple):
-    """An order that has an outcome, which is not acknowledged yet."""
+    """An order with an unacknowledged outcome."""
 
     id: str
     due_at: datetime
@@ -267,13 +267,13 @@ async def open_orders(executor: Executor) -> list[DueOrder]:
 
 
 async def release_fees(executor: Executor, ended: Sequence[tuple[str, str | None]], now: datetime) -> list[AfterStep]:
-    """Let fees, with the codes by which their payments failed, fall due or never come."""
+    """Make fees due, or drop them if a code shows that their payments failed."""
     rows = await executor.fetch(RELEASE_FEES, *(list(column) for column in zip(*ended, strict=True)), now)
     return [AfterStep(*row) for row in rows]
 
 
 async def open_arrivals(executor: Executor) -> list[tuple[str, datetime, str, bool, str | None]]:
-    """Return id, due instant, report, ``is_due`` and ``waits_for`` of every arrival that is not acknowledged."""
+    """Return id, due instant, report, ``is_due`` and ``waits_for`` of every unacknowledged arrival."""
     return [tuple(row) for row in await executor.fetch(OPEN_ARRIVALS)]
 
 

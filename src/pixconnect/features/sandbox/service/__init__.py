@@ -1,1 +1,1 @@
-"""Use cases of sandbox."""
+"""Use cases of the sandbox."""

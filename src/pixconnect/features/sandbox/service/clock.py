@@ -1,12 +1,12 @@
-"""The sandbox clock: walks from deadline to deadline, and everything that falls due on the way is done.
+"""The sandbox clock: walks from deadline to deadline, and everything due on the way is done; and holders for tests.
 
 ::
 
     now ──► first deadline ──► all that is due by then is done ──► next deadline ──► ... ──► target
             (those within a moment of it are one stop)
 
-Walking four days takes only as long as their work. One process walks at a time. Work that we cannot do in time falls
-due at the target.
+Walking four days takes only as long as their work. One process walks at a time. Work that cannot be done in time falls due at
+the target.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WALK_MAX_S: Final = 24.0
 WINDOW: Final = timedelta(milliseconds=500)
 """Deadlines this near to each other are one stop: far below the 5 s of the shortest webhook retry."""
 WIDE_WINDOW: Final = timedelta(seconds=4)
-"""The same once a walk has taken long: hundreds of charges made over minutes must not use up its time."""
+"""Likewise once a walk has taken long: hundreds of charges made over minutes must not use up its time."""
 
 _HURRY_AFTER_S = 4.0
 _SLOW_AFTER_S = 4.0
@@ -54,11 +54,11 @@ _SLOW_AFTER_S = 4.0
 
 _STEP_S = 0.005
 _HEARD_AFTER_S = 0.02
-"""By then every process has got the notification of a move."""
+"""By then every process has received the notification of a move."""
 _LOOK_AGAIN_S = 0.05
 _LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
 BEHIND_MAX: Final = timedelta(days=30)
-"""How far back the clock goes behind real time: a reset walks all of it again, deadline by deadline."""
+"""Maximum distance behind real time: a reset walks all of it again, deadline by deadline."""
 _EXPIRED_MAX = 1000
 _ALL_SLOTS = range(SLOTS_COUNT)
 _DEADLINES: Final = gather("deadlines", Deadline)
@@ -75,7 +75,7 @@ async def advance_clock(context: Context, control: SandboxControl, by: timedelta
 
 
 async def move_clock(context: Context, control: SandboxControl, target: datetime) -> datetime:
-    """Walk the clock forward, or jump back; answers where it is when all that became due is done, or walking took too long."""
+    """Walk the clock forward, or jump back; return its time once everything due is done, or the walk took too long."""
     async with _moving_alone(context):
         now = await read_clock(context)
         if target < now:
@@ -91,13 +91,13 @@ async def reset_clock(context: Context, control: SandboxControl) -> datetime:
         await read_clock(context)
         if context.clock.offset < timedelta(0):
             await _walk(context, control, context.clock.real_now())
-            # Real time went on while it walked, and little is left of that.
+            # Real time has passed during the walk, and little is left of that.
             return await _walk(context, control, context.clock.real_now())
         return await _jump_back(context, control, timedelta(0))
 
 
 async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
-    """Send the sandbox the time again: a move that was interrupted leaves the two apart."""
+    """Send the sandbox the time again: an interrupted move leaves the two apart."""
     async with context.pool.acquire() as connection:
         if not await clock_store.try_lock_clock(connection):
             return  # the process that moves it sets both
@@ -129,14 +129,13 @@ async def _moving_alone(context: Context) -> AsyncGenerator[None]:
             yield
         except SandboxUnavailable:
             raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
-    # Other processes date their answers from memory: this gives them time to receive the move.
+    # Other processes date their answers from memory: this is time for the notification to reach them.
     await asyncio.sleep(_HEARD_AFTER_S)
 
 
 @asynccontextmanager
 async def _holding_lock(context: Context) -> AsyncGenerator[None]:
-    # We wait for the lock by asking again and again, and hold no connection meanwhile: there are ten, and other work
-    # needs them.
+    # The lock is polled, without a connection meanwhile: there are ten, and other work needs them.
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
     while True:
         async with context.pool.acquire() as connection:
@@ -152,7 +151,7 @@ async def _holding_lock(context: Context) -> AsyncGenerator[None]:
 
 
 class _Walk:
-    """How long a walk may take, and the endpoints whose deliveries it no longer waits for."""
+    """A walk's remaining time, and the endpoints that it no longer waits for."""
 
     def __init__(self, context: Context, started_at_s: float) -> None:
         self.context = context
@@ -162,7 +161,7 @@ class _Walk:
         self.timeout_s = _SLOW_AFTER_S
 
     def end(self) -> None:
-        """At the last stop the walk waits for slow endpoints too, while there is time."""
+        """Wait for slow endpoints too at the last stop, while there is time."""
         self.timeout_s = WALK_MAX_S
         self.slow_endpoint_ids.clear()
 
@@ -189,7 +188,7 @@ async def _walk(context: Context, control: SandboxControl, target: datetime) -> 
 
 
 async def _next_stop(control: SandboxControl, target: datetime, walk: _Walk) -> datetime | None:
-    """The next deadline before the target, joined with those close to it; ``None`` if there is none."""
+    """Return the next deadline before the target, joined with those close to it; ``None`` if there is none."""
     pool = walk.context.pool
     sandbox = await control.call(READ_DUE, None)
     due = await clock_store.find_first_due(pool, _DEADLINES)
@@ -211,7 +210,7 @@ async def _set_time(control: SandboxControl, walk: _Walk, now: datetime) -> None
 
 
 async def _finish_due(control: SandboxControl, walk: _Walk) -> bool:
-    """Wait until workers have done all that is due; ``False`` if the time for walking is up."""
+    """Wait until workers have done everything due; ``False`` if the time for walking is up."""
     walk.context.wake_workers()
     while walk.context.clock.monotonic_s() < walk.ends_at_s:
         if await _is_all_done(control, walk):
@@ -235,7 +234,7 @@ async def _is_all_done(control: SandboxControl, walk: _Walk) -> bool:
         return False
     timeout_s = min(walk.timeout_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
     if not await wait_until_sent(context, now, timeout_s, walk.slow_endpoint_ids):
-        # We send its other deliveries all the same: one bad endpoint must not cost the others their attempts.
+        # Its other deliveries are sent all the same: one bad endpoint must not cost the others their attempts.
         walk.slow_endpoint_ids.update(await delivery_store.find_due_endpoints(context.pool, now))
     return True
 
@@ -247,7 +246,7 @@ async def _jump_back(context: Context, control: SandboxControl, offset: timedelt
 
 
 async def _set_offset(context: Context, offset: timedelta) -> None:
-    """Set the clock; open deadlines move back by as much as it does, and forward nothing is waited for."""
+    """Set the clock; open deadlines move back with it, and a move forward waits for nothing."""
     await read_clock(context)
     by = context.clock.offset - offset
     if not by:
@@ -266,7 +265,7 @@ async def _set_offset(context: Context, offset: timedelta) -> None:
 # Callers of a sandbox make holders for their tests: each with its own client, Pix key and money.
 
 HOLDERS_MAX = 1_000_000
-"""In one sandbox, those that operators made included."""
+"""Maximum in one sandbox, including those that operators made."""
 
 _NAME_LENGTH_MAX = 255
 
@@ -281,7 +280,7 @@ class NewSandboxHolder(Struct, frozen=True, kw_only=True):
 
 
 class SandboxHolder(Struct, frozen=True, kw_only=True):
-    """What a test needs to act as this holder."""
+    """Credentials of a test's holder."""
 
     holder_id: int
     client_id: str

@@ -1,6 +1,6 @@
 """The demonstration in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
 
-Every step first checks the present state, so that the whole may be interrupted anywhere and run again.
+Every step first checks the present state, so that an interrupted run can be repeated.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ GENERATIONS: Final = (
     _FIRST_SCOPES | _STANDARD_SCOPES,
     _FIRST_SCOPES | _STANDARD_SCOPES | _INFRACTION_SCOPES,
 )
-"""What each version gave the demonstration's client, oldest first.
+"""The scopes of the demonstration's client in each version, oldest first.
 
-Written out: the scopes of today say nothing about them. When a scope is added, the set that has it is added here.
+Written out, since today's scopes do not determine them. When a scope is added, the new set is added here.
 """
 
 
 class DemoCredentials(Struct, frozen=True, kw_only=True):
-    """What a developer needs to call the sandbox."""
+    """Credentials for calling the sandbox."""
 
     client_id: str
     client_secret: str
@@ -83,10 +83,10 @@ async def prepare_demonstration(
     client_secret: str = "",
     clock_at: datetime | None = None,
 ) -> DemoCredentials:
-    """Make the missing parts of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash.
+    """Make the missing parts of the demonstration.
 
-    ``client_id`` and ``client_secret`` name the client; if empty, both are made. ``clock_at`` is where the sandbox's clock
-    begins, which only the first of all starts uses: nothing falls due on the way yet.
+    ``client_id`` and ``client_secret`` name the client; if empty, both are generated. Only an earlier start has its secret
+    (``known``): we store the hash. ``clock_at`` is the first start's clock: nothing falls due on the way.
     """
     if clock_at is not None and await _find_holder(operator) is None:
         await _begin_clock(operator, clock_at)
@@ -95,18 +95,18 @@ async def prepare_demonstration(
     for key_type, text in _KEYS.items():
         if key_type in keys:
             continue
-        # An operator may since have removed it and given it to another holder.
+        # An operator may since have removed it and assigned it to another holder.
         with suppress(errors.InvalidPixKey):
             keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
     balance = await ledger_store.find_balance(context.pool, owner.id)
-    # A holder with any entry has had its deposit, however much remains of it.
+    # A holder with any entry has had its deposit, whatever remains of it.
     if balance is not None and balance.last_number == 0:
         await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
     clients = await access.list_clients(operator, owner.id)
     scopes = {client.client_id: client.scopes for client in clients if not client.disabled_at}
     if known is not None and known.client_id in scopes and client_id in ("", known.client_id):
         client_id, client_secret = known.client_id, known.client_secret
-        # An older version made it. One whose scopes an operator chose stays as it is.
+        # An older version made it. Scopes chosen by an operator stay.
         has = frozenset[str](scopes[client_id])
         if has in GENERATIONS and has != frozenset[str](SCOPES):
             await access.set_scopes(operator, client_id, SCOPES)

@@ -1,6 +1,6 @@
-"""Transfers in two steps, the first of which only finds the payee and returns the name of the future transfer.
+"""Transfers in two steps: the first only finds the payee and returns the name of the future transfer.
 
-The name is stored before the caller gets it. If we die between the steps, the second finds it.
+The name is stored before the caller gets it, so the second step finds it after a crash.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 
 Repeat = Literal["refused", "answered", "sent_again"]
-"""What becomes of a confirmation that comes again."""
+"""The result of a repeated confirmation."""
 
 
 async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> InitiatedTransfer:
-    """Find whose a key is, and name the transfer that may follow; it costs a look-up until that is paid."""
+    """Find a key's owner, and name the transfer that may follow; it costs a look-up until that is paid."""
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     # The payee of a key does not depend on the amount.
     request = KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type)
@@ -66,7 +66,7 @@ async def confirm_transfer(
     *,
     repeat: Repeat,
 ) -> Transfer:
-    """Send an initiated transfer, under its name; it also names the request, so that repeating it sends one.
+    """Send an initiated transfer, under its name; it also names the request, so that a repetition sends nothing more.
 
     Raises:
         ExternalIdConflict: It was confirmed already, and is refused then; or it was confirmed with another amount.

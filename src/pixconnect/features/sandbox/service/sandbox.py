@@ -1,8 +1,7 @@
-"""Acts of outside parties, for the calling holder: checked against our rows here, and done by the sandbox.
+"""Acts of outside parties for the calling holder: checked against our rows here, and done by the sandbox.
 
-The rules are the scheme's: the rail answers all other faults. Before that we refuse only calls that cannot concern this holder.
-
-How an outside payer contests the calling holder's Pix, and how the sandbox, as its institution, decides.
+The rules are the scheme's: the rail answers all other errors. Before that only calls that cannot concern this holder are
+refused. Includes contests by outside payers, and decisions of the sandbox as the holder's institution.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ async def pay_by_location(
     payer_message: str | None = None,
     suspect: Verdict | None = None,
 ) -> Arrival:
-    """Read the payload at one of the holder's locations as a payer elsewhere, and pay its amount or another."""
+    """Read the payload at one of the holder's locations as an outside payer, and pay its amount or another."""
     if amount_cents is not None:
         money.check_amount(amount_cents)
     charge = await _find_served(context, caller, location)
@@ -115,7 +114,7 @@ async def _pay_charge(
     payer_message: str | None,
     suspect: Verdict | None,
 ) -> Arrival:
-    # For a free amount of 0 the payer's choice is unknown. A charge with a due date asks for today's amount.
+    # For a free amount of 0 the payer's choice is unknown. A charge with a due date has today's amount.
     amount_cents = amount_cents or asked_amount_cents(charge, context.clock.now()) or None
     if amount_cents is None:
         raise errors.BadRequest("amount: missing; the code carries none")
@@ -169,7 +168,7 @@ async def give_back(
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "OUT" or transfer.is_book:
         raise errors.OriginalNotRefundable("end_to_end_id: is not a transfer that this holder sent over the rail")
-    # If nothing is left we ask the sandbox for all of it: the network refuses that, not we.
+    # If nothing is left, request all of it from the sandbox: the network then refuses that.
     if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
         amount_cents = transfer.amount_cents - transfer.returned_cents
     asked = OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)
@@ -184,7 +183,7 @@ async def move(
     amount_cents: int,
     description: str | None,
 ) -> Arrival:
-    """Let the institution move money on the holder's account.
+    """Move money on the holder's account as the institution.
 
     Raises:
         InsufficientFunds: It takes more than is available.
@@ -209,9 +208,9 @@ async def move(
 
 
 async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
-    """Add a directory entry of a new outside account, or return the one that the key has already."""
+    """Add a directory entry of a new outside account, or return the key's existing one."""
     key = None if new.key is None else holder.parse_pix_key(new.key, new.key_type).key
-    # Our own directory answers for our keys first, so an entry outside would never be found.
+    # Our own directory comes first for our keys, so an entry outside would never be found.
     if key is not None and await context.directory.find_owner(key) is not None:
         raise errors.InvalidPixKey("key: belongs to a holder of this service")
     if new.tax_id is not None:
@@ -226,7 +225,7 @@ async def make_qr_code(context: Context, new: NewQrCode) -> str:
 
 
 async def call(context: Context, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
-    """Ask the sandbox, and make its refusals and its silence errors for the caller."""
+    """Call the sandbox, and turn its refusals and its silence into errors for the caller."""
     try:
         return await find_control(context).call(what, asked)
     except SandboxRefusal as refusal:
@@ -243,7 +242,7 @@ async def call(context: Context, what: ControlCall[Asked, Answered], asked: Aske
 
 
 def find_control(context: Context) -> SandboxControl:
-    """Return the sandbox's control; in live mode there is none (``NotFound``)."""
+    """Return the sandbox's control; raises ``NotFound`` in live mode."""
     if context.sandbox_control is None:
         raise errors.NotFound("there is no sandbox in live mode")
     return context.sandbox_control
@@ -273,11 +272,11 @@ async def open_infraction(
     words: str | None,
     judged: Judged,
 ) -> InfractionReport:
-    """Contest a received Pix; as much of it is blocked as the institution has of the holder and has not blocked yet.
+    """Contest a received Pix; the institution's unblocked money of the holder is blocked as far as it suffices.
 
     Raises:
         OriginalNotRefundable: It is no Pix that this holder received over the rail.
-        BadRequest: More is contested than the Pix was.
+        BadRequest: The contested amount exceeds the Pix.
     """
     if amount_cents is not None:
         money.check_amount(amount_cents)
@@ -300,9 +299,9 @@ async def open_infraction(
 
 
 async def _find_funds_cents(context: Context, holder_id: int) -> int:
-    """What the institution has of the holder's: more than is available here, where orders are under way.
+    """Return the holder's money at the institution: more than is available here, while orders are pending.
 
-    What it has blocked because of contests is counted by itself, which opens one after the other.
+    The sandbox itself counts blocks for contests, which opens one after the other.
     """
     balance = errors.require(await ledger_store.find_balance(context.pool, holder_id), "each holder has one")
     blocks = await infraction_store.list_open_blocks(context.pool, [holder_id])

@@ -1,11 +1,11 @@
-"""Balance, transactions and the statement on the wire: one handler of statements, every format, any length.
+"""Balance, transactions and statement in the API: one handler of statements, every format, any length.
 
 ::
 
     head, lines ► lines ► lines ► ... ► tail
 
-A format writes lines as they are read, some at a time; nothing is kept. A failure after the first of them is sent breaks the
-answer off: a chunked answer without its last chunk is known to be incomplete.
+A format writes lines in parts as they are read; nothing is buffered. A failure after the first part breaks the answer off: a
+chunked answer without its last chunk is known to be incomplete.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     """
     query = request.query
     context = services.context
-    # We check everything before the first byte: after that we can only break the answer off.
+    # Everything is checked before the first byte: later failures can only break the answer off.
     found = await statement_usecases.open_statement(
         context, request.caller, query.initial_date, query.final_date, query.language
     )
@@ -132,7 +132,7 @@ def _name_file(found: statements.Statement, form: str) -> str:
 
 def _day_of(instant: datetime) -> date:
     try:
-        # A month that a Brazilian asks for shall not end on the first of the next.
+        # In Brazil's time: a month must not end on the first of the next.
         return to_day(instant)
     except OverflowError:
         return instant.date()
@@ -154,7 +154,7 @@ async def _write_json(
     async for lines in parts:
         yield separator + b",".join(msgspec.json.encode(_on_wire(line, found.language)) for line in lines)
         separator = b","
-    # The time is that of the snapshot, as it is in every other format.
+    # The time is that of the snapshot, as in every other format.
     yield b"]}" + envelope.write_success_tail(request[0], found.made_at)
 
 

@@ -43,7 +43,7 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
 def _make_header(statement: Statement) -> xml.Node:
     group = xml.make_group()
     header = xml.append(group, "GrpHdr")
-    # Unique for as long as it matters, as the standard demands: two exports need different microseconds.
+    # Sufficiently unique, as the standard requires: two exports need different microseconds.
     xml.append(header, "MsgId", f"{statement.holder_id}-{int(statement.made_at.timestamp() * 1_000_000)}")
     xml.append(header, "CreDtTm", xml.format_xml_instant(statement.made_at))
     return group
@@ -91,7 +91,7 @@ def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> N
 
 
 def _append_code(entry: xml.Node, line: StatementLine) -> None:
-    """Received and issued real-time credit transfers, domestic or returned; others are miscellaneous credits and debits."""
+    """Append the code of received and issued instant credit transfers, domestic or returned; others are miscellaneous."""
     # Deposits, movements, repayments and adjustments have no end-to-end id.
     if line.end_to_end_id is None:
         is_fee = line.movement is not None and line.movement.kind == "fee"
@@ -128,7 +128,7 @@ def _append_account(body: xml.Node, statement: Statement) -> None:
     element = xml.append(body, "Acct")
     identity = xml.append(xml.append(element, "Id"), "Othr")
     xml.append(identity, "Id", account.account_number)
-    xml.append(identity, "Issr", account.branch)  # as the Pix scheme's own messages carry a branch
+    xml.append(identity, "Issr", account.branch)  # as the Pix scheme's own messages do
     xml.append_path(element, "Tp/Cd", _ACCOUNT_TYPES[account.account_type])
     xml.append(element, "Ccy", "BRL")
     _append_party(xml.append(element, "Ownr"), account.name, account.tax_id)
@@ -138,7 +138,7 @@ def _append_account(body: xml.Node, statement: Statement) -> None:
 def _append_balance(body: xml.Node, code: str, amount_cents: int, as_of: str) -> None:
     balance = xml.append(body, "Bal")
     xml.append_path(balance, "Tp/CdOrPrtry/Cd", code)
-    # None of our balances is below zero.
+    # None of our balances is negative.
     _append_amount(balance, amount_cents, is_credit=True)
     xml.append_path(balance, "Dt/DtTm", as_of)
 

@@ -25,7 +25,7 @@ COLUMNS: Final = (
     "counterparty_tax_id",
     "counterparty_ispb",
     "description",
-    # Later columns come last, so that programs may go on counting.
+    # Later columns come last, so that programs may keep counting.
     "external_id",
     "transaction_identification",
 )
@@ -56,7 +56,7 @@ def _row(line: StatementLine, language: Language) -> tuple[str | int | None, ...
 
 
 def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
-    # The writer ends lines with CRLF itself, as RFC 4180 wants; another translation would double it.
+    # The writer ends lines with CRLF itself, as RFC 4180 requires; another translation would double it.
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()

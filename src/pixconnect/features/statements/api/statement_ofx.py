@@ -1,7 +1,7 @@
 """A statement as OFX 2.1.1, which programs for personal and small business accounts read.
 
-OFX has room for less: an amount is signed, an instant has milliseconds, a name has 32 characters, and there is no place for a
-line's running balance or for the counterparty's tax id. ``FITID`` is the line's id, ``REFNUM`` its ``end_to_end_id``.
+OFX has fewer fields: an amount is signed, an instant has milliseconds, a name has 32 characters, and a line has no running
+balance and no counterparty's tax id. ``FITID`` is the line's id, ``REFNUM`` its ``end_to_end_id``.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
@@ -48,7 +48,7 @@ def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> N
         xml.append(element, "REFNUM", line.end_to_end_id)
     if line.counterparty is not None and line.counterparty.name:
         xml.append(element, "NAME", xml.clean(line.counterparty.name, 32))
-    # Facts without a field stand in the memo.
+    # Facts without a field are in the memo.
     memo = " ".join(part for part in (line.return_id, line.describe(language)) if part)
     memo += f" | external_id {line.external_id}" if line.external_id else ""
     memo += f" | txid {line.txid}" if line.txid else ""
@@ -89,7 +89,7 @@ def _make_account(statement: Statement) -> xml.Node:
     xml.append(element, "BANKID", account.ispb)
     xml.append(element, "BRANCHID", account.branch)
     xml.append(element, "ACCTID", account.account_number)
-    # OFX knows neither salary nor transactional accounts.
+    # OFX has neither salary nor transactional accounts.
     xml.append(element, "ACCTTYPE", "SAVINGS" if account.account_type == "SAVINGS" else "CHECKING")
     return group
 
@@ -117,7 +117,7 @@ def _make_balances(statement: Statement) -> xml.Node:
 
 
 def _instant(instant: datetime) -> str:
-    """An instant of any year: ``%Y`` writes early ones with fewer digits.
+    """Write an instant of any year: ``%Y`` writes early ones with fewer digits.
 
     Example:
         >>> _instant(datetime(2026, 1, 2, 3, 4, 5, 6999, UTC))

@@ -1,7 +1,7 @@
-"""Shared by statements in XML: elements, texts that XML can carry, and a document that is sent while it is written.
+"""Shared by statements in XML: elements, texts that XML can represent, and a document that is sent while it is written.
 
-Elements are built without a namespace and written into a document that has a default one, which then applies: with their own
-namespace each of them would repeat it.
+Elements are built without a namespace and written into a document with a default one, which then applies: with a namespace of
+its own, each element would repeat it.
 """
 
 from __future__ import annotations
@@ -85,19 +85,19 @@ async def write_lines(
     append_line: Callable[[Node, StatementLine, Language], None],
     language: Language,
 ) -> AsyncIterator[bytes]:
-    """Write the lines of a statement, and hand out each part when it is written."""
+    """Write the lines of a statement, and yield each part when it is written."""
     async for lines in parts:
         group = make_group()
         for line in lines:
             append_line(group, line, language)
         document.write(*group)
-        # A part at a time is sent: the statement may be longer than memory.
+        # Sent in parts: the statement may be longer than memory.
         document.flush()
         yield output.take()
 
 
 def make_group() -> Node:
-    """An element that only holds others, which are written without it."""
+    """Make an element that only holds others, which are written without it."""
     return _etree.Element("group")
 
 
@@ -125,10 +125,10 @@ def append_path(parent: Node, path: str, text: str) -> None:
 
 
 def clean(text: str, length_max: int) -> str:
-    """Text from another system, cut, with U+FFFD in place of each character that XML 1.0 cannot carry."""
+    """Clean another system's text: cut, with U+FFFD for each character that XML 1.0 cannot represent."""
     return _FOREIGN.sub("\ufffd", text[:length_max])
 
 
 def format_xml_instant(instant: datetime) -> str:
-    """An instant of any year as ``xs:dateTime`` wants it."""
+    """Write an instant of any year as ``xs:dateTime``."""
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

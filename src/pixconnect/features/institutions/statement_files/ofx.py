@@ -25,8 +25,8 @@ from pixconnect.features.institutions.statement_files.ofx_tags import (
     Layout,
     Tag,
     list_tags,
-    unescape,
 )
+from pixconnect.features.institutions.statement_files.ofx_text import unescape
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, read_type
 from pixconnect.features.institutions.statement_files.statement_file import (
     InvalidStatement,
@@ -247,8 +247,8 @@ class _Reader:
             (self._read_day(lists[0], "DTSTART"), self._read_day(lists[0], "DTEND")), self._items.items
         )
         opening, closing = self._read_balance("OPENING", "VALUE"), self._read_balance("LEDGERBAL", "BALAMT")
-        if len(self._items.items) > 1 and not self._layout.is_certain:
-            rule = f"line {lists[0].line}: BANKTRANLIST: a line of money begins no line of the file"
+        if len(self._items.items) > 1 and (doubt := self._layout.doubt) is not None:
+            rule = f"line {lists[0].line}: BANKTRANLIST: {doubt}"
             self._doubtful |= {*self._items.items}
             self._notes.append(f"{rule}, so a payer's text may pass for one: {_WAITS}")
         # The element around all statements ends only when the last of them is concluded.

@@ -1,7 +1,8 @@
 """The tags of an OFX file, and the text after each. Anything else is text: banks copy a payer's ``<3``, and tags too.
 
 Banks do not escape these texts. The bank's style before the first of them, which no payer has written, decides where each ends
-(``Layout``). So if each line of money has a line of the file, a payer's text cannot add a line of money, a balance or a field.
+(``Layout``). So if each line of money has a line of the file, a payer's text cannot add a line of money, a balance or a field,
+unless the bank copies a payer's line break that is like its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
+from pixconnect.features.institutions.statement_files.ofx_text import decode
 from pixconnect.features.institutions.statement_files.statement_file import ITEMS_MAX, InvalidStatement
 
 # Elements with children, and their parents. Everything else is a tag with a text, whose end may be missing.
@@ -50,7 +52,11 @@ _ENDING_FIELD: Final = re.compile(
     r"[ \t]*+(?:</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTTRN>[ \t]*+)?(?:\n|\Z)", re.IGNORECASE
 )
 _BLANKS: Final = re.compile(r"\s*+")
+_LINE_END: Final = re.compile(r"(?:\r\n|\r|\n)(?=[ \t]*+<)")
 _LIST: Final = re.compile(r"<(?P<end>/?)(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?BANKTRANLIST\s*+>", re.IGNORECASE)
+_HEAD: Final = re.compile(
+    r"<(?:(?P<list>BANKTRANLIST)|STMTTRN)>(?(list)|\s*+<(?:TRNTYPE|DTPOSTED|TRNAMT|FITID)>)", re.IGNORECASE
+)
 _STATEMENT: Final = re.compile(r"<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTRS[\s>]", re.IGNORECASE)
 # What may follow the end of a text in a line of the file.
 _FOLLOWING: Final = re.compile(
@@ -59,13 +65,10 @@ _FOLLOWING: Final = re.compile(
     re.IGNORECASE,
 )
 _START: Final = re.compile(r"<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?OFX[\s>/]", re.IGNORECASE)
-_ENTITY: Final = re.compile(r"&(?:(amp|lt|gt|quot|apos|nbsp)|#([0-9]{1,7})|#x([0-9a-fA-F]{1,6}));")
-_ENTITIES: Final = dict(amp="&", lt="<", gt=">", quot='"', apos="'", nbsp=" ")
 _BARE: Final = re.compile("&(?!(?:[A-Za-z]{2,6}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
 _CURRENCY: Final = frozenset(("CURSYM", "CURRATE"))
 _HEAD_MAX: Final = 2 * len(_FIELDS)
 """Tags before the first free text of a line of money."""
-_HEADER_LENGTH_MAX: Final = 2048
 _MARKS_MAX: Final = 2 * ITEMS_MAX
 
 
@@ -95,11 +98,20 @@ class Layout(NamedTuple):
 
     escaped: bool
     """It is XML, and by the standard its texts contain no tags."""
+    is_mixed: bool
+    """Its lines end in more than one way: a payer may have written some of the ends."""
 
     @property
     def is_certain(self) -> bool:
         """Whether a payer's text cannot be mistaken for a line of money."""
         return self.in_lines or self.escaped
+
+    @property
+    def doubt(self) -> str | None:
+        """Why a payer's text may pass for a line of money."""
+        if not self.is_certain:
+            return "a line of money begins no line of the file"
+        return "lines of the file end in two ways" if self.is_mixed and not self.escaped else None
 
 
 def list_tags(content: bytes) -> tuple[Layout, Iterator[Tag]]:
@@ -108,7 +120,8 @@ def list_tags(content: bytes) -> tuple[Layout, Iterator[Tag]]:
     Raises:
         InvalidStatement: There is none, or a document type is declared.
     """
-    text = _decode(content).replace("\r\n", "\n").replace("\r", "\n")
+    decoded = decode(content)
+    text = decoded.replace("\r\n", "\n").replace("\r", "\n")
     start = _START.search(text)
     declared = re.compile(r"<!(DOCTYPE|ENTITY)", re.IGNORECASE).search(text, 0, start.start() if start else len(text))
     if declared is not None:
@@ -118,7 +131,8 @@ def list_tags(content: bytes) -> tuple[Layout, Iterator[Tag]]:
         raise InvalidStatement("there is no <OFX> in it")
     is_xml = re.search(r"<\?(xml|OFX)\b", text[: start.start()], re.IGNORECASE) is not None
     text = _blank_out(text, is_xml=is_xml)
-    layout = _find_layout(text, start.start(), escaped=is_xml and _BARE.search(text) is None)
+    escaped = is_xml and _BARE.search(text) is None
+    layout = _find_layout(text, start.start(), escaped=escaped, is_mixed=_is_mixed(decoded))
     return layout, _list_tags(text, start.start(), layout)
 
 
@@ -163,7 +177,13 @@ def _begins_line(gap: str) -> bool:
     return bool(mark) and not before.strip()
 
 
-def _find_layout(text: str, start: int, *, escaped: bool) -> Layout:
+def _is_mixed(decoded: str) -> bool:
+    """Whether tags of statements stand behind different line ends."""
+    begin = _START.search(decoded)
+    return begin is not None and len({found[0] for found in _LINE_END.finditer(decoded, begin.end())}) > 1
+
+
+def _find_layout(text: str, start: int, *, escaped: bool, is_mixed: bool) -> Layout:
     """Find the layout by the lines of money up to the first free text."""
     begins, in_lines, closed, is_inside, end, stood = list[bool](), False, False, False, start, set[str]()
     for found in _TAG.finditer(text, start):
@@ -181,11 +201,26 @@ def _find_layout(text: str, start: int, *, escaped: bool) -> Layout:
     own_lines = bool(begins) and all(begins)
     return Layout(
         own_lines=own_lines,
-        in_lines=in_lines or own_lines,
+        in_lines=own_lines or (in_lines and _are_in_lines(text, start)),
         closed=closed,
         needed=frozenset(stood & _NEEDED),
         escaped=escaped,
+        is_mixed=is_mixed,
     )
+
+
+def _are_in_lines(text: str, start: int) -> bool:
+    """Whether most lines of money behind the first of their list begin a line: the first does so in many a list of one line."""
+    begin_count, after_list = 0, False
+    for found in _HEAD.finditer(text, start):
+        if found["list"]:
+            after_list = True
+            continue
+        if not after_list:
+            line_at = text.rfind("\n", start, found.start()) + 1
+            begin_count += 1 if line_at and not text[line_at : found.start()].strip() else -1
+        after_list = False
+    return begin_count >= 0
 
 
 class _FreeTexts:
@@ -317,20 +352,6 @@ class _FreeTexts:
         return self._last_ends.get(name, position)
 
 
-def _decode(content: bytes) -> str:
-    """Decode as the header declares; valid UTF-8 beyond ASCII counts as UTF-8 regardless.
-
-    Amounts, days and ids are ASCII, so that a wrong header changes names and texts alone.
-    """
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        header = content[:_HEADER_LENGTH_MAX].decode("ascii", "replace").upper()
-        # CHARSET:1252 means Windows-1252, which files that wrongly claim UTF-8 use too.
-        codec = "iso-8859-1" if re.search(r"8859-1\b", header) else "cp1252"
-        return content.decode(codec, "replace")
-
-
 def _blank_out(text: str, *, is_xml: bool) -> str:
     """Blank out comments and escape CDATA; each line keeps its position.
 
@@ -369,13 +390,3 @@ def _blank_out(text: str, *, is_xml: bool) -> str:
         parts.append("\n" * inside.count("\n") if mark == "<!--" else inside.replace("&", "&amp;").replace("<", "&lt;"))
         position = end + len(end_mark)
     return "".join((*parts, text[position:]))
-
-
-def unescape(text: str) -> str:
-    def _replace(found: re.Match[str]) -> str:
-        if found[1]:
-            return _ENTITIES[found[1]]
-        number = int(found[2]) if found[2] else int(found[3], 16)
-        return chr(number) if number <= 0x10FFFF else found[0]
-
-    return _ENTITY.sub(_replace, text)

@@ -200,6 +200,26 @@ EVENTS: Final = (
         meaning="who reads the feed misses an event, or reads one twice, or another holder's",
     ),
     _rule(
+        name="feed_keeps_order",
+        says="the events of one resource stand in the feed in the order in which they happened",
+        broken="""
+            select holder_id, array['event ' || event_id, resource || ' ' || resource_id] as ids,
+                'before event ' || event_before_id as expected, 'behind it' as found, created_at as since
+            from (
+                select event.holder_id, event.id as event_id, resource, resource_id, created_at, max(event.id) over (
+                    partition by event.holder_id, resource, resource_id order by position, place
+                    rows between unbounded preceding and 1 preceding
+                ) as event_before_id
+                from event_feed cross join unnest(event_ids) with ordinality as listed (event_id, place)
+                join event on event.id = event_id and event.holder_id = event_feed.holder_id
+                where event_feed.holder_id between $1 and $2
+            ) as fed
+            where event_id < event_before_id
+        """,
+        is_of_whole_runs=True,
+        meaning="the feed was written by hand: a reader takes an earlier state for the present one",
+    ),
+    _rule(
         name="event_has_its_deliveries",
         says="each event has a delivery for each endpoint that wanted it, or each Pix to its key, and has not changed since",
         # Endpoints change while events are being written; if instants do not rise, the order is unknown.

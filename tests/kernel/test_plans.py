@@ -15,6 +15,8 @@ import msgspec
 import pytest
 
 from pixconnect.doors.console.wanted import Wanted
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import Difference
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables import timeline as timeline_store
@@ -138,6 +140,9 @@ _FILL: Final = (
     where holder_id = $3 and direction = 'IN' and settled_at between $4::timestamptz + $1::int * interval '1 s'
         and $4::timestamptz + $2::int * interval '1 s'
     group by 1, 2 on conflict (holder_id, hour) do update set count = received_hour.count + excluded.count""",
+    f"""insert into kept_case (kind, name, said, since, ended_at, ended_as)
+    select 'report', n::text, 'x', at, case when n % 100 <> 0 then at end, case when n % 100 <> 0 then 'recorded' end
+    from {_ROWS} where holder_id is not null""",
     """update holder set institution_id = 1
     where id = $3 and $1::int <= $2::int and $4::timestamptz is not null""",
     f"""insert into received_known (holder_id, until) select distinct holder_id, $4 + interval '1 day' from {_ROWS}
@@ -328,7 +333,14 @@ def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names:
     return lambda c: browse_store.look_back(c, lookback, whose, Wanted(amount_min_cents=1), names, before, 64, 20)
 
 
+STANDING = [
+    Difference(kind="report", institution_id=None, name=str(n), amount_cents=None, said="x", since=STARTED_AT)
+    for n in range(100, ROWS_COUNT + 1, 100)
+]
+
+
 STATEMENTS: Final[dict[str, Statement]] = {
+    "cases that stand": lambda c: case_store.keep(c, ("report",), None, EARLIER, STANDING),
     "clients that log in": lambda c: access_store.find_logging_in(
         a_pool(c), [bytes(15) + bytes([n]) for n in range(8)], [f"client-{n}00" for n in range(50, 60)], 60, 10
     ),
@@ -558,6 +570,8 @@ DUE_BLOCKS_MAX: Final = 256 * 8
 BLOCKS_MAX_OF: Final = (
     dict.fromkeys(("orders named", "charges revised", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
     | dict.fromkeys(("charges past their time", "orders due", "deliveries due"), DUE_BLOCKS_MAX)
+    # Each is looked for by its name, and all that are open are gone through once.
+    | {"cases that stand": len(STANDING) * 12}
     # In three tables.
     | {"transfers received": 64 * 12}
     # An endpoint's newest deliveries are looked at for those of old events, up to a bound.

@@ -55,8 +55,10 @@ _KEEP: Final[LiteralString] = """
         where not exists (
             select from kept_case as standing
             where standing.kind = found.kind and standing.institution_id is not distinct from found.institution_id
-                and standing.name = found.name and standing.ended_at is null
-                and (standing.amount_cents, standing.said) is not distinct from (found.amount_cents, found.said)
+                and standing.name = found.name
+                -- Not ``is null``: the index of open cases would be gone through for each.
+                and (standing.ended_at, standing.amount_cents, standing.said)
+                    is not distinct from (null, found.amount_cents, found.said)
         )
         on conflict (kind, institution_id, name) do update set
             holder_id = excluded.holder_id, amount_cents = excluded.amount_cents, said = excluded.said,
@@ -73,7 +75,9 @@ _KEEP: Final[LiteralString] = """
         ended_at = case when ended_at is null then clock_timestamp() end,
         ended_as = case when ended_at is null then 'recorded' end, ended_by = null, end_reason = null
     where kind = any($2) and institution_id is not distinct from $3 and since >= $4
-        and not exists (select from found where found.kind = kept_case.kind and found.name = kept_case.name)
+        and (ended_at is null or ended_as = 'adjusted')
+        -- A set, which is hashed: an anti join becomes a loop over all pairs in a generic plan.
+        and (kind, name) not in (select kind, name from found)
         and case
             -- The missing fact came while the entries that replace it still exist: an operator must reverse them first.
             when ended_as = 'adjusted' or ended_at is null then (ended_at is not null) = exists (

@@ -2679,7 +2679,7 @@ create table kept_case (
     ended_by text,
     end_reason text,
     constraint kept_case_pkey primary key (id),
-    constraint a_difference_is_one_case unique nulls not distinct (kind, institution_id, name),
+    constraint a_difference_is_one_case unique nulls not distinct (name, kind, institution_id),
     constraint an_end_says_how check ((ended_at is null) = (ended_as is null)),
     constraint closing_a_case_says_who_and_why check ((ended_by is null) = (end_reason is null) and (ended_by is not null) =
         (ended_as in ('adjusted', 'closed', 'decided'))),
@@ -2719,7 +2719,7 @@ comment on column kept_case.ended_as is
     'Recorded: the missing fact came, and it ended by itself; adjusted: entries stand in for it; closed: by an operator''s word; decided: two operators said, by evidence, how its order ended.';
 comment on column kept_case.ended_by is 'The operator who ended it; null where it ended by itself.';
 comment on column kept_case.end_reason is 'The finding, and the action taken.';
-create index kept_case_open on kept_case (kind, since) where ended_at is null;
+create index kept_case_open on kept_case (kind, since) where ended_at is null or ended_as = 'adjusted';
 create trigger an_end_of_a_case_stays before update on kept_case for each row when (new.id is distinct from old.id or new.kind
     is distinct from old.kind or new.institution_id is distinct from old.institution_id or new.name is distinct from old.name or
     new.since is distinct from old.since or new.opened_at is distinct from old.opened_at or new.opened_count <>

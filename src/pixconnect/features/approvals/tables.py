@@ -69,7 +69,7 @@ async def find(connection: Connection | Pool, transfer_id: int) -> PendingApprov
 
 _FIND_AWAITED: Final[LiteralString] = f"""
     select {PENDING_APPROVAL.select} from pending_approval
-    where order_name = $1 and exists (select from open_order where name = order_name and approval = 'awaited')
+    where order_name = $1 and exists (select from open_order where name = order_name and approval || '' = 'awaited')
 """
 
 

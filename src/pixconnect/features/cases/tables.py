@@ -290,7 +290,7 @@ _LIST_CONTRARY: Final[LiteralString] = f"""
         select explanation from kept_report
         where kept_report.name = case_ending.order_name and reason = 'contradiction' and closed_at is null
             and first_seen_at >= case_ending.ended_at
-        order by id limit 1
+        order by id + 0 limit 1
     ) as kept on true
     where institution_id = $1 and (contrary_item_id is not null or kept.explanation is not null)
 """

@@ -120,7 +120,7 @@ _CHARGES: Final[LiteralString] = """
     select 'charge' as kind, charge.id, charge.holder_id, 'debtor' as role, modified_at as began_at,
         status = 'PENDING' or exists (
             select from block join transfer on transfer.id = block.transfer_id and transfer.holder_id = block.holder_id
-            where block.state = 'open' and block.holder_id = charge.holder_id and transfer.charge_id = charge.id
+            where block.state = 'open' and block.holder_id = charge.holder_id and transfer.charge_id = charge.id offset 0
         ) as is_open, status in ('APPROVED', 'RETURNED') as is_paid,
         jsonb_strip_nulls(jsonb_build_object(
             'amount_cents', amount_cents, 'status', status, 'created_at', created_at, 'txid', txid,

@@ -24,22 +24,28 @@ class TracedOrder(Struct, frozen=True, kw_only=True):
 # Nothing leads from one holder to another: each of two holders of a transfer by book has its own trace, or none.
 _OF_RESOURCES: Final[LiteralString] = """
     with wanted as (select * from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (resource, resource_id, holder_id)),
+    -- Each is looked up by its key (``offset 0``): a join may read the whole table in a plan that was made while it was small.
     fact as (
-        select resource, resource_id, holder_id, 'charge' as kind, charge.id, charge.created_at as at
-        from wanted join charge using (holder_id) where resource = 'charge' and charge.id = resource_id
+        select resource, resource_id, holder_id, 'charge' as kind, id, created_at as at
+        from wanted cross join lateral (
+            select id, created_at from charge where id = resource_id and charge.holder_id = wanted.holder_id offset 0
+        ) as charge where resource = 'charge'
         union all
-        select resource, resource_id, holder_id, 'transfer', transfer.id, transfer.created_at
-        from wanted join transfer using (holder_id)
-        where resource in ('transfer', 'pix') and transfer.id = resource_id and direction = 'OUT'
+        select resource, resource_id, holder_id, kind, id, at
+        from wanted cross join lateral (
+            select 'transfer' as kind, id, created_at as at from transfer
+            where id = resource_id and transfer.holder_id = wanted.holder_id and direction = 'OUT'
+            union all
+            select 'charge', charge.id, charge.created_at from transfer
+            join charge on charge.id = charge_id and charge.holder_id = transfer.holder_id
+            where transfer.id = resource_id and transfer.holder_id = wanted.holder_id
+            offset 0
+        ) as transfer where resource in ('transfer', 'pix')
         union all
-        select resource, resource_id, wanted.holder_id, 'charge', charge.id, charge.created_at
-        from wanted
-        join transfer on transfer.holder_id = wanted.holder_id and transfer.id = resource_id
-        join charge on charge.id = charge_id and charge.holder_id = wanted.holder_id
-        where resource in ('transfer', 'pix')
-        union all
-        select resource, resource_id, holder_id, 'refund', refund.id, refund.created_at
-        from wanted join refund using (holder_id) where resource = 'refund' and refund.id = resource_id
+        select resource, resource_id, holder_id, 'refund', id, created_at
+        from wanted cross join lateral (
+            select id, created_at from refund where id = resource_id and refund.holder_id = wanted.holder_id offset 0
+        ) as refund where resource = 'refund'
     )
     select resource, resource_id, holder_id, traceparents[array_position(ids, fact.id)] as traceparent
     from fact join origin_batch using (holder_id, kind, at)

@@ -2286,6 +2286,7 @@ comment on column kept_report.closed_at is 'When an operator closed it, in real 
 comment on column kept_report.closed_by is 'The operator who closed it.';
 comment on column kept_report.close_reason is 'Why, in the operator''s words.';
 create index kept_report_open on kept_report (id) where closed_at is null;
+create index kept_report_open_name on kept_report (name) where closed_at is null;
 create index kept_report_refused on kept_report (name) where refusal_code is not null;
 create trigger closed_report_stays_closed before update on kept_report for each row when (old.closed_at is not null and
     (new.closed_at is distinct from old.closed_at or new.closed_by is distinct from old.closed_by or new.close_reason is
@@ -3114,6 +3115,7 @@ comment on column block.state is 'Whether it is open, or ended.';
 comment on column block.told_at is 'When the institution said what it says here: an older report changes nothing.';
 comment on column block.created_at is 'When it was written, in service time.';
 comment on column block.modified_at is 'When it last changed, in service time.';
+create index block_of_transfer on block (transfer_id, holder_id) where state = 'open' and transfer_id is not null;
 create index block_open on block (holder_id, created_at, id) where state = 'open';
 create unique index block_of_line on block (institution_id, line_id) where state = 'open' and line_id is not null;
 create unique index block_reference on block (reference, coalesce(institution_id::integer, 0));

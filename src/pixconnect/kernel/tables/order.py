@@ -232,7 +232,9 @@ async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None
 _POSTPONE: Final[LiteralString] = """
     update open_order set due_at = new.due_at, asked_count = asked_count + case
         when institution_id is not null and asked_count > 0
-            and exists (select from rail_step where order_name = open_order.name and state in ('new', 'minted')) then 0
+            and exists (
+                select from rail_step where order_name = open_order.name and state in ('new', 'minted') offset 0
+            ) then 0
         else 1
     end
     from unnest($1::text[], $2::timestamptz[]) as new (name, due_at)
@@ -278,12 +280,13 @@ async def find_unresolved(
 
 
 # An outgoing and an incoming transfer under one name are one payment, of one amount.
+# Without ``offset 0`` the plan of a small table reads all of it into a set, and is kept when the table has grown.
 _FIND_TAKEN: Final[LiteralString] = """
     select name from unnest($1::text[], $2::bigint[]) as wanted (name, cents)
     where exists (select from transfer where end_to_end_id = name and (direction = 'OUT' or amount_cents <> cents))
-        or exists (select from transfer where network_id = name)
+        or exists (select from transfer where network_id = name offset 0)
         or exists (select from refund where return_id = name and (flow = 'OUT' or amount_cents <> cents))
-        or exists (select from refund where network_id = name)
+        or exists (select from refund where network_id = name offset 0)
 """
 
 

@@ -57,7 +57,7 @@ async def list_figures(pool: Pool, today: date, days_max: int) -> Sequence[Accou
 # operator's approval here may never leave.
 _QUEUED: Final[LiteralString] = """
     approval is distinct from 'awaited' and (handed_at is null or exists (
-        select from waiting_order where order_name = open_order.name and waits_for = 'funds'
+        select from waiting_order where order_name = open_order.name and waits_for = 'funds' offset 0
     ))
 """
 # Bounded before it is joined; an order's name begins with E for a transfer and with D for a refund.
@@ -129,7 +129,7 @@ _READ_ALL: Final[LiteralString] = """
         count(*) filter (where asked_count > 0) as silent_count,
         min(ordered_at) as oldest_at,
         min(ordered_at) filter (
-            where asked_count > 0 and not exists (select from waiting_order where order_name = looked_at.name)
+            where asked_count > 0 and not exists (select from waiting_order where order_name = looked_at.name offset 0)
         ) as oldest_silent_at
     from (
         select name, due_at, handed_at, asked_count, ordered_at from open_order

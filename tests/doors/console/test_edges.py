@@ -14,7 +14,16 @@ from structlog.testing import capture_logs
 from pixconnect.assembly import pages
 from pixconnect.doors.console import application
 from pixconnect.doors.console.forms import DOOR_SIZE_MAX, FORM_SIZE_MAX
-from pixconnect.doors.console.paces import ACTS, NEWCOMERS, OF_SESSION_MAX, SIGN_INS, STRANGERS, STREAMS_MAX, Streams
+from pixconnect.doors.console.paces import (
+    ACTS,
+    NEWCOMERS,
+    OF_SESSION_MAX,
+    REFUSED_LINES,
+    SIGN_INS,
+    STRANGERS,
+    STREAMS_MAX,
+    Streams,
+)
 from pixconnect.features.identity.service.console_session import NewSession
 from pixconnect.kernel.rules.short_text import LENGTH_MAX
 from support.console import Browser, InProcess, open_console, sign_in, sign_in_client
@@ -188,6 +197,15 @@ async def test_sign_ins_of_an_address_are_paced_before_their_forms_are_read(cons
         assert (await console.nobody.ask("POST", "/sign-in", None, b"&" * 5_000)).status == 413
     answer = await console.nobody.post("/sign-in", {"client_id": "a", "client_secret": "b"})
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+
+
+async def test_refused_forms_of_strangers_do_not_fill_the_log(console: InProcess) -> None:
+    console.service.clock.stand_still()
+    with capture_logs() as logs:
+        for _ in range(SIGN_INS.tokens_max + REFUSED_LINES.tokens_max + 5):
+            await console.nobody.post("/sign-in", {"client_id": "a", "client_secret": "b"})
+    assert len([line for line in logs if line["event"] == "act refused"]) == REFUSED_LINES.tokens_max
+    assert sum(console.console.refused_acts.values()) == REFUSED_LINES.tokens_max + 5
 
 
 async def test_acts_of_a_holder_are_paced_however_many_sessions_it_has(console: InProcess) -> None:

@@ -27,7 +27,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from starlette.routing import Route
 
 from pixconnect.doors.console.forms import DOOR_FIELDS_MAX, DOOR_SIZE_MAX, read_form
-from pixconnect.doors.console.paces import ACTS, SIGN_INS, Paces, Streams
+from pixconnect.doors.console.paces import ACTS, REFUSED_LINES, SIGN_INS, Paces, Streams
 from pixconnect.doors.console.visit import ConsoleParts, Visit, read_visit
 from pixconnect.kernel.flows import holder
 from pixconnect.kernel.flows.standby import Standby
@@ -262,14 +262,20 @@ class Console:
                 yield _COME_LATER
 
     def _note_refused(self, visit: Visit, row: PageRoute, error: Exception) -> None:
-        """Count and log an act that was not done; the audit has those that were."""
+        """Count and log an act that was not done; the audit has those that were. A flood does not fill the log."""
         if not isinstance(error, errors.Refusal):
             return
-        who = visit.visitor.audit_name if visit.visitor is not None else None
+        who, party = (each.audit_name, each.party) if (each := visit.visitor) is not None else (None, None)
         self.refused_acts[row.path, error.code] += 1
-        _log.warning(
-            "act refused", act=row.path, code=error.code, reason=cut_text(error.message), by=who, address=visit.address
-        )
+        if self._paces.takes(REFUSED_LINES, party):
+            _log.warning(
+                "act refused",
+                act=row.path,
+                code=error.code,
+                reason=cut_text(error.message),
+                by=who,
+                address=visit.address,
+            )
 
     async def _asset(self, request: Request) -> Response:
         found = self._parts.assets.find(request.path_params["name"])

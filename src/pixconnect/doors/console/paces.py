@@ -28,6 +28,8 @@ ACTS: Final = RatePolicy(name="acts", tokens_max=60, refill_per_s=1)
 """Forms that change something, of one holder's visitors or of one operator."""
 SEARCHES: Final = RatePolicy(name="searches", tokens_max=30, refill_per_s=1)
 """Searches of one holder's visitors or of one operator: one may look at rows for a second."""
+REFUSED_LINES: Final = RatePolicy(name="lines", tokens_max=120, refill_per_s=4)
+"""Lines of the log about refused acts: of all strangers together, of one holder's visitors, or of one operator."""
 KNOWN_MAX: Final = 4096
 """Sessions that we know to be valid without asking the database, those seen last."""
 
@@ -41,10 +43,17 @@ class Paces:
         self._known = BoundedCache[bytes, None](KNOWN_MAX)
 
     def spend(self, policy: RatePolicy, whose: Hashable) -> None:
-        bucket = self._buckets.find(policy, whose, self._monotonic_s())
-        if bucket.read(self._monotonic_s()) < 1:
+        if not self.takes(policy, whose):
+            bucket = self._buckets.find(policy, whose, self._monotonic_s())
             raise errors.RateLimited(f"too many requests ({policy.name})", bucket.seconds_until(1), policy)
-        bucket.spend(1)
+
+    def takes(self, policy: RatePolicy, whose: Hashable) -> bool:
+        """Spend one, and report whether one was left."""
+        bucket = self._buckets.find(policy, whose, self._monotonic_s())
+        is_left = bucket.read(self._monotonic_s()) >= 1
+        if is_left:
+            bucket.spend(1)
+        return is_left
 
     def check_stranger(self, token: str | None, address: str) -> None:
         """Count a request without a session that we know to be valid."""

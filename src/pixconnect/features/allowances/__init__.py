@@ -1,4 +1,4 @@
-"""What operators allow to leave over an account at an institution."""
+"""Operators' allowances for outgoing money of accounts at institutions."""
 
 from typing import Final
 

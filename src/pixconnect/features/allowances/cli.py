@@ -68,10 +68,10 @@ def unmatched(
     days: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=400))] = 7,
     json: Json = False,
 ) -> None:
-    """List credits on an account that pay no charge, and whether they go back by themselves.
+    """List credits on an account that pay no charge, and whether they are returned automatically.
 
     Args:
-        days: Of how many days.
+        days: Number of days.
     """
     found = operating.run(give_back_usecases.list_without_charge, name, days)
     amounts = "amount_cents returned_cents returning_cents"

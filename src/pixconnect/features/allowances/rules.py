@@ -14,7 +14,7 @@ from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.platform.base import errors
 
 RAISED_AFTER: Final = timedelta(hours=1)
-"""From a proposal to allow more until another operator can confirm it."""
+"""Minimum time from a proposal of a higher allowance to its confirmation."""
 
 Payees = Literal["own", "known", "all"]
 """The account's owner alone; also payees already paid over the account; any payee."""
@@ -66,10 +66,10 @@ class TransferAllowance(Struct, frozen=True, kw_only=True):
 
 
 def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
-    """An allowance with an operator's changes; if it permitted no sending before, unstated sums are small.
+    """Make an allowance with an operator's changes; if it permitted no sending before, unstated sums are small.
 
     Raises:
-        BadRequest: Nothing is stated, or an impossible sum.
+        BadRequest: Nothing is given, or an impossible sum.
     """
     said = {name: value for name, value in structs.asdict(wanted).items() if value is not None}
     if not said:
@@ -88,7 +88,7 @@ def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
 
 
 def cut(before: Allowance, wanted: Allowance) -> Allowance:
-    """The part of the change that one operator may make at once: reductions."""
+    """Return the part of the change that one operator may make at once: reductions."""
     return structs.replace(
         wanted,
         refunds_day_cents=min(before.refunds_day_cents, wanted.refunds_day_cents),
@@ -115,7 +115,7 @@ def check_transfer_allowance(
         amount_cents: Of the transfer.
         initiation_type: How the payee was named.
         payee: As far as it is known.
-        left: What is allowed there.
+        left: The account's remaining allowance.
         is_known: Whether the payee was paid over the account before.
     """
     there = "over this holder's account at its institution"

@@ -1,4 +1,4 @@
-"""What operators allow to leave over an account: lowered at once, raised by two of them with an hour between."""
+"""Allowances: one operator lowers them at once, two raise them with an hour between; and the rule that enforces them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from pixconnect.platform.base.clock import to_day
 
 
 async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Proposal | None:
-    """Permit this much to leave an account; an earlier proposal is discarded. A reduction acts at once.
+    """Set an account's allowance; an earlier proposal is discarded. A reduction acts at once.
 
     Returns:
-        The proposal to permit more, which another operator must confirm; ``None`` if all of it acts already: it is a reduction,
-        or the account is a counterpart's, where nothing can be lost.
+        The proposal of a higher allowance, which another operator must confirm; ``None`` if all of it acts already: it is a
+        reduction, or the account is a counterpart's, where nothing can be lost.
 
     Raises:
-        NotFound: There is no such account.
-        BadRequest: Nothing is stated, or an impossible sum.
-        ServiceUnavailable: It is more, and this machine's clock is wrong; nothing was done.
+        NotFound: The account does not exist.
+        BadRequest: Nothing is given, or an impossible sum.
+        ServiceUnavailable: It is higher, and this machine's clock is wrong; nothing was done.
     """
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
@@ -67,10 +67,10 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
 
 
 async def allow_more(context: Operator, writes: Writer, proposal: Proposal) -> None:
-    """Let a raise act that another operator proposed an hour ago or earlier; on a machine whose clock is right alone.
+    """Apply a raise that another operator proposed at least an hour ago; only on a machine whose clock is right.
 
     Raises:
-        NotFound: It was taken back, replaced or confirmed meanwhile.
+        NotFound: It was withdrawn, replaced or confirmed meanwhile.
     """
     async with confirming(context, proposal) as (connection, account):
         await service_now_to_write(context.clock, connection)
@@ -80,7 +80,7 @@ async def allow_more(context: Operator, writes: Writer, proposal: Proposal) -> N
         await record_confirmed(context, connection, account, before, after)
 
 
-# The rule about how much may leave today over accounts at institutions, and to which payees.
+# The rule on how much may leave today over accounts at institutions, and to which payees.
 
 
 class Allowances(OrderRule):
@@ -99,7 +99,7 @@ class Allowances(OrderRule):
             return False
         connection, day = self.work.connection, to_day(self.work.now)
         transfers = [(new, account_id) for new, account_id in over if isinstance(new, NewTransfer)]
-        # In the order of accounts, as every batch takes them.
+        # In the order of accounts, in which every batch locks them.
         if transfers:
             account_ids = sorted({account_id for _, account_id in transfers})
             self._left = await allowance_store.hold_transfer_days(connection, account_ids, day)

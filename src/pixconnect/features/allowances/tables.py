@@ -41,7 +41,7 @@ _WRITE: Final[LiteralString] = """
 
 
 async def write(connection: Connection, allowance: Allowance) -> None:
-    """Of a raise: after its confirmation, in the same transaction."""
+    """Write it; a raise after its confirmation, in the same transaction."""
     await connection.execute(_WRITE, *ALLOWANCE.values(allowance))
 
 
@@ -70,7 +70,7 @@ async def hold_transfer_days(
     }
 
 
-# In the terms of the index `transfer_paid_there`. An account is identified by itself, not by the key that the caller used.
+# Matches the index `transfer_paid_there`. An account is identified by itself, not by the key that the caller used.
 _FIND_KNOWN: Final[LiteralString] = """
     select exists (
         select from transfer

@@ -1,4 +1,4 @@
-"""Some of a holder's transfers wait for an operator's yes before they leave."""
+"""The rule that delays some of a holder's transfers until an operator approves them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Approvals(OrderRule):
             if not isinstance(new, NewTransfer):
                 continue
             rule = self.work.balances[new.holder_id].approval
-            # By book the money only goes to another holder here, and stays within reach.
+            # A book transfer only moves money to another holder here, where it can be recovered.
             if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
                 continue
             is_known = not rule.new_payees or await self._was_paid(new)

@@ -1,7 +1,7 @@
-"""An operator's yes: some of a holder's transfers wait for it before they leave.
+"""Operator approval of outgoing transfers.
 
-What waits is an order that no worker looks at before its time is over. What an operator says moves that time: a worker then
-hands the order over as any other, or gives it up as any other, so that its money comes back by the one way there is, once.
+A waiting transfer is an order that no worker processes before its deadline. The operator's decision moves that instant: a
+worker then hands the order over as any other, or gives it up as any other, which releases its money exactly once.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 100_000
 """Counting for metrics stops here: measuring a backlog must not be a load."""
 WAITS_MAX: Final = timedelta(hours=1)
-"""A transfer that waits for an operator's approval is given up some hours later: an operator should look before."""
+"""A waiting transfer is given up some hours later: an operator should check it before."""
 PAID_COUNTED_MAX: Final = 100
-"""Up to which it is counted how often a payee was paid before."""
+"""Maximum to which earlier payments of a payee are counted."""
 
 
 class WaitingTransfer(Struct, frozen=True, kw_only=True):
-    """A transfer that waits for an operator's yes, as operators are shown it."""
+    """A transfer that waits for approval, as shown to operators."""
 
     transfer: Transfer
     order: OpenOrder
-    """Its ``give_up_at`` is until when it can be approved."""
+    """Its ``give_up_at`` is the deadline of the approval."""
     pending: PendingApproval
     paid_count: int
-    """How many of its holder's transfers have settled to its payee, up to a bound."""
+    """How many of its holder's transfers have settled to its payee, up to a maximum."""
     hold: str | None
-    """Why it could not leave now, so that a yes is refused."""
+    """Why it could not leave now, so that an approval is refused."""
 
 
 async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: bool) -> ApprovalAnswer:
-    """Let a transfer leave that waits for an operator's yes, or have its money given back; who repeats it changes nothing.
+    """Approve a waiting transfer, or cancel it and release its money; repetitions change nothing.
 
     Raises:
-        NotFound: No transfer of this id had to be approved.
-        BadRequest: Another operator said the opposite, it is too late, nothing leaves its account now, or it may not leave any
-            more.
+        NotFound: No transfer with this id needed approval.
+        BadRequest: Another operator decided the opposite, it is too late, nothing leaves its account now, or it may not leave
+            any more.
         ServiceUnavailable: This machine's clock is wrong; nothing was done.
     """
     async with write_alone(context.pool) as connection:
@@ -63,17 +63,17 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
             raise errors.NotFound(f"id: no transfer {transfer_id} had to be approved by an operator")
         # Ending the order locks it too: one of the two is first, and the other sees it.
         order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
-        # Before the order is judged: who repeats an answer gets it again though the order has ended since.
+        # Before the order is checked: a repeated decision gets its answer though the order has ended since.
         said = await approval_store.find_decision(connection, awaited.order_name)
         if said is not None:
             return _repeat(said, is_approved=is_approved)
-        # Read behind the lock, for which we may have waited until its time was over.
+        # Read under the lock: its deadline may have passed while we waited for that.
         now = await service_now_to_write(context.clock, connection)
         if order is None or order.approval != "awaited" or is_too_late(order, now):
             raise errors.BadRequest(
                 "id: it no longer waits: the time for approval is over, or the database was restored"
             )
-        # A refusal is accepted in any state of the account: it only gives money back.
+        # A refusal is accepted in any state of the account: it only releases money.
         if is_approved:
             await _check_account(connection, order)
             await _check_hold(connection, order)
@@ -98,7 +98,7 @@ def _repeat(said: ApprovalAnswer, *, is_approved: bool) -> ApprovalAnswer:
 
 
 async def _check_account(connection: Connection, order: OpenOrder) -> None:
-    """Refuse a yes while it would only end the transfer: what cannot leave in its time is given up."""
+    """Refuse an approval that would only end the transfer, because it cannot leave in time."""
     if order.institution_id is None:
         return
     account = await account_store.find(connection, order.institution_id)
@@ -117,7 +117,7 @@ async def _check_hold(connection: Connection, order: OpenOrder) -> None:
 async def list_waiting_transfers(
     context: Core, holder_id: int | None = None, count_max: int = LISTED_MAX
 ) -> list[WaitingTransfer]:
-    """Transfers that wait for an operator's yes, those first that have to be approved soonest."""
+    """List transfers that wait for approval, soonest deadline first."""
     orders = await approval_store.list_awaited(context.pool, holder_id, count_max)
     names = [order.name for order in orders]
     ordered = await read_ordered(context.pool, names)
@@ -139,7 +139,7 @@ async def list_waiting_transfers(
 
 
 async def count_waiting(context: Core) -> int:
-    """How many wait, of all holders."""
+    """Count waiting transfers of all holders."""
     return (await approval_store.measure_awaited(context.pool, LISTED_MAX))[0]
 
 

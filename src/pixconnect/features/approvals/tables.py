@@ -1,4 +1,4 @@
-"""The tables of transfers that wait for an operator's approval, and of operators' decisions."""
+"""The tables of transfers that wait for approval, and of operators' decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pixconnect.platform.pool import Connection, Pool
 
 
 class PendingApproval(Struct, frozen=True, kw_only=True):
-    """That a transfer had to wait for an operator's yes, and why."""
+    """Why a transfer had to wait for an operator's approval."""
 
     order_name: str
     transfer_id: int
@@ -26,7 +26,7 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
     is_above: bool
     """Its amount exceeds the limit without approval."""
     is_new_payee: bool
-    """Nothing of its holder's had settled to the payee."""
+    """None of its holder's transfers had settled to the payee."""
     since: datetime
     """In service time."""
 
@@ -63,7 +63,7 @@ PENDING_APPROVALS: Final = Fact(rank=80, inserts=(INSERT,), key=None)
 
 
 async def find(connection: Connection | Pool, transfer_id: int) -> PendingApproval | None:
-    """Whether a transfer ever had to be approved."""
+    """Find whether a transfer ever needed approval."""
     return await PENDING_APPROVAL.find(connection, "where transfer_id = $1", transfer_id)
 
 
@@ -74,7 +74,7 @@ _FIND_AWAITED: Final[LiteralString] = f"""
 
 
 async def find_awaited(connection: Connection | Pool, order_name: str) -> PendingApproval | None:
-    """The same of one that still waits."""
+    """Find the approval that a waiting transfer needs."""
     return PENDING_APPROVAL.read_found(await connection.fetchrow(_FIND_AWAITED, order_name))
 
 
@@ -96,7 +96,7 @@ async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOr
     await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)
 
 
-# Only of those that wait still: a yes that was committed before this one stays a yes.
+# Only of those that still wait: an approval that was committed before this stays.
 _LAPSE: Final[LiteralString] = """
     update open_order set approval = 'refused' where name = any($1) and approval = 'awaited' and give_up_at <= $2
 """
@@ -107,7 +107,7 @@ async def refuse_late(pool: Pool, names: Sequence[str], now: datetime) -> None:
     await pool.execute(_LAPSE, sorted(names), now)
 
 
-# In the words of the index `open_order_awaiting`.
+# Matches the index `open_order_awaiting`.
 _LIST_AWAITED: Final[LiteralString] = f"""
     select {ORDER.select} from open_order
     where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2
@@ -115,7 +115,7 @@ _LIST_AWAITED: Final[LiteralString] = f"""
 
 
 async def list_awaited(pool: Pool, holder_id: int | None, count_max: int) -> list[OpenOrder]:
-    """Orders that wait, of one holder or of all; those first that have to be approved soonest."""
+    """List waiting orders, of one holder or of all; soonest deadline first."""
     return [ORDER.read(row) for row in await pool.fetch(_LIST_AWAITED, holder_id, count_max)]
 
 
@@ -133,7 +133,7 @@ _MEASURE: Final[LiteralString] = """
 
 
 async def measure_awaited(pool: Connection | Pool, count_max: int) -> tuple[int, datetime | None]:
-    """How many wait, counted up to a bound, and since when the first of them does."""
+    """Count waiting transfers up to a maximum, and return since when the first one waits."""
     row = await fetch_row(pool, _MEASURE, count_max)
     return row["count"], row["oldest_at"]
 
@@ -146,12 +146,12 @@ _COUNT_LONG: Final[LiteralString] = """
 
 
 async def count_awaited_since(pool: Pool, accepted_before: datetime, count_max: int) -> int:
-    """How many wait that were accepted before an instant; counting stops at ``count_max``."""
+    """Count waiting transfers accepted before an instant, up to ``count_max``."""
     return await pool.fetchval(_COUNT_LONG, accepted_before, count_max)
 
 
-# In the terms of the index `transfer_payee`. An account is identified by itself, not by the key that the caller used. A key
-# whose owner has changed, as far as reported, is another payee.
+# Matches the index `transfer_payee`. An account is identified by itself, not by the key that the caller used. A key whose owner
+# has changed, as far as reported, is another payee.
 _COUNT_PAID: Final[LiteralString] = """
     select count(*) from (
         select from transfer
@@ -171,7 +171,7 @@ _COUNT_PAID: Final[LiteralString] = """
 async def count_paid(
     connection: Connection | Pool, holder_id: int, initiation_type: InitiationType, payee: Party, count_max: int
 ) -> int:
-    """How many of a holder's transfers have settled to this key or account, up to ``count_max``."""
+    """Count a holder's transfers that have settled to this key or account, up to ``count_max``."""
     by_account = f"{payee.ispb}/{payee.branch}/{payee.account_number}"
     name = by_account if initiation_type == "MANUAL" else payee.key or by_account
     return await connection.fetchval(_COUNT_PAID, holder_id, name, payee.tax_id, count_max)

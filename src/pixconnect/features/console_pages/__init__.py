@@ -1,4 +1,4 @@
-"""Pages of the console that belong to no other feature."""
+"""Console pages without a feature of their own."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What operators did, and everyone in the console; how the books stand; cases."""
+"""The audit trail, the proof's runs, and cases."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def close_case(visit: Visit) -> Response:
 
 
 async def propose_adjustment(visit: Visit) -> Response:
-    """Propose only: what confirms moves money, and is on the command line, by a role that no process of pages has."""
+    """Propose only: a confirmation moves money, and is on the command line, by a role that console processes lack."""
     operator = visit.begin_act(_OPERATORS)
     wished = WantedAdjustment(
         case_id=visit.path_id(),
@@ -82,7 +82,7 @@ async def propose_adjustment(visit: Visit) -> Response:
 
 
 async def propose_answer(visit: Visit) -> Response:
-    """Say what lines of a day are; as of an adjustment, another operator confirms it."""
+    """Propose the meaning of lines of a day; as for an adjustment, another operator confirms it."""
     operator = visit.begin_act(_OPERATORS)
     said = [str(value).partition(" ") for value in visit.sent.getlist("line")]
     named = {answer: [line for one, _, line in said if one == answer] for answer in ANSWERS}
@@ -92,7 +92,7 @@ async def propose_answer(visit: Visit) -> Response:
         counts=[*named["counts"], *replacing],
         ours=dict(map(answer_usecases.read_own, named["ours"])),
         aside=named["aside"],
-        # A line reported again has the first one's id, with a mark behind it.
+        # A repeated line has the first one's id, with a suffix.
         out=[*named["out"], *(line.rpartition("~")[0] for line in replacing)],
         with_alike="with_alike" in visit.sent,
     )
@@ -101,14 +101,14 @@ async def propose_answer(visit: Visit) -> Response:
 
 
 async def propose_ending(visit: Visit) -> Response:
-    """Record how an order ended, identified by operators' file; as for an adjustment, another one confirms it."""
+    """Propose how an order ended, identified by operators' file; as for an adjustment, another one confirms it."""
     operator = visit.begin_act(_OPERATORS)
     wished = WantedEnding(
         case_id=visit.path_id(),
         said=parse_ending_claim(read_field(visit.sent, "said")),
         evidence=Evidence(
             name=read_field(visit.sent, "evidence_name"),
-            # A text that is no number is refused as an empty file is.
+            # A text that is no number is refused like an empty file.
             size=wanted.read_id(read_field(visit.sent, "evidence_size")) or 0,
             digest=read_field(visit.sent, "evidence_digest").lower(),
         ),

@@ -1,4 +1,4 @@
-"""Accounts at institutions: how their days closed, the last seven as boxes and one line by line, and what one is asked now."""
+"""Accounts at institutions: the state of their days, one day's lines, and queries of an institution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pixconnect.platform.base import errors
 
 LATE_SHOWN_MAX: Final = 5
 LINES_MAX: Final = 500
-"""More are in the file alone."""
+"""The file has the rest."""
 _OPERATORS: Final = "accounts at institutions are the operators'"
 
 
@@ -70,13 +70,13 @@ async def show_inquiry(visit: Visit) -> Response:
 
 
 async def ask(visit: Visit) -> Response:
-    """Ask the institution about one Pix or charge. Loading the answer again asks again, and records nothing twice."""
+    """Query the institution about one Pix or charge. Reloading queries again, and records nothing twice."""
     _check_asker(visit)
     name, asked = _read_name(visit), read_field(visit.form(), "asked")
     operator = visit.operator.acting_as(visit.who.audit_name)
     try:
         says = await visit.parts.of_features[Inquiries].ask(operator, name, asked)
-    # The operator must see that the institution is silent: none of our parts is down.
+    # The operator must see that the institution is unreachable, and not one of our parts.
     except errors.ServiceUnavailable as error:
         return visit.page("inquiry.html", status=503, name=name, asked=asked, says=None, silence=error.message)
     status = 404 if says.is_unknown else 200
@@ -101,7 +101,7 @@ async def _read(visit: Visit) -> tuple[InstitutionAccount, DayLines]:
 
 def _read_name(visit: Visit) -> str:
     name = visit.request.path_params["name"]
-    # One with a NUL cannot be looked for: the page would say that the database is away.
+    # PostgreSQL rejects NUL: the page would report the database as unreachable.
     if not name.isprintable():
         raise errors.NotFound("name: there is no such account")
     return name
@@ -128,7 +128,7 @@ async def find_accounts(visit: Visit) -> AccountsNow | None:
 
 
 async def count_waiting_at_institutions(visit: Visit) -> int:
-    """Transfers waiting for approval at their institution, for operators."""
+    """Count transfers waiting for approval at their institution, for operators."""
     return 0 if visit.who.kind == "holder" else await count_waiting_transfers(visit.context)
 
 

@@ -47,19 +47,19 @@ class Chart(Struct, frozen=True, kw_only=True):
     height: int
     left: int
     base: int
-    """Where the bars stand."""
+    """The baseline of the bars."""
     bars: tuple[Bar, ...]
     lines: tuple[tuple[float, int], ...]
-    """Lines across, with the value of each."""
+    """Grid lines, with the value of each."""
     statuses: tuple[str, ...]
-    """In the order in which they stand on each other."""
+    """In stacking order."""
     totals: Mapping[str, int]
 
 
 def list_steps(
     initial_at: datetime, final_at: datetime, step: Step, zone: Callable[[datetime], datetime]
 ) -> list[datetime]:
-    """When each step of a span begins, in the visitor's time zone."""
+    """List when each step of a span begins, in the visitor's time zone."""
     local = zone(initial_at).replace(minute=0, second=0, microsecond=0)
     at = local.replace(hour=0) if step == "day" else local
     length, found = timedelta(days=1) if step == "day" else timedelta(hours=1), list[datetime]()
@@ -80,7 +80,7 @@ def stack(
 
 
 def spread_out(spread: Spread, label: Callable[[int], str], status: str) -> Chart:
-    """Bars of how many took how long."""
+    """Make bars of a distribution of durations."""
     return _draw([(label(bound), [(status, count)]) for bound, count in spread.buckets], (status,))
 
 
@@ -149,7 +149,7 @@ _ORDERS: Final = dict[str, tuple[str, ...]](
     refund=("RETURNED", "PROCESSING", "ERROR"),
     delivery=("delivered", "pending", "failed"),
 )
-"""The states of each kind, as they stand on each other: what went well stands at the bottom."""
+"""The states of each kind in stacking order, successes at the bottom."""
 
 
 async def show_figures(visit: Visit) -> Response:
@@ -178,7 +178,7 @@ async def show_figures(visit: Visit) -> Response:
         "figures.html",
         found=found,
         drawn={kind: chart for kind, chart in drawn.items() if chart.totals},
-        # How many went well, and of how many.
+        # The successes, and the total.
         shares={
             kind: (chart.totals.get(order[0], 0), sum(chart.totals.values()))
             for (kind, order), chart in zip(_ORDERS.items(), drawn.values(), strict=True)
@@ -192,7 +192,7 @@ async def show_figures(visit: Visit) -> Response:
 
 
 def _with_pending(series: list[Series]) -> list[Series]:
-    """Deliveries are counted as made, and as what they became: those in between wait."""
+    """Add pending deliveries: made, but neither delivered nor failed."""
     points: dict[datetime, int] = {}
     for each in series:
         for at, count in each.points:

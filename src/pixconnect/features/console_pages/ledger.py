@@ -1,4 +1,4 @@
-"""The account of a holder: its balance now and at an instant, its statement, and the same as a file."""
+"""The account of a holder: its balance now and at an instant, its statement, and its export."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ async def show_ledger(visit: Visit) -> Response:
 
 
 async def export_ledger(visit: Visit) -> Response:
-    """Exactly the lines that the page is about, as a file for spreadsheets or for programs; written while they are read."""
+    """Export exactly the page's lines, as a file for spreadsheets or for programs; written while they are read."""
     name, media_type, _, parts = await _open_file(visit)
     return _attach(name, media_type, (content async for _, content in parts))
 
 
 async def begin_export(visit: Visit) -> Response:
-    """The same where it takes long: it is written first, while a page says how far it is."""
+    """Begin an export that takes long: it is written first, while a page shows its progress."""
     visit.form()
     exports = visit.parts.exports
     name, media_type, lines_count, parts = await _open_file(visit)
@@ -80,7 +80,7 @@ async def take_export(visit: Visit) -> Response:
 
 
 async def _open_file(visit: Visit) -> tuple[str, str, int, Parts]:
-    """Name, media type, the number of lines, and the contents."""
+    """Return name, media type, the number of lines, and the contents."""
     visit.viewer.require("ledger.read")
     if visit.holder_id is None:
         raise errors.BadRequest("holder: choose a holder first")
@@ -111,7 +111,7 @@ async def _open(visit: Visit, caller: Caller) -> Statement:
 
 
 async def _write_csv(visit: Visit, found: Statement) -> Parts:
-    # Spreadsheets separate cells by the character that does not separate reais from cents in their language.
+    # Spreadsheets separate cells by the character that is not the decimal separator of their language.
     separator = ";" if visit.language.code == "pt" else ","
     heading = ("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")
     yield 0, outgoing_text.in_spreadsheet([heading], separator)
@@ -124,7 +124,7 @@ async def _write_json(visit: Visit, found: Statement) -> Parts:
     async for part in statement.read_parts(visit.context, found):
         yield len(part), opening + b",\n".join(map(msgspec.json.encode, part))
         opening = b",\n"
-    # A file without its end is no valid JSON: so a reader notices one that was cut off.
+    # A file without its end is no valid JSON, so readers detect a truncated one.
     yield 0, b"\n]\n" if opening == b",\n" else b"[]\n"
 
 

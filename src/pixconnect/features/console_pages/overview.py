@@ -1,4 +1,4 @@
-"""The first page: the money of the day, what waits for people, how the service is, and what happens now."""
+"""The first page: the money of the day, tasks for people, the service's health, and recent events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payments: lists of charges, transfers and refunds, each one with all that happened to it."""
+"""Payments: lists of charges, transfers and refunds, each with its history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PICTURES_MAX: Final = 128
 Kind = Literal["charge", "transfer", "refund"]
 
 _PATHS: Final = dict(charge="/v1/connect/charge/", transfer="/v1/connect/transfer/id/", refund="/v1/connect/refund/id/")
-"""Where the API has each."""
+"""The API's path of each."""
 
 
 async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
@@ -56,7 +56,7 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
 
 
 def _draw(draw_qr: Callable[[str], bytes], charge: Charge, now: datetime) -> str:
-    """The code of a charge that can still be paid, as an address that holds the picture; empty of any other."""
+    """Draw the code of a charge that can still be paid, as a data URL; empty for any other."""
     if charge.status != "PENDING" or now >= charge.expires_at or not charge.br_code:
         return ""
     return picture_of(draw_qr, charge.br_code)
@@ -64,7 +64,7 @@ def _draw(draw_qr: Callable[[str], bytes], charge: Charge, now: datetime) -> str
 
 @lru_cache(_PICTURES_MAX)
 def picture_of(draw_qr: Callable[[str], bytes], br_code: str) -> str:
-    """A QR code as an address; a page that is followed asks for the same one each time."""
+    """Return a QR code as a URL; a page that is followed requests the same one each time."""
     return f"data:image/png;base64,{base64.b64encode(draw_qr(br_code)).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""The operations of the documentation: those that the interface describes, and what browsers fetch of the site."""
+"""Operations of the documentation: described ones, and files of the site for browsers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pixconnect.kernel.flows.context import Context, Policy
 from pixconnect.platform.config import Settings
 
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 def _page(name: str, path: str, handler: documents.PageHandler, media_type: str) -> AnyOperation:
     return Row(name, "GET", path, None,
@@ -39,7 +39,7 @@ SECTIONS: Final = (
     ),
 )
 
-# Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
+# Files of the documentation for browsers: routed as all operations, and described nowhere.
 PAGES: Final = (
     Row("get_docs_file", "GET", "/docs/{page*}", None,
         PAGE, Anything, Nothing, Document, documents.get_docs_file,
@@ -60,7 +60,7 @@ class _Documentation(ApiExtension):
 
     @property
     def parts(self) -> Mapping[type, object]:
-        # The table of operations has this feature's too.
+        # The table of operations includes this feature's.
         from pixconnect.features.documentation.descriptions import describe  # noqa: PLC0415
 
         return {Descriptions: describe(self._policy, base_url=self._base_url, version=__version__)}

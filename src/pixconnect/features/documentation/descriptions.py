@@ -1,4 +1,4 @@
-"""The OpenAPI documents, each made once in a process, at the first request for it."""
+"""The OpenAPI documents, each built once per process, at its first request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI documents, the documentation site, and security contacts, as they are served."""
+"""Serves the OpenAPI documents, the documentation site, and security contacts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pixconnect.platform.base import errors
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):
-    """The interface's description of itself; ``descriptions.describe`` makes it, each part at the first request for it."""
+    """The API's description of itself; ``descriptions.describe`` builds each part at its first request."""
 
     openapi: Callable[[], KeptDocument]
     """The OpenAPI document, JSON."""
     openapi_30: Callable[[], KeptDocument]
     """The same as OpenAPI 3.0.3."""
     standard: Callable[[], KeptDocument]
-    """The standard's door, OpenAPI 3.0.3."""
+    """The standard API, OpenAPI 3.0.3."""
 
 
 OPENAPI_TYPE: Final = "application/json"
@@ -33,7 +33,7 @@ PageHandler = Handler[Any, Anything, Nothing, Document]
 
 @cache
 def _lead_to(address: str) -> KeptDocument:
-    """A redirect page with a relative address: a proxy may serve us below another path."""
+    """Make a redirect page with a relative address: a proxy may serve us below another path."""
     content = f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

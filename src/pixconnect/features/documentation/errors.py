@@ -1,4 +1,4 @@
-"""Errors: all of them with their meanings, and which of the rules an operation may break."""
+"""Errors: all of them with their meanings, and the rules that an operation may violate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = dict(
 
 
 def list_errors() -> list[tuple[int, str, str]]:
-    """Status, code and meaning of every error, in the order of ``envelope.STATUSES``."""
+    """List status, code and meaning of every error, in the order of ``envelope.STATUSES``."""
     meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
     return [(status, code, meanings[code]) for code, status in envelope.STATUSES.items()]
 

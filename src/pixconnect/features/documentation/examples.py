@@ -1,4 +1,4 @@
-"""Examples of requests and answers: valid by their schemas, true of the demonstration in the sandbox, and consistent."""
+"""Examples of requests and answers: valid by their schemas, consistent, and as in the sandbox's demonstration."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ _LATER: Final[Mapping[str, Mapping[str, object]]] = {
     "Transfer": dict(status="CONFIRMED", last_modified="2026-11-20T12:34:58.123456Z"),
     "Refund": dict(status="RETURNED", last_modified="2026-11-20T12:34:58.123456Z"),
 }
-"""Fields that differ when the thing is read later: the rail has answered by then."""
+"""Fields that differ in a later read: the rail has answered by then."""
 
 _BY_OPERATION: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     "change_webhook_endpoint": {"WebhookEndpoint": dict(status="inactive")},
@@ -179,7 +179,7 @@ _BY_TYPE: Final = dict(string="text", integer=1, number=0.5, boolean=True)
 
 
 class Examples:
-    """Makes examples of schemas, by name; ``otherwise`` is what a record's field is in these examples and not in others."""
+    """Makes examples of schemas, by name; ``otherwise`` overrides fields of records."""
 
     def __init__(
         self, schemas: Mapping[str, Schema], otherwise: Mapping[str, Mapping[str, object]] | None = None
@@ -190,7 +190,7 @@ class Examples:
             self._by_record.setdefault(name, {}).update(fields)
 
     def make(self, schema: Schema, name: str = "") -> object:
-        """A value that the schema allows and a reader understands; ``name`` is the field's."""
+        """Make a value that the schema permits and a reader understands; ``name`` is the field's."""
         # The schema's own example comes first, then the usual value for a field of this name, then any value of the
         # type.
         if "examples" in schema:
@@ -227,7 +227,7 @@ def example_of_body(row: AnyOperation, schemas: Mapping[str, Schema]) -> object:
 
 
 def example_of_parameter(name: str) -> str:
-    """Values for parameters of a path or a query: the names of the things that the other examples make."""
+    """Return values for parameters of a path or a query: the names of the other examples' resources."""
     others = dict(
         id="1",
         externalId=_BY_FIELD["external_id"],

@@ -1,7 +1,7 @@
-"""OpenAPI 3.1, read from the table and its records.
+"""OpenAPI 3.1, generated from the table of operations and its records.
 
-Nothing is described twice: types and limits come from the records (``records.py``), what a field means from the
-sentence under it, what an operation does from its handler's docstring. A change of any of these changes the published document.
+Nothing is described twice: types and limits come from the records (``records.py``), a field's meaning from the docstring under
+it, an operation's description from its handler's docstring. A change of any of these changes the published document.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ ignore those that you do not know. Unknown fields of a request are refused, and 
 
 
 def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: str, version: str) -> Schema:
-    """The OpenAPI document; addresses as callers see them, and the program's version."""
+    """Build the OpenAPI document; addresses as callers see them, and the program's version."""
     operations = [row for section in sections for row in section.operations]
     schemas = describe_records(operations, PAYLOADS) | dict(_FILES.values())
     add_event_schemas(schemas)
@@ -188,8 +188,8 @@ def _describe_oauth2(token_url: str) -> Schema:
 
 
 def _need(scopes: Sequence[str]) -> list[Schema]:
-    # One token in either form; only oauth2 has a place for scopes.
-    # One header is both: a bearer token, had by OAuth 2 with these scopes.
+    # One token in either form; only oauth2 has a place for scopes. One header is both: a bearer token, issued by OAuth 2 with
+    # these scopes.
     return [{"BearerAuth": [], "OAuth2": list(scopes)}]
 
 
@@ -214,7 +214,7 @@ def describe_query(row: AnyOperation) -> list[Schema]:
 
 
 def _without_false(schema: Schema) -> Schema:
-    """A switch that is off by default needs no word about it."""
+    """Omit the default of a switch that is off."""
     return {name: value for name, value in schema.items() if (name, value) != ("default", False)}
 
 
@@ -253,7 +253,7 @@ def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
         content.setdefault(media_type, {"schema": to_schema(_FILES[media_type][0])})
     found = described("The document." if row.answer is Document else "Done.", content=content)
     headers: Schema = {}
-    # Only what can be read on by cursor has a next page to link to.
+    # Only lists with a cursor have a next page to link to.
     if "after" in row.query.__struct_fields__:
         headers["Link"] = _LINK_HEADER
     if len(row.media_types) > 1 or PDF_TYPE in row.media_types:
@@ -271,7 +271,7 @@ def _failures_of(row: AnyOperation) -> Schema:
     elif is_only_read and row.refusals.record is not None:
         statuses = ["429", "503"]
     else:
-        # Every request can be of the wrong form, break a rule, or meet a defect or a missing database.
+        # Every request can be malformed, violate a rule, or meet a defect or a missing database.
         statuses = ["400", "500", "503"]
         statuses += ["422"] if row.refusals.record is None else []
         statuses += ["401"] if row.scope or row.body_form != "json" else []
@@ -279,7 +279,7 @@ def _failures_of(row: AnyOperation) -> Schema:
         statuses += ["404"] if row.parameter.name else []
         statuses += ["413"] if row.body is not Nothing else []
         statuses += ["429"] if row.body_form != "json" else []
-        # Only a write can have been done without our knowing it.
+        # Only a write can have an unknown outcome.
         statuses += ["504"] if row.method != "GET" and row.scope else []
     if row.refusals.record is not None:
         content = {row.refusals.media_type: {"schema": to_schema(row.refusals.record.__name__)}}
@@ -314,7 +314,7 @@ def convert(document: Mapping[str, Any]) -> Schema:
     found = {
         **document,
         "openapi": "3.0.3",
-        # 3.0 knows no identifiers of licenses.
+        # 3.0 has no identifiers of licenses.
         "info": document["info"] | {"license": {"name": license_name}},
         "tags": [tag for tag in document["tags"] if tag != EVENTS],
         "components": components | {"parameters": parameters},
@@ -324,12 +324,12 @@ def convert(document: Mapping[str, Any]) -> Schema:
 
 
 def convert_part(part: Any) -> Any:  # noqa: ANN401  any part of a JSON document
-    """Write any part of a document as 3.0 has it."""
+    """Convert any part of a document to 3.0."""
     if isinstance(part, list):
         return [convert_part(one) for one in cast(list[Any], part)]
     if not isinstance(part, dict):
         return part
-    # An example is a caller's own words, in which nothing is a keyword.
+    # An example contains a caller's own words, and no keywords.
     found = {
         name: value if name == "example" else convert_part(value) for name, value in cast(dict[str, Any], part).items()
     }

@@ -1,11 +1,10 @@
-"""Schemas of OpenAPI, read from the records and from the sentences under their fields.
+"""Schemas of OpenAPI, generated from the records and from the docstrings under their fields.
 
-They are written as code generators want them: an integer has the format of 64 bits, no field is null, no object has a default,
-and repeated values have a name.
+They are as code generators need them: an integer has the format of 64 bits, no field is null, no object has a default, and
+repeated values have a name.
 
-Descriptions of records' fields: the sentences under them, which Python keeps nowhere but in the source.
-
-Only classes are parsed, not whole files: that keeps it at some milliseconds of a process's start.
+Python keeps docstrings of fields nowhere but in the source. Only classes are parsed, not whole files: that takes some
+milliseconds of a process's start.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from pixconnect.kernel.rules.refund import RefundReason
 from pixconnect.kernel.rules.transfer import Direction
 from pixconnect.platform.base import errors
 
-# The name, the bases on lines of their own where they are long, and the lines that are indented or empty.
+# The name, the bases on lines of their own if they are long, and the lines that are indented or empty.
 _CLASS: Final = re.compile(r"^class (\w+)(?:\(\n(?: .*\n)+\))?.*\n(?:(?: .*)?\n)+", re.MULTILINE)
 
 
 def describe_fields(record: type) -> dict[str, str]:
-    """The sentence under each field, by the field's name on the wire; inherited fields are included."""
+    """Return the docstring under each field, by the field's name in JSON; inherited fields are included."""
     found: dict[str, str] = {}
-    # From the base to the record itself, so that its own sentence wins.
+    # From the base to the record itself, so that its own docstring wins.
     for ancestor in reversed(record.__mro__):
         if issubclass(ancestor, msgspec.Struct) and ancestor is not msgspec.Struct:
             found |= _read_module(ancestor.__module__).get(ancestor.__name__, {})
@@ -75,14 +74,14 @@ Schema = dict[str, Any]
 
 SCHEMAS: Final = "#/components/schemas/"
 
-# Aliases have no names at run time, and generators would call each use after the field where it stands. No value may stand in
-# two of these: openapi-generator writes the values of all of them into one Go package. So statuses have no names.
+# Aliases have no names at run time, and generators would name each use after its field. No value may be in two of these:
+# openapi-generator writes the values of all of them into one Go package. So statuses have no names.
 _ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "AccountType": get_args(AccountType),
     "Direction": get_args(Direction),
     "EndpointStatus": get_args(EndpointStatus),
     "ErrorCode": tuple(envelope.STATUSES),
-    # The contract's names: generated programs stay as they are. Our further ones are named where callers may use them.
+    # The contract's names: generated programs stay valid. Our further ones are named where callers may use them.
     "EventName": tuple(name for name in get_args(EventName) if name not in OWN_EVENT_NAMES),
     "HealthStatus": get_args(HealthStatus),
     "InitiationType": get_args(InitiationType),
@@ -92,7 +91,7 @@ _ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
 _NAMES: Final = {frozenset(values): name for name, values in _ENUMERATIONS.items()}
 _NAMES[frozenset(get_args(EventName))] = "EventName"
 
-# A number's schema says its width: without it generators take 32 bits, which is R$ 21.474.836,47.
+# A number's schema has its width: without it generators use 32 bits, which is R$ 21.474.836,47.
 FORMATS: Final = dict(integer="int64", number="double")
 
 _NULL: Final = dict(type="null")
@@ -111,12 +110,12 @@ def to_schema(name: str) -> Schema:
 
 
 def find_schema(schema: Schema, schemas: Mapping[str, Schema]) -> Schema:
-    """The schema itself, or the one that it refers to."""
+    """Return the schema itself, or the one that it references."""
     return schemas[schema["$ref"].removeprefix(SCHEMAS)] if "$ref" in schema else schema
 
 
 def describe_records(operations: Iterable[AnyOperation], others: Iterable[type]) -> dict[str, Schema]:
-    """The schemas of all records that operations take and answer, of other records, and of the envelopes around them."""
+    """Return the schemas of all records of requests and answers, of other records, and of the envelopes around them."""
     rows = list(operations)
     records = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination, oauth.PublishedKey, *others}
     for row in rows:
@@ -130,7 +129,7 @@ def describe_records(operations: Iterable[AnyOperation], others: Iterable[type])
             field = schema["properties"][name]
             # Followed by that of its type, such as the unit.
             schema["properties"][name] = field | described(f"{description} {field.get('description', '')}".strip())
-        # What holds between fields: a type cannot say it.
+        # A rule between fields: a type cannot express it.
         schema |= getattr(record, "schema_rules", {})
     # The record accepts any text here, because only errors.py and STATUSES list the codes.
     code = schemas["ErrorInfo"]["properties"]["code"]
@@ -162,7 +161,7 @@ def envelope_name(row: AnyOperation) -> str:
 
 
 def _describe_envelope(description: str, *, is_success: bool, **fields: Schema) -> Schema:
-    # No constant: openapi-generator writes constants that are booleans as texts.
+    # No constant: openapi-generator writes boolean constants as texts.
     success = typed("boolean", description=f"Always {str(is_success).lower()} here.")
     properties: Schema = {"success": success, **fields, "meta": to_schema("Meta")}
     return typed("object", description=description, properties=properties, required=list(properties))
@@ -174,13 +173,13 @@ def split_docstring(text: str) -> tuple[str, str]:
 
 
 def polish(schema: Schema) -> Schema:
-    """A schema as we want it read: no null beside a type, and a type or name for every enumeration."""
+    """Polish a schema: no null beside a type, and a type or name for every enumeration."""
     schema = {name: value for name, value in schema.items() if name != "title"}
     if "anyOf" in schema:
-        # A field that may be left out is never answered as null, and need not be sent as null.
+        # An optional field is never answered as null, and need not be sent as null.
         parts = [part for part in schema.pop("anyOf") if part != _NULL]
         schema = {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts})}
-    # A default of null or of an object says no more than that the field may be left out.
+    # A default of null or of an object only means that the field is optional.
     if isinstance(schema.get("default", ...), dict | None):
         del schema["default"]
     # msgspec gives enumerations no type, and some readers of the document want one.
@@ -205,7 +204,7 @@ def polish(schema: Schema) -> Schema:
 
 
 def find_records(kind: types.Type) -> Iterator[type]:
-    """The records that a type is made of."""
+    """Find the records in a type."""
     for one in alternatives(kind):
         match one:
             case types.StructType(cls=record, fields=fields):

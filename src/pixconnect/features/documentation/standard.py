@@ -1,6 +1,6 @@
-"""The standard's door as OpenAPI 3.0.3, which is what the standard's own document is: read from the table and its records.
+"""The standard API as OpenAPI 3.0.3, like the standard's own document: generated from the table and its records.
 
-Where the standard's document contradicts itself this one is mended; ``docs/reference/pix-api.md`` says how.
+Contradictions of the standard's document are corrected; ``docs/reference/pix-api.md`` lists them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
     "/webhook/{chave}": ("A chave Pix.", typed("string", minLength=1, maxLength=120)),
     "/webhook/{chave}/entregas/{id}": ("O `id` da entrega.", typed("integer", minimum=1, maximum=2**53 - 1)),
 }
-"""What stands last in a path that begins like this."""
+"""The last parameter of a path with this beginning."""
 _TXID: Final = dict(txid="$response.body#/txid")
 _LOCATION: Final = dict(id="$response.body#/id")
 _REFUND: Final = dict(e2eid="$request.path.e2eid", id="$request.path.id")

@@ -1,4 +1,4 @@
-"""The bodies posted to webhook endpoints, as OpenAPI 3.1 describes them: one entry for each event, with its payload."""
+"""Webhook bodies in OpenAPI 3.1: one entry for each event, with its payload."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pixconnect.kernel.rules.event import EVENT_FACTS, FAMILIES, EventFamily, Ev
 _FAMILIES: Final = (*FAMILIES, *gather("event_families", EventFamily))
 PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 
-# A tag apart from that of the operations on webhooks: generators write a file for each tag, once for operations and once for
-# webhooks, and the later one would stand.
+# A separate tag from that of the operations on webhooks: generators write a file for each tag, once for operations and once for
+# webhooks, and the later one would overwrite it.
 EVENTS: Final = dict(name="Events", description="Events that the service posts to your webhook endpoints.")
 
 _HEADERS: Final[Mapping[str, tuple[str, Schema, str]]] = {
@@ -49,7 +49,7 @@ _RESPONSES: Final = {
 
 
 def add_event_schemas(schemas: dict[str, Schema]) -> None:
-    """Say what the payload of each event is, where the record of an event leaves it open."""
+    """Describe the payload of each event, which the record of an event leaves open."""
     event = schemas["WebhookEvent"]
     for family in _FAMILIES:
         payload = schemas[family.payload.__name__]["properties"]
@@ -85,7 +85,7 @@ def _describe_webhook(name: EventName, schema: Schema, schemas: Mapping[str, Sch
         "tags": [tag],
         "summary": f"Receive {name}",
         "description": EVENT_FACTS[name],
-        # Signatures show who sent it: see the headers.
+        # Signatures identify the sender: see the headers.
         "security": [],
         "parameters": [{"$ref": f"#/components/parameters/{component}"} for component in HEADER_PARAMETERS],
         "requestBody": {"required": True, "content": {"application/json": content}},

@@ -1,4 +1,4 @@
-"""Interfaces of banks in the sandbox, for their own libraries."""
+"""Interfaces of banks in the sandbox, for the banks' own client libraries."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What faces add to the API in a sandbox: listeners, and a file with the exchanges of each face."""
+"""Faces in an API process of a sandbox: listeners, and a log file of each face's exchanges."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pixconnect.platform.config import Settings
 from pixconnect.platform.http.tls import Tls, make_context
 
 LOGS: Final = "faces"
-"""The folder of the home with each face's requests and answers."""
+"""The folder of the home with each face's log."""
 _LOG_MAX: Final = 1024 * 1024
 
 
 def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> Answering:
-    """The application, which writes down what happens at faces where there are any."""
+    """Wrap the application, to log exchanges at any faces."""
     if settings.mode != "sandbox":
         return application
     names = {face for name in NAMES for face in (name, name + HOMOLOGATION)}
     folder = settings.home_path / LOGS
 
     def write(face: str, line: bytes) -> None:
-        # Unknown faces have no file; and a log that cannot be written stops no request.
+        # Unknown faces have no file; and a failure to write the log stops no request.
         if face not in names:
             return
         with suppress(OSError):
@@ -53,7 +53,7 @@ def _open_own(file: Path) -> int:
 def open_doors(
     settings: Settings, application: Answering, sockets: Sequence[socket.socket]
 ) -> tuple[list[socket.socket], list[Tls]]:
-    """The sockets that are of no face, and what answers on the others."""
+    """Separate the other sockets from the faces', which get a server of their own."""
     faces = {listener.port: listener.face for listener in parse_listeners(settings.faces)}
     doors: list[Tls] = []
     for port, face in faces.items():

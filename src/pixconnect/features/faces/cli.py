@@ -38,7 +38,7 @@ app = App(name="face", help="Sandbox: the interfaces of institutions, for their 
 
 @app.command(name="list")
 def list_all(*, json: Json = False) -> None:
-    """List the faces and where they are."""
+    """List the faces and their addresses."""
     settings = _read_sandbox()
     faces: list[Shown] = [
         {"face": face, "institution": read_profile(name).title, **_addresses(settings, face)}
@@ -81,7 +81,7 @@ def add(name: FaceName, *, holder_id: HolderId, json: Json = False) -> None:
 
 @app.command
 def log(name: FaceName, *, last: Last = 20, json: Json = False) -> None:
-    """Print a face's last requests and answers, the newest last; secrets are not kept."""
+    """Print a face's last requests and answers, newest last; secrets are not logged."""
     settings = _read_sandbox()
     _check_name(name)
     folder = settings.home_path / "faces"

@@ -1,9 +1,9 @@
-"""Around the application where faces are: their listeners, and the log of requests and answers.
+"""Wraps the application for faces: their listeners, and the log of requests and answers.
 
 Paths below ``/`` of a listener are looked up below the face's prefix.
 
-The log is for ``pixconnect face log``, without secrets. Bodies are read as JSON, since a secret may be written in more
-ways than a pattern covers. Unreadable bodies are not shown.
+The log is for ``pixconnect face log``, without secrets. Bodies are parsed as JSON, since a pattern cannot match all spellings
+of a secret. Unreadable bodies are not shown.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class FaceDoor:
         return self._application.answer_at_once(self._below(scope))
 
     def _below(self, scope: Scope) -> Scope:
-        # Not every target begins with a slash: one is an asterisk alone.
+        # Not every target begins with a slash: one is only an asterisk.
         return {**scope, "raw_path": self._prefix + b"/" + scope["raw_path"].removeprefix(b"/")}
 
 
 SHOWN_MAX: Final = 4096
-"""Octets of each body, after its secrets are gone."""
+"""Octets of each body after redaction."""
 READ_MAX: Final = 262_144
-"""Octets of a body that are read at all."""
+"""Octets of a body that are parsed."""
 _MASK: Final = "***"
 _SECRETS: Final = frozenset(
     ("access_token", "appid", "authorization", "client_secret", "hmacsecret", "refresh_token", "token")
@@ -52,7 +52,7 @@ _DECODED_MAX: Final = 4
 
 
 def mask_body(octets: bytes | bytearray) -> str:
-    """The begin of a body; its length alone where it is no JSON, or too long to be read."""
+    """Redact the beginning of a body; show only its length if it is no JSON, or too long to be parsed."""
     if not octets:
         return ""
     if len(octets) > READ_MAX:
@@ -82,7 +82,7 @@ def mask_query(raw: bytes) -> str:
 def _read_object(members: Sequence[tuple[str, object]]) -> dict[str, object]:
     read = dict(members)
     if len(read) < len(members):
-        # Of a member that stands twice only the last is read.
+        # Of a repeated member only the last is read.
         raise ValueError("twice")
     return read
 
@@ -109,17 +109,17 @@ def _fold(name: str) -> str:
 
 
 def _mask_text(text: str) -> str:
-    """A text that may be a URL, such as a refused one in a message; sentences are none."""
+    """Redact a text that may be a URL, such as a refused one in a message; sentences stay."""
     is_sentence = any(letter.isspace() for letter in text) and "=" not in text.partition("?")[2]
     return text if is_sentence and "://" not in text else _mask_url(text)
 
 
 def _mask_url(text: str) -> str:
-    """A URL without what its receiver may know us by: user info, and what stands behind the path."""
+    """Remove user info and everything after the path from a URL, by which its receiver may know us."""
     end = min((position for mark in "?#" if (position := text.find(mark)) >= 0), default=len(text))
     before = text[:end]
     scheme, colon, rest = before.partition(":")
-    # Without a colon it is the address of an e-mail.
+    # Without a colon it is an e-mail address.
     if "@" in rest:
         slashes = "//" if rest.startswith("//") else ""
         before = f"{scheme}{colon}{slashes}{_MASK}@{rest.rpartition('@')[2]}"
@@ -143,16 +143,16 @@ class FaceExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str
     """Below the face's prefix, with its query."""
     asked: str = ""
-    """The first octets of the body; without its secrets, as all here."""
+    """The first octets of the body, redacted."""
     status: int
     answered: str = ""
 
 
 class FaceLog:
-    """The application, with a line written of each exchange at a face.
+    """The application, with each exchange at a face logged.
 
     Args:
-        write: Gets the face's name and the line.
+        write: Receives the face's name and the line.
     """
 
     def __init__(self, application: Answering, clock: Clock, write: Callable[[str, bytes], None]) -> None:
@@ -164,7 +164,7 @@ class FaceLog:
         return self._application.answer_at_once(scope)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        # Most requests are of the other doors, and cost a look at their path alone.
+        # Most requests are of other APIs, and cost a check of their path alone.
         if scope["raw_path"].startswith(_PREFIX):
             return self._note(scope, receive, send)
         return self._application(scope, receive, send)
@@ -191,7 +191,7 @@ class FaceLog:
             face, path = split_path(scope["raw_path"])
             query: bytes = scope["query_string"]
             if path.endswith("token"):
-                # Everything there is a secret, in more forms than can be known.
+                # Everything in it is secret, in unknown forms.
                 asked, answered, query = bytearray(), bytearray(), b""
             exchange = FaceExchange(
                 at=format_milliseconds(self._clock.now()),
@@ -205,5 +205,5 @@ class FaceLog:
 
 
 def _keep(kept: bytearray, message: Message) -> None:
-    # One more than can be read shows that there was more.
+    # One more than the maximum shows that there was more.
     kept += message.get("body", b"")[: READ_MAX + 1 - len(kept)]

@@ -1,4 +1,4 @@
-"""Institutions at their worst, by the sandbox's fault rules: silence, pages of proxies, repeats, lists that are late."""
+"""Institutions' failures by the sandbox's fault rules: silence, proxies' pages, repeated requests, late lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RespondTo = Callable[[Asked], Awaitable[Reply | Document]]
 Hold = Callable[[], AbstractAsyncContextManager[None]]
 
 OVERTAKEN_BY_S: Final = 1.0
-"""How late an answer is that callbacks overtake."""
+"""Delay of an answer that callbacks overtake."""
 _SPENT: Final = RatePolicy(name="requests", tokens_max=500, refill_per_s=500)
 _BEFORE_ALL: Final = {"inicio": "1970-01-01T00:00:00Z", "fim": "1970-01-01T00:00:00Z"}
 _PAGE_OF_A_PROXY: Final = Document(
@@ -37,16 +37,16 @@ _PAGE_OF_A_PROXY: Final = Document(
 
 
 class ListTraits(Struct, frozen=True, kw_only=True):
-    """Where a list has its interval and its pages, if not where the standard's have them."""
+    """A list's parameters for interval and pages, if not the standard's."""
 
     interval: Sequence[str] = ()
-    """The parameters by which a list has a begin and an end, where it does not say them again as the standard's do."""
+    """The parameters for begin and end of a list."""
     page: str = ""
     """The parameter that numbers pages from 0."""
     page_count: str = ""
     """The member with the number of items on this page."""
     skip: str = ""
-    """The parameter with the number of items to skip, where there are no pages."""
+    """The parameter with the number of items to skip, if there are no pages."""
 
 
 class _WithAmount(Struct):
@@ -61,7 +61,7 @@ async def answer_token(services: Services, path: str, respond: Respond[AnswerT])
 async def answer(
     services: Services, method: str, path: str, request: Asked, respond: RespondTo, traits: ListTraits
 ) -> Reply | Document | Later:
-    """An operation's answer, after the first matching rule is applied to it."""
+    """Return an operation's answer, after the first matching rule is applied to it."""
     operation: Operation = "face_read" if method == "GET" else "face_write"
     members = request.body.members if method not in ("GET", "DELETE") else None
     key, amount_cents = _read_body(members or {})
@@ -124,7 +124,7 @@ async def _respond_later(respond: Respond[AnswerT], delay_s: float, hold: Hold) 
 
 
 def _read_body(members: Mapping[str, object]) -> tuple[str | None, int | None]:
-    """The Pix key and the amount that rules go by, as far as a body has them."""
+    """Read the Pix key and the amount for rules, as far as a body has them."""
     if type(value := members.get("value")) is int:  # some count in cents
         key = members.get("destinationAlias")
         return key if isinstance(key, str) else None, value
@@ -138,7 +138,7 @@ def _read_body(members: Mapping[str, object]) -> tuple[str | None, int | None]:
 
 
 async def _answer_late_news(request: Asked, respond: RespondTo, until: datetime) -> Reply | Document:
-    """Answer as if nothing that was made after ``until`` were there yet."""
+    """Hide everything made after ``until``."""
     reply, record = _open(await respond(request))
     if "parametros" not in record:
         made_at = _find_instant(record)
@@ -156,7 +156,7 @@ async def _answer_late_news(request: Asked, respond: RespondTo, until: datetime)
 
 
 def _end_before(query: Query, interval: Sequence[str], until: datetime) -> Query:
-    """The query of a list that ends by then; invalid intervals are left to their reader."""
+    """Return a list's query that ends by then; invalid intervals are left to their reader."""
     start, end = interval
     values = query.read(interval)
     try:
@@ -169,7 +169,7 @@ def _end_before(query: Query, interval: Sequence[str], until: datetime) -> Query
 
 
 async def _answer_shifted(request: Asked, respond: RespondTo, traits: ListTraits) -> Reply | Document:
-    """Answer a later page as if something new had come before the first of them."""
+    """Answer a later page as if a new item had come before the first one."""
     reply, record = _open(await respond(request))
     parameter = traits.page or frame.PAGE
     # Any other text was refused just now.
@@ -186,7 +186,7 @@ async def _answer_shifted(request: Asked, respond: RespondTo, traits: ListTraits
 
 
 async def _answer_skipping_one_less(request: Asked, respond: RespondTo, traits: ListTraits) -> Reply | Document:
-    """Answer the rest of a list as if something new had come before its first item."""
+    """Answer the rest of a list as if a new item had come before its first one."""
     reply, record = _open(await respond(request))
     # Any other text was refused just now.
     skipped = int(request.query.read((traits.skip,)).get(traits.skip) or 0)

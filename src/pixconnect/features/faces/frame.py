@@ -1,4 +1,4 @@
-"""An operation of a face, and how the standard's operations become a face's by its profile.
+"""Operations of a face, and how the standard's operations become a face's by its profile.
 
 The application routes, authorises and counts them as all others; path, query and body are read as in the standard API.
 """
@@ -65,9 +65,9 @@ _KEPT_MAX: Final = 1024
 
 
 class AppIdLogin:
-    """Logs a client in by its AppID: we get it a token, keep that, and verify it each time as any other.
+    """Logs a client in by its AppID: issues it a token, caches that, and verifies it each time as any other.
 
-    So a client that is disabled is refused within a second here too.
+    So a disabled client is refused within a second here too.
     """
 
     def __init__(self, lifetime_s: int) -> None:
@@ -84,7 +84,7 @@ class AppIdLogin:
             try:
                 return await authenticate(services.verifier, {b"authorization": known}, certificate)
             except errors.Unauthorized:
-                # It has ended; the next request shows whether the credentials are still valid.
+                # It has expired; the next request shows whether the credentials are still valid.
                 self._tokens.pop(app_id, None)
         token = await services.of_features[TokenIssuer].login(
             TokenRequest(
@@ -132,12 +132,12 @@ class Face(Struct, frozen=True, kw_only=True):
         return PREFIX + self.name
 
     def choose(self, services: Services, choice: str) -> str:
-        """The chosen answer, or the default, where an answer is undocumented."""
+        """Return the chosen answer, or the default, where an answer is undocumented."""
         return self.profile.choose(services.context.policy.face_answers, choice)
 
 
 Shown = Mapping[str, object]
-"""The members of a body, which a face answers with 200."""
+"""The members of a body, answered with 200."""
 FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document | Shown]]
 
 
@@ -152,7 +152,7 @@ async def read_own(services: Services, caller: Caller) -> Party:
 async def probe(
     services: Services, member: str, url: str, headers: Sequence[tuple[str, str]], event: Mapping[str, str]
 ) -> None:
-    """Post a test to the URL in ``member`` of a request; raises ``NamedRefusal`` where the answer is not 2xx."""
+    """Post a test to the URL in ``member`` of a request; raises ``NamedRefusal`` unless the answer is 2xx."""
     exchange = await services.context.receivers.post(url, headers, msgspec.json.encode(event))
     if exchange.error is not None:
         raise NamedRefusal("PROBE", f"{member}: a URL não deu uma resposta inteira ({exchange.error})")
@@ -173,7 +173,7 @@ class FaceOperation(Struct, frozen=True):
     differs: str = ""
     """The difference from the institution, and the reason."""
     members: Collection[str] | None = None
-    """All that the body may have; ``None`` is not judged here."""
+    """All permitted members of the body; ``None`` is not checked here."""
     listed: fault.ListTraits = fault.ListTraits()
 
     @property
@@ -182,7 +182,7 @@ class FaceOperation(Struct, frozen=True):
 
 
 def list_standard_rows(profile: InstitutionProfile) -> tuple[FaceOperation, ...]:
-    """The operations of the standard that the institution offers, by its profile."""
+    """List the standard's operations that the institution offers, by its profile."""
     traits = profile.standard.operations
     return tuple(_adapt(profile, row, traits[row.id]) for row in SPOKEN if row.id in traits)
 
@@ -206,7 +206,7 @@ def list_routes_of(face: Face, rows: Sequence[FaceOperation]) -> tuple[AnyOperat
         body_max=FORM_MAX,
         refusals=oauth.REFUSALS,
     )
-    # As at the standard's door, one slash at the end is forgiven.
+    # As in the standard API, one slash at the end is optional.
     login = None if face.profile.token.path else AppIdLogin(face.profile.token.lifetime_s)
     routes = [_route(face, row, end, login) for row in rows for end in ("", "/")]
     return tuple(routes) if login else (token, *routes)
@@ -269,7 +269,7 @@ def _check_interval(request: Asked, chosen: str) -> None:
 def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: OperationTraits) -> FaceOperation:
     respond = row.handler
     if traits.repeats == "refused":
-        # Operations that make a resource under the caller's own name take this.
+        # For operations that make a resource under the caller's own name.
         respond = partial(cast("Callable[..., Awaitable[Reply]]", row.handler), is_new=True)
     if row.handler is webhook.put_webhook:
         respond = partial(webhook.put_webhook, profile=profile)
@@ -303,7 +303,7 @@ def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: Operatio
 async def _answer_token(
     face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
 ) -> Bare[oauth.OAuthToken] | Document | Later:
-    # First, since to draw costs a call of the sandbox: a flood of guesses is refused as cheaply as at the contract's door.
+    # First, since drawing a fault calls the sandbox: a flood of guesses is refused as cheaply as in the contract's API.
     services.of_features[TokenIssuer].refuse_limited(request.address)
     path = f"{face.prefix}{face.profile.token.path}"
     return await fault.answer_token(services, path, partial(_give_token, face, services, request))
@@ -312,9 +312,9 @@ async def _answer_token(
 async def _give_token(
     face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
 ) -> Bare[oauth.OAuthToken]:
-    """Request the client's scopes in our words, and answer in the institution's.
+    """Request the client's scopes under our names, and answer under the institution's.
 
-    A scope without a word in the institution's interface is not granted here.
+    A scope without a name in the institution's interface is not granted here.
     """
     ours: Mapping[str, str] = face.profile.scopes
     words = (request.body.scope or "").split() or ours
@@ -326,17 +326,17 @@ async def _give_token(
 
 
 def split_path(raw_path: bytes) -> tuple[str, str]:
-    """The name of the face that a path is below, and the rest of the path; both are empty where it is below none."""
+    """Split a path into the face's name and the rest; both are empty for any other path."""
     before, found, rest = raw_path.decode("latin-1").partition(PREFIX)
     if before or not found:
         return "", ""
     name, _, path = rest.partition("/")
-    # As the router has it: a plus may be sent percent-encoded.
+    # As in the router: a plus may be sent percent-encoded.
     return name.replace("%2B", "+").replace("%2b", "+"), f"/{path}"
 
 
 def open_faces(name: str) -> tuple[Face, Face]:
-    """The face of an institution, and that of its test environment."""
+    """Open the face of an institution, and that of its test environment."""
     profile = read_profile(name)
     return Face(profile=profile), Face(profile=profile, is_homologation=True)
 
@@ -348,12 +348,12 @@ _SPAN_MAX: Final = timedelta(days=90)
 
 
 def instants_of(first: date, last: date) -> tuple[datetime, datetime]:
-    """The first and the last instant of these days."""
+    """Return the first and the last instant of these days."""
     return datetime.combine(first, time(0), SAO_PAULO), datetime.combine(last, time.max, SAO_PAULO)
 
 
 def parse_day(text: str | None) -> date | None:
-    """A date, AAAA-MM-DD; ``None`` where it is none."""
+    """Parse a date, AAAA-MM-DD; ``None`` if it is none."""
     try:
         day = None if text is None or not _DAY.fullmatch(text) else date.fromisoformat(text)
     except ValueError:
@@ -363,7 +363,7 @@ def parse_day(text: str | None) -> date | None:
 
 
 def read_days(parameters: Parameters, values: Mapping[str, str]) -> tuple[date, date] | None:
-    """``dataInicio`` and ``dataFim``, at most 90 days apart; ``None`` where there is a row about them."""
+    """Read ``dataInicio`` and ``dataFim``, at most 90 days apart; ``None`` after a violation."""
     days = {name: parse_day(values.get(name)) for name in DAYS}
     for name, day in days.items():
         if day is None:
@@ -379,7 +379,7 @@ def read_days(parameters: Parameters, values: Mapping[str, str]) -> tuple[date, 
 async def read_statement(
     services: Services, request: Asked, days: tuple[date, date], too_many: str
 ) -> tuple[Statement, list[StatementLine]]:
-    """The statement of these days, and its lines, the oldest first; ``too_many`` begins the error for too many days."""
+    """Return the statement of these days, and its lines, oldest first; ``too_many`` begins the error for too many days."""
     context = services.context
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > LINES_MAX:

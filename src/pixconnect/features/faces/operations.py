@@ -29,7 +29,7 @@ _WITH_OWN: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {
     "woovi": woovi.list_woovi_rows,
 }
 TABLES: Final = {**_WITH_OWN, **{name: list_rows_of_profile for name in NAMES if name not in _WITH_OWN}}
-"""By name; an institution of which only the variant of the standard is known has its profile and no code."""
+"""By name; an institution with only a variant of the standard has a profile and no code."""
 
 
 @cache
@@ -44,7 +44,7 @@ def list_face_routes() -> tuple[AnyOperation, ...]:
 
 
 def find_face_form(raw_path: bytes) -> RefusalForm | None:
-    """The form of refusals for unknown paths below a face; ``None`` if there is no such face."""
+    """Find the form of refusals for unknown paths below a face; ``None`` for other paths."""
     name, path = split_path(raw_path)
     face = _all_faces().get(name)
     if face is None:

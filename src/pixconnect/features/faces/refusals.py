@@ -1,4 +1,4 @@
-"""Refusals as an institution writes them: status, name and body by its profile."""
+"""Refusals in an institution's form: status, name and body by its profile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NamedRefusal(errors.BadRequest):
 
 
 def make_face_form(profile: InstitutionProfile, group: str) -> RefusalForm:
-    """How operations of this group write refusals."""
+    """Make the form of a group's refusals."""
     return RefusalForm(
         write=partial(_refuse, profile, group),
         record=None,
@@ -62,7 +62,7 @@ def _refuse(
 
 
 def _list_headers(profile: InstitutionProfile, error: errors.PixConnectError) -> list[tuple[bytes, bytes]]:
-    # Where no tokens are given, no header asks for one.
+    # Without tokens, no header asks for one.
     hidden = () if profile.token.path else (b"www-authenticate",)
     return [header for header in envelope.error_headers(error) if header[0] not in hidden]
 

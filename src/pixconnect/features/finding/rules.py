@@ -1,7 +1,7 @@
 """The history of one charge, transfer or refund and of its related records, in one timeline.
 
-It continues into the future as far as that is planned: when a charge expires, when the rail is queried again, when a webhook is
-sent again. A pending step names the reason for waiting.
+It includes planned steps: when a charge expires, when the rail is queried again, when a webhook is sent again. A pending step
+has the reason for waiting.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ class Step(Struct, frozen=True, kw_only=True):
     code: str | None = None
     reason: str | None = None
     count: int | None = None
-    """How often we asked the rail."""
+    """Number of queries of the rail."""
     entry: LedgerEntry | None = None
     event: Event | None = None
     delivery: Delivery | None = None
     endpoint: Endpoint | None = None
-    """As it is now; ``None`` where it was deleted."""
+    """In its present state; ``None`` if it was deleted."""
     attempt: Attempt | None = None
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """The reason why a pending step waits."""
+    """Why a pending step waits."""
 
     what: WaitingFor
     subject: Resource
@@ -85,7 +85,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     next_at: datetime | None = None
     """When that ends at the latest, or is retried; ``None`` if nothing is planned."""
     count: int | None = None
-    """How often we asked the rail, or tried to send."""
+    """Number of queries of the rail, or of sending attempts."""
     endpoint_id: int | None = None
     delivery_id: int | None = None
 
@@ -109,7 +109,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 class Timeline(Struct, frozen=True, kw_only=True):
     kind: Resource
-    """The requested kind of resource."""
+    """The kind of the requested resource."""
     holder_id: int
     facts: Facts
     steps: tuple[Step, ...]
@@ -121,7 +121,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
 
 
 def instants_of_events(facts: Facts) -> list[datetime]:
-    """The instants at which charge, transfers and refunds reached the announced states."""
+    """Return when charge, transfers and refunds reached the announced states."""
     moved: list[Charge | Transfer | Refund] = [*facts.transfers, *facts.refunds]
     if facts.charge is not None:
         moved.append(facts.charge)
@@ -130,7 +130,7 @@ def instants_of_events(facts: Facts) -> list[datetime]:
 
 
 def lay_out(facts: Facts, now: datetime) -> tuple[Step, ...]:
-    """Put everything in its order, with the gaps between."""
+    """Sort everything, and compute the gaps."""
     steps = [
         *_steps_of_charge(facts, now),
         *(step for ordered in (*facts.transfers, *facts.refunds) for step in _steps_of_order(ordered, facts)),
@@ -150,7 +150,7 @@ def _steps_of_charge(facts: Facts, now: datetime) -> Iterator[Step]:
         return
     first = Step(at=charge.created_at, kind="state", subject="charge", subject_id=charge.id, status="PENDING")
     yield first
-    # It was paid when the transfer settled: later changes moved its own instant on.
+    # It was paid when the transfer settled: later changes moved its own instant.
     paid_at = next(
         (each.settled_at for each in facts.transfers if each.charge_id == charge.id and each.settled_at), None
     )
@@ -170,7 +170,7 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
     order = find_order(ordered, facts.orders)
     handed_at = ordered.handed_at or (order and order.handed_at)
     if handed_at is not None:
-        # The count goes with the order: after its end it is unknown.
+        # The count is deleted with the order.
         asked_count = None if order is None else order.asked_count
         yield structs.replace(first, at=handed_at, kind="handed", status=None, count=asked_count)
     if ordered.settled_at is not None:
@@ -183,7 +183,7 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
     if order is not None:
         planned = structs.replace(first, status=None, count=order.asked_count, is_planned=True)
         is_handed = handed_at is not None
-        # An order that was handed over is never given up; one that was not is still being tried.
+        # An order that was handed over is never given up; others are still being tried.
         yield (
             structs.replace(planned, at=order.due_at, kind="next_look")
             if is_handed
@@ -230,7 +230,7 @@ def explain(facts: Facts, now: datetime) -> tuple[Waiting, ...]:
 
 def _explain_charge(facts: Facts, now: datetime) -> Iterator[Waiting]:
     charge = facts.charge
-    # One that a payment holds waits with that payment.
+    # A charge held by a payment waits with that payment.
     if charge is None or charge.status != "PENDING" or charge.held_by is not None:
         return
     waits = Waiting(
@@ -260,7 +260,7 @@ def _explain_order(ordered: Transfer | Refund, facts: Facts) -> Waiting:
 def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
     events, endpoints = {event.id: event for event in facts.events}, {each.id: each for each in facts.endpoints}
     pending = [each for each in facts.deliveries if each.due_at is not None and each.event_id in events]
-    # There may be a second one of an event that was sent again, so the delivery's own id counts too.
+    # A repeated event may have a second delivery, so the delivery's own id counts too.
     pending.sort(key=lambda each: (each.event_id, each.id))
     seen: set[tuple[int, Resource, int]] = set()
     for delivery in pending:
@@ -273,7 +273,7 @@ def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
 def explain_delivery(
     delivery: Delivery, event: Event, endpoint: Endpoint | None, now: datetime, *, is_held_back: bool
 ) -> Waiting:
-    """Explain why a pending delivery waits; one held back by an earlier event of its resource waits for that."""
+    """Explain why a pending delivery waits: perhaps for an earlier event of its resource."""
     due_at = delivery.due_at or now
     last = delivery.attempts[-1] if delivery.attempts else None
     since = delivery.created_at if last is None else last.started_at + timedelta(microseconds=last.duration_us)

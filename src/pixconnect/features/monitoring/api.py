@@ -1,4 +1,4 @@
-"""Health on the wire, and probes, which get 503 where health answers 200 for any finding.
+"""Health, and probes, which return 503 where health returns 200 for any finding.
 
 The names in ``system`` are the contract's, which was written for a program in Go.
 """
@@ -69,7 +69,7 @@ _NOTHING_TOLD = SystemInfo(
     uptime="",
     version="",
 )
-"""The answer where the operator hides the system: the declared fields, with nothing in them."""
+"""The answer if the operator hides the system: the declared fields, empty."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -109,12 +109,12 @@ async def check_health(services: Services, request: Request[None, Anything, Noth
 
     Always 200, within two seconds, without a token. Look at `status`.
     """
-    # The answer is 200 in any case: the request itself has succeeded, and `status` has the result.
+    # Always 200: the request itself has succeeded, and `status` has the result.
     return _shown.show(await services.of_features[ServiceHealth].read_health(), services)
 
 
 class _LastShown:
-    """The last answer, which is repeated until the checks have run again: to make it takes longer than all else here."""
+    """Caches the last answer until the checks have run again: encoding it takes longer than everything else here."""
 
     def __init__(self) -> None:
         self._made_of: tuple[health_usecases.Health, Services] | None = None
@@ -178,7 +178,7 @@ NOT_READY: Final = RefusalForm(write=_refuse_bare, record=Readiness)
 
 def _describe_system(uptime_s: float, version: str) -> SystemInfo:
     figures = read_process_figures()
-    # Python knows no second figure, so resident memory stands for both.
+    # Python has no second figure, so resident memory stands for both.
     return SystemInfo(
         go_version=figures.runtime,
         mem_alloc_mb=figures.resident_mib,

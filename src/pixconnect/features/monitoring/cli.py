@@ -1,4 +1,4 @@
-"""``pixconnect report``: reports of the rail that a person must look at."""
+"""``pixconnect report``: reports of the rail that an operator must check."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ def list_(
     with_closed: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Print the reports that wait for an operator, the newest first.
+    """Print the reports that wait for an operator, newest first.
 
     Args:
         with_closed: Also print closed reports.

@@ -74,7 +74,7 @@ def make_api_read(
     calls: Mapping[tuple[str, str], int],
     standby: Standby | None,
 ) -> Read:
-    """A function that measures this process: writes, answers, certificates, health, calls to institutions."""
+    """Make a function that measures this process: writes, answers, certificates, health, calls to institutions."""
 
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}

@@ -1,7 +1,4 @@
-"""Figures over time: totals, and durations.
-
-Also a holder's balance, and the money that the day has brought and taken so far.
-"""
+"""Figures over time: totals and durations; a holder's balance, and the day's incoming and outgoing money."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ class Series(Struct, frozen=True, kw_only=True):
     kind: SeriesKind
     status: str
     points: tuple[tuple[datetime, int], ...]
-    """By when each step begins, the oldest first; steps with nothing in them are left out."""
+    """Each step's begin and count, oldest first; empty steps are left out."""
 
 
 class Reason(Struct, frozen=True, kw_only=True):
@@ -34,7 +31,7 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 class Spread(Struct, frozen=True, kw_only=True):
-    """How long the newest took: there are no totals of that."""
+    """Durations of the newest: there are no totals of these."""
 
     count: int
     p50_us: int
@@ -47,7 +44,7 @@ class Spread(Struct, frozen=True, kw_only=True):
 class Figures(Struct, frozen=True, kw_only=True):
     series: tuple[Series, ...]
     reasons: tuple[Reason, ...]
-    """The reasons of the newest that failed; the most frequent first."""
+    """The failure reasons of the newest; most frequent first."""
     settling: Spread | None
     """For transfers over the rail, from acceptance to the rail's answer; ``None`` without any."""
     delivering: Spread | None
@@ -64,7 +61,7 @@ _BOUNDS_US: Final = tuple(digit * 10**power * _MS for power in range(7) for digi
 
 
 def spread(durations_us: Sequence[int]) -> Spread | None:
-    """Sum up durations; ``None`` of none."""
+    """Sum up durations; ``None`` for none."""
     if not durations_us:
         return None
     ordered = sorted(durations_us)
@@ -77,7 +74,7 @@ def spread(durations_us: Sequence[int]) -> Spread | None:
     for duration_us in ordered:
         counts[next(bound for bound in bounds if duration_us <= bound)] += 1
     filled = [bound for bound in counts if counts[bound]]
-    # From the first bucket that holds any to the last: the empty ones between them belong to the picture.
+    # From the first non-empty bucket to the last: empty ones between them stay.
     shown = [bound for bound in counts if filled[0] <= bound <= filled[-1]]
     return Spread(
         count=len(ordered),

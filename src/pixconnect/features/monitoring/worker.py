@@ -1,6 +1,6 @@
-"""A worker's metrics: webhooks, transfers and refunds on their way, and those of features.
+"""A worker's metrics: webhooks, pending transfers and refunds, and those of features.
 
-A metric is a ``Gauge``, which says how it is read. The page of metrics is written from them.
+A metric is a ``Gauge``, with its reading function. The page of metrics is generated from them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ UNAVAILABLE: Final = "unavailable"
 
 
 class RailFigures:
-    """Counts since the worker started; a message that was repeated counts again."""
+    """Counts since the worker started; a repeated message counts again."""
 
     def __init__(self) -> None:
         self.submissions: Counter[tuple[str, str]] = Counter()
@@ -63,12 +63,12 @@ class RailFigures:
 
 
 def name_message(kind: type[SubmitAnswer | QueryAnswer | Report]) -> str:
-    """Return the label under which a message of the rail is counted: its tag."""
+    """Return the label of a message of the rail: its tag."""
     return str(kind.__struct_config__.tag)
 
 
 class WrappedRail:
-    """Passes on the calls that a wrapper does not change."""
+    """Forwards the calls that a wrapper does not change."""
 
     def __init__(self, rail: Rail) -> None:
         self._rail = rail
@@ -97,7 +97,7 @@ class CountingRail(WrappedRail):
         try:
             answers = await self._rail.query(ids)
         except RailUnavailable:
-            # Submissions need no such branch: a rail that cannot be reached answers them with ``NotTaken`` or ``Unknown``.
+            # Submissions need no such branch: an unreachable rail answers them with ``NotTaken`` or ``Unknown``.
             self._figures.questions[UNAVAILABLE] += len(ids)
             raise
         for answer in answers:
@@ -123,7 +123,7 @@ _NO_ORDERS: Final = OrderFigures(
     due_count=0, unsent_count=0, sent_count=0, silent_count=0, oldest_at=None, oldest_silent_at=None
 )
 _Orders = Mapping[str, tuple[OrderFigures, datetime]]
-"""By kind, with the instant of the look."""
+"""By kind, with the instant of the query."""
 
 
 async def _look_at_deliveries(context: Context, now: datetime) -> tuple[int, float]:
@@ -133,7 +133,7 @@ async def _look_at_deliveries(context: Context, now: datetime) -> tuple[int, flo
 
 async def _look_at_orders(context: Context, now: datetime) -> _Orders:
     found = await order_figures_store.read_all(context.pool, now, COUNTED_MAX)
-    # A kind of which none is open has no row in the database, and is shown as zero all the same.
+    # A kind without open ones has no row in the database, and is shown as zero.
     return {kind: (found.get(kind, _NO_ORDERS), now) for kind in ("transfer", "refund")}
 
 
@@ -143,7 +143,7 @@ def _each_order(read: Callable[[OrderFigures, datetime], float]) -> Callable[[_O
 
 async def _look_at_reports(context: Context, _now: datetime) -> Mapping[str, int]:
     kept = await kept_usecases.count_open(context.pool)
-    # A reason of which nothing is kept is shown as zero: who reads it sees that it was looked at.
+    # A reason without kept reports is shown as zero, which proves that it was checked.
     return {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)}
 
 
@@ -221,7 +221,7 @@ _METERS: Final = cast("tuple[Meter[Any], ...]", (*_KERNEL, *gather("meters", Met
 
 
 class WorkerFigures(Struct, frozen=True, kw_only=True):
-    """What this worker knows by itself."""
+    """Figures that this worker has in memory."""
 
     leases: SlotLeases
     deliveries: DeliveryWorker
@@ -304,6 +304,6 @@ async def _measure_waiting(context: Context) -> Sequence[Measured]:
         now = await read_clock(context)
         seen = [(meter, await meter.look(context, now)) for meter in _METERS]
     except DATABASE_FAILED:
-        # What the worker itself knows is measured all the same.
+        # Figures in memory are measured all the same.
         return ()
     return [gauge.measure(found) for meter, found in seen for gauge in meter.gauges]

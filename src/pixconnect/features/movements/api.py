@@ -1,4 +1,4 @@
-"""The sandbox's acts as the holder's institution: its own movements, and decisions on suspect credits."""
+"""The sandbox's acts as the holder's institution: movements, and decisions on suspect credits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A movement: money that the institution moved on a holder's account, by no known Pix.
+"""A movement: money that the institution moved on a holder's account, other than a known Pix.
 
 ::
 
@@ -37,7 +37,7 @@ class Movement(Struct, frozen=True, kw_only=True):
     kind: MovementKind
     direction: Literal["IN", "OUT"]
     amount_cents: int
-    """Only an opening balance may be nothing, and has no entry then."""
+    """Only an opening balance may be 0, and has no entry then."""
     deficit_cents: int
     """The part of it that was not available."""
     status: Literal["POSTED", "ERROR"]
@@ -47,7 +47,7 @@ class Movement(Struct, frozen=True, kw_only=True):
     deficit_entry_id: int | None
     """The entry of the missing part."""
     end_to_end_id: str | None
-    """The Pix that it is about, as the network calls it."""
+    """The network's name of the Pix that it concerns."""
     description: str | None
     network_settled_at: datetime
     created_at: datetime
@@ -70,14 +70,14 @@ class Movement(Struct, frozen=True, kw_only=True):
 
 
 def find_movement_refusal(report: MovementReport, balance: Balance) -> str | None:
-    """Why it is refused, if the rail permits refusals."""
+    """Find why it is refused, if the rail permits refusals."""
     if report.direction == "IN":
         return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
     return None if report.amount_cents <= balance.available_cents else reject_code.FUNDS_LACKING
 
 
 def open_movement(report: MovementReport, balance: Balance, code: str | None, now: datetime) -> Movement:
-    """A movement that is about to be posted, or was refused with a code."""
+    """Open a movement that is about to be posted, or was refused with a code."""
     # Reserved and blocked money stays so: the part that exceeds the available balance is owed.
     is_taken = code is None and report.direction == "OUT"
     return Movement(
@@ -99,13 +99,13 @@ def open_movement(report: MovementReport, balance: Balance, code: str | None, no
 
 
 def open_opposite(movement: Movement, proved: str, now: datetime) -> Movement:
-    """The reversal of a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
+    """Open the reversal of a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
     opposite = _open_opposite(movement, f"The movement {movement.item_id} is {proved}", now)
     return structs.replace(opposite, end_to_end_id=proved)
 
 
 def open_struck(movement: Movement, day: date, balance: Balance, now: datetime) -> Movement:
-    """The reversal of a movement whose item the institution has removed from its statement of a day."""
+    """Open the reversal of a movement whose item the institution has removed from its statement of a day."""
     opposite = _open_opposite(movement, f"The bank has taken out {movement.item_id} of {day}", now)
     is_taken = opposite.direction == "OUT"
     return structs.replace(
@@ -121,7 +121,7 @@ def _open_opposite(movement: Movement, description: str, now: datetime) -> Movem
     digest = hashlib.sha256(movement.item_id.encode()).hexdigest()
     return structs.replace(
         movement,
-        # No institution's item is called so.
+        # No institution's item has this name.
         item_id=f"opposite:{digest[:_DIGEST_LENGTH]}",
         kind="reversal",
         direction="IN" if movement.direction == "OUT" else "OUT",

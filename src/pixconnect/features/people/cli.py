@@ -40,7 +40,7 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
     Args:
         file: A new file, which only you can read. Without one, the lines go to standard output.
     """
-    # Written line by line as it is read: a person may be in more rows than memory has room for.
+    # Written line by line as it is read: a person may be in more rows than fit in memory.
     if file is None:
         operating.run(_write_lines, tax_id, terminal.say)
         return
@@ -69,8 +69,7 @@ async def _write_lines(context: Operator, tax_id: str, write: Callable[[str], No
 
 def _open_private(file: Path) -> BinaryIO:
     try:
-        # Made new, and for its owner alone, by one call: a file that exists may be readable by others, and a link may lead
-        # elsewhere.
+        # Created with owner-only permissions by one call: an existing file may be readable by others, or a link.
         return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
     except OSError as error:
         raise CommandError(f"--file: {file}: {error.strerror}; nothing was written") from None
@@ -91,8 +90,8 @@ def erase(
 
     Args:
         tax_id: The requesting person's.
-        note: A file, kept where backups are, to which every row is added before it is erased.
-        again: Instead: erase the rows in this file once more, in a database that was restored.
+        note: A file, kept with the backups, to which every row is added before it is erased.
+        again: Instead: erase the rows in this file once more, in a restored database.
         yes: Do not ask.
     """
     if (again is None) == (tax_id is None):
@@ -104,9 +103,9 @@ def erase(
         return
     if tax_id is None or note is None:
         raise CommandError("--note: name a file, or erased data comes back unnoticed with a restored backup")
-    # The number is checked before the question, so that a wrong one is not typed twice.
+    # The number is checked before the confirmation, so that a wrong one is not typed twice.
     _ask(person_usecases.read_tax_id(tax_id), is_agreed=yes)
-    # Opened before anything is read: a file that cannot be written shows before the first row is emptied.
+    # Opened before anything is read: an unwritable file is detected before the first row is emptied.
     with _open_notes(note) as file:
         operating.run(person_usecases.check_erasable, tax_id)
         erasure = operating.run(person_usecases.erase_person, tax_id, lambda notes: _write_notes(file, notes))
@@ -125,7 +124,7 @@ def _ask(tax_id: str, *, is_agreed: bool) -> None:
 
 def _open_notes(path: Path) -> BinaryIO:
     try:
-        # Appended: one file may hold the notes of every request, and `--again` takes all of it.
+        # Appended: one file may have the notes of every request, and `--again` reads all of it.
         return path.open("ab")
     except OSError as error:
         raise CommandError(f"--note: {path}: {error.strerror}; nothing was erased") from None
@@ -134,7 +133,7 @@ def _open_notes(path: Path) -> BinaryIO:
 def _write_notes(file: BinaryIO, notes: Sequence[ErasedRow]) -> None:
     file.write(b"".join(_encode(note) + b"\n" for note in notes))
     file.flush()
-    # On the disk before anything is erased: a restore may come at any time.
+    # Durable before anything is erased: a restore may come at any time.
     os.fsync(file.fileno())
 
 
@@ -148,7 +147,7 @@ def _read_notes(path: Path) -> list[ErasedRow]:
         try:
             notes.append(_decode_note(line))
         except msgspec.MsgspecError as error:
-            # Refused as a whole, by the number of the line. A crash may have cut off the last one: its batch was never erased.
+            # Refused as a whole, by line number. A crash may have cut off the last line: its batch was never erased.
             raise CommandError(f"--again: {path}: line {number}: {error}; nothing was erased") from None
     return notes
 

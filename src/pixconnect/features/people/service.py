@@ -1,7 +1,7 @@
-"""The data about a person, for answering that person's request, and its erasure on request.
+"""Personal data: export for a person's request, and erasure on request.
 
 The register of personal data lists the kept data and their times (``kernel/register/retention.csv``). Erasure empties texts and
-deletes no row: the books, their chain and every recorded head stay as they are.
+deletes no row: the books, their chain and every recorded head stay.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ ErasedKind = Literal["transfer", "refund", "charge", "infraction"]
 
 
 class PersonLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is held about the person, as it is written out."""
+    """One record about the person, as exported."""
 
     kind: str
     id: int
     holder_id: int | None
     role: str
     kept_as: Sequence[str]
-    """Its names in the register of people's data."""
+    """Its names in the register of personal data."""
     kept_until: datetime | None
-    """``None`` while it has not ended, and for data that the program never removes."""
+    """``None`` while the record is open, and for data that the program never removes."""
     texts: Any
 
 
 class KeptPart(Struct, frozen=True, kw_only=True):
-    """What a request does not end yet."""
+    """Data that a request does not erase yet."""
 
     kind: str
     kept_as: str
     count: int
     why: str
     until: datetime | None
-    """When the last of it may go; ``None`` while it has not ended, or where nothing ends it."""
+    """When the last of it expires; ``None`` while it is open, or never."""
 
 
 class ErasedRow(Struct, frozen=True, kw_only=True):
-    """A row that was erased on request, kept outside of the database so that it can be erased again after a restore.
+    """A row that was erased on request, stored outside of the database for repeating the erasure after a restore.
 
     It names no person: ids lead to nothing once their texts are gone.
     """
@@ -70,7 +70,7 @@ class ErasedRow(Struct, frozen=True, kw_only=True):
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    """What a request came to."""
+    """The result of a request."""
 
     erased: dict[str, int]
     """Rows with an emptied text, by kind."""
@@ -85,14 +85,14 @@ Note = Callable[[Sequence[ErasedRow]], None]
 
 
 def read_tax_id(text: str) -> str:
-    """A CPF or CNPJ as people write it; raises ``InvalidTaxId``, also of one that hides digits behind stars."""
+    """Read a CPF or CNPJ with or without punctuation; raises ``InvalidTaxId``, also for a masked one."""
     tax_id = unmask_tax_id(text.strip())
     check_tax_id(tax_id, "tax_id", "with its mask or without")
     return tax_id
 
 
 async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLine]:
-    """Everything that is held about a person, row by row; that it was asked for is recorded first.
+    """Yield everything about a person, row by row; the request is recorded first.
 
     Raises:
         InvalidTaxId: It is no CPF or CNPJ.
@@ -111,7 +111,7 @@ async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLi
 
 
 async def erase_person(context: Operator, text: str, note: Note, batch_max: int = ERASED_AT_ONCE) -> Erasure:
-    """Empty a person's texts that no rule keeps, report the rest and earlier receivers. Repeating it does the rest.
+    """Empty a person's texts that no rule keeps; report the rest and earlier receivers. A repetition does the rest.
 
     Args:
         context: The operator's.
@@ -161,7 +161,7 @@ async def _read_erasable(connection: Connection, tax_id: str) -> list[PersonRow]
 
 
 async def erase_again(context: Operator, notes: Sequence[ErasedRow]) -> dict[str, int]:
-    """Empty texts erased before, in a database restored to an earlier state; returns the number of rows, by kind."""
+    """Repeat an erasure in a restored database; returns the number of rows, by kind."""
     # The given file is the note, so nothing is recorded again; rows that the restored database lacks are skipped.
     return await _erase(
         context, notes, requested_periods(context), "what was noted", "person erase again", lambda _: None
@@ -169,7 +169,7 @@ async def erase_again(context: Operator, notes: Sequence[ErasedRow]) -> dict[str
 
 
 def requested_periods(context: Operator) -> RetentionPeriods:
-    """How old texts must be to be erased on request."""
+    """Return how old texts must be for erasure on request."""
     now = context.clock.real_now()
     return RetentionPeriods(
         unpaid=RETENTIONS.find("debtor", now).at_least,
@@ -225,11 +225,11 @@ async def _erase(
         for start in range(0, len(of_kind), batch_max):
             batch = of_kind[start : start + batch_max]
             # Durable before the transaction: if the process dies in between, the note names rows that still have their texts,
-            # and to erase them by it later does no harm. The other way round a restored backup would bring them back unnoticed.
+            # and erasing them by it later is harmless. The other way round a restored backup would bring them back unnoticed.
             note(batch)
             async with write_alone(context.pool) as connection:
                 gone = await erase(connection, [(one.id, one.holder_id) for one in batch], ages)
-                # A batch without effect is no act, and leaves no row.
+                # A batch without effect leaves no audit row.
                 if gone:
                     await audit.record(context, connection, verb, subject, after={kind: len(gone)})
             counts[kind] += len(gone)
@@ -247,7 +247,7 @@ async def _list_stays(context: Operator, tax_id: str, ages: RetentionPeriods) ->
         async for rows in slices:
             for row in rows:
                 for kept, until in _kept(context, row, ages):
-                    # Rows without an end yet are counted apart: one pending payment must not hide when all the others may go.
+                    # Open rows are counted apart: one pending payment must not hide when all the others expire.
                     key = (row.kind, kept.name, until is None)
                     before = found.get(key)
                     found[key] = KeptPart(
@@ -263,11 +263,11 @@ async def _list_stays(context: Operator, tax_id: str, ages: RetentionPeriods) ->
 
 
 def _kept(context: Operator, row: PersonRow, ages: RetentionPeriods) -> list[tuple[Retention, datetime | None]]:
-    """As what each text of a row is kept, and until when; ``None`` where it has not ended, or nothing ends it."""
+    """Return each text's kind of data and expiry; ``None`` while the row is open, or never."""
     now = context.clock.real_now()
 
     def as_(name: str, age: timedelta | None) -> tuple[Retention, datetime | None]:
-        # A pending row has no instant yet from which its time would run.
+        # An open row has no instant yet from which its time would run.
         until = None if age is None or row.is_open else row.began_at + age
         return RETENTIONS.find(name, now), until
 
@@ -294,7 +294,7 @@ def _line(context: Operator, row: PersonRow, ages: RetentionPeriods) -> PersonLi
     return PersonLine(
         kind=row.kind,
         id=row.id,
-        # The tables' reading has 0 where a report or a line of a statement is no holder's.
+        # The tables have 0 for a report or a line of a statement without a holder.
         holder_id=row.holder_id or None,
         role=row.role,
         kept_as=[data.name for data, _ in kept],
@@ -305,14 +305,14 @@ def _line(context: Operator, row: PersonRow, ages: RetentionPeriods) -> PersonLi
 
 def _event_line(body: str) -> PersonLine:
     told = msgspec.json.decode(body)
-    # It goes with its partition: no request ends it earlier.
+    # It is dropped with its partition: no request ends it earlier.
     return PersonLine(
         kind="event", id=told["id"], holder_id=None, role="told", kept_as=["event"], kept_until=None, texts=told
     )
 
 
 def _named(row: PersonRow) -> PersonRow:
-    """The row by its names alone: of a firm there may be many."""
+    """Return the row by its names alone: a company may have many."""
     names = {name: text for name, text in row.texts.items() if name in _NAMES}
     return msgspec.structs.replace(row, texts=names)
 
@@ -322,7 +322,7 @@ def _erasable(kind: str) -> ErasedKind | None:
 
 
 def _subject(tax_id: str) -> str:
-    # The audit is for ever: it says whose request was answered to who knows the person.
+    # The audit is permanent: it must not show whose request was answered.
     return f"person {mask_tax_id(tax_id)}"
 
 
@@ -330,7 +330,7 @@ def _enumerate(ids: Sequence[int | str]) -> str:
     return ", ".join(map(str, ids[:_NAMED_MAX])) + (" and more" if len(ids) > _NAMED_MAX else "")
 
 
-# Cases are about names of the network: of a firm with many Pix these texts alone are kept in memory until the end.
+# Cases are about names of the network: only these texts of a company's many Pix stay in memory until the end.
 _NAMES: Final = frozenset({"end_to_end_id", "return_id"})
 _ACTS_MAX: Final = 1_000
 _NAMED_MAX: Final = 5

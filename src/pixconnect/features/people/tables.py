@@ -1,7 +1,7 @@
 """The rows about a person, found by tax id, over all holders.
 
-No index leads from a tax id to a Pix: it would make every Pix slower for a request made a few times a year. So transfers are
-read in slices by id, and related rows are found through them.
+No index leads from a tax id to a Pix: it would slow every Pix for a request made a few times a year. So transfers are read in
+slices by id, and related rows are found through them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pixconnect.platform.pool import Connection
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _SLICE_ROWS: Final = 20_000
-"""Transfers that one statement reads: far fewer than a statement's time allows."""
+"""Transfers per statement: far fewer than the statement timeout allows."""
 
 
 class PersonRow(Struct, frozen=True, kw_only=True):
-    """A row that has something about the person."""
+    """A row with data about the person."""
 
     kind: str
     id: int
@@ -31,14 +31,14 @@ class PersonRow(Struct, frozen=True, kw_only=True):
     began_at: datetime
     """The start of its retention; in service time, for reports and lines in real time."""
     is_open: bool
-    """Whether it has not ended: then all of it stays."""
+    """Whether it is open: then all of it stays."""
     is_paid: bool = False
     """For a charge: its debtor is kept as long as its payer."""
     texts: Mapping[str, Any] = {}
     """The stored texts about the person, and the kind of row."""
 
 
-# Bounded by ids and not by matches: a person may be in none of the next million transfers, and each statement has to end in
+# Limited by ids and not by matches: a person may be in none of the next million transfers, and each statement has to end in
 # time.
 _NEXT_SLICE: Final[LiteralString] = """
     select max(id) from (select id from transfer where id > $1 order by id limit $2) as slice
@@ -103,7 +103,7 @@ _CONTESTS: Final[LiteralString] = """
 async def read_transfers_of_person(
     connection: Connection, tax_id: str, slice_rows: int = _SLICE_ROWS
 ) -> AsyncGenerator[list[PersonRow]]:
-    """Transfers with the person as counterparty, their refunds and contests, a slice at a time; some slices are empty."""
+    """Yield transfers with the person as counterparty, their refunds and contests, a slice at a time; some are empty."""
     after_id = 0
     # A payment that is committed behind the walk is missed; it is too young to be erased.
     while (until_id := await connection.fetchval(_NEXT_SLICE, after_id, slice_rows)) is not None:
@@ -148,14 +148,13 @@ async def read_charges_of_person(
 ) -> AsyncGenerator[list[PersonRow]]:
     """Charges that name the person as debtor."""
     after_id = 0
-    # The walk goes on by the id, and the key is id and holder: the statement reads ties to their end, so none is passed over.
+    # The walk advances by id, and the key is id and holder: the statement reads ties to their end, so that none is skipped.
     while found := _read(await connection.fetch(_CHARGES, tax_id, after_id, count_max)):
         yield found
         after_id = found[-1].id
 
 
-# Few, or read once a day at most.
-# Lines of statements have names and no numbers: they are counted here, for this list alone.
+# Few, or read once a day at most. Lines of statements have names and no numbers: they are counted here, for this list alone.
 _OTHERS: Final[LiteralString] = """
     select 'holder' as kind, id, id as holder_id, 'holder' as role, clock_timestamp() as began_at, true as is_open,
         to_jsonb(holder) || jsonb_build_object(
@@ -181,17 +180,17 @@ _OTHERS: Final[LiteralString] = """
 
 
 async def read_others(connection: Connection, tax_id: str) -> list[PersonRow]:
-    """Accounts of the person's own; reports of the rail, contests and lines of institutions' statements that name them."""
+    """Yield the person's own accounts; reports of the rail, contests and statement lines that name them."""
     return _read(await connection.fetch(_OTHERS, tax_id))
 
 
 class PersonEndpoint(Struct, frozen=True, kw_only=True):
-    """A receiver that was sent data about the person."""
+    """A receiver of data about the person."""
 
     holder_id: int
     endpoint_id: int
     url: str | None
-    """``None`` of an endpoint that was removed since."""
+    """``None`` if the endpoint was removed since."""
     delivered_count: int
     pending_count: int
     last_at: datetime
@@ -229,7 +228,7 @@ _EVENTS: Final[LiteralString] = """
 
 
 async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> list[str]:
-    """The bodies of events of these rows that are still kept."""
+    """List the kept bodies of events of these rows."""
     async with connection.transaction():
         # As in ``list_receivers``: the holders' events are read once, however long that takes.
         await connection.execute("set local statement_timeout = 0")
@@ -239,7 +238,7 @@ async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> l
     return [row["body"] for row in found]
 
 
-# By the case's subject and its words: the tax id may occur in the words alone.
+# By the case's subject and its text, where alone the tax id may occur.
 _OPEN_CASES: Final[LiteralString] = """
     select id from kept_case
     where ended_at is null and (name = any($1) or position($2 in said) > 0 or kind = 'report' and name = any($3)
@@ -251,12 +250,12 @@ _OPEN_CASES: Final[LiteralString] = """
 async def list_open_cases(
     connection: Connection, names: Sequence[str], tax_id: str, report_ids: Sequence[int]
 ) -> list[int]:
-    """Cases that wait for a person and are about one of these names of the network, the tax id, or a kept report."""
+    """List open cases about one of these network names, the tax id, or a kept report."""
     found = await connection.fetch(_OPEN_CASES, list(names), tax_id, [str(one) for one in report_ids])
     return [row["id"] for row in found]
 
 
-# By the Pix that are the person's, and by the Pix of contests that name them.
+# By the person's own Pix, and by the Pix of contests that name them.
 _OPEN_BLOCKS: Final[LiteralString] = """
     select block.reference from unnest($1::bigint[], $2::bigint[]) as paid (id, holder_id)
     join block on block.holder_id = paid.holder_id and block.state = 'open' and block.transfer_id = paid.id
@@ -270,7 +269,7 @@ _OPEN_BLOCKS: Final[LiteralString] = """
 
 
 async def list_open_blocks(connection: Connection, rows: Sequence[PersonRow]) -> list[str]:
-    """The institutions' names of contests or blocks of these rows: a contest has a block until it is decided."""
+    """List the institutions' names of contests or blocks of these rows: an undecided contest has a block."""
     asked = list[list[int]]()
     for kind in ("transfer", "infraction"):
         of_kind = [row for row in rows if row.kind == kind]

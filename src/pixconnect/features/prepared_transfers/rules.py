@@ -1,8 +1,6 @@
-"""A prepared transfer: requested and not yet approved; no money is moved or reserved for it.
+"""Prepared and initiated transfers: requested and not yet sent; no money is moved or reserved for them.
 
-It is never changed. A transfer with its name shows that it was approved, so approving it twice makes one transfer.
-
-It is never changed. A transfer with its name shows that it was confirmed.
+Neither is ever changed. A transfer with its name shows that it was approved or confirmed, so a repetition makes one transfer.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class PreparedTransfer(Struct, frozen=True, kw_only=True):
     initiation_type: InitiationType
     amount_cents: int
     key: str | None = None
-    """The payee's key; beside a counterparty, the key that a test environment pays in its place."""
+    """The payee's key; with a counterparty, the key that a test environment pays in its place."""
     key_type: KeyType | None = None
     br_code: str | None = None
     counterparty: Party | None = None
@@ -42,7 +40,7 @@ class PreparedTransfer(Struct, frozen=True, kw_only=True):
 
 
 def read_request(prepared: PreparedTransfer) -> TransferRequest:
-    """The request made on approval: the same each time."""
+    """Return the request made on approval: the same each time."""
     amount_cents, external_id = prepared.amount_cents, prepared.external_id
     if prepared.key is not None and prepared.key_type is not None:
         return KeyTransferRequest(
@@ -58,7 +56,7 @@ def read_request(prepared: PreparedTransfer) -> TransferRequest:
 
 
 def is_approved_by(prepared: PreparedTransfer, transfer: Transfer) -> bool:
-    """Whether the transfer of its name was made by approving it, and not by another request at another door."""
+    """Whether the transfer of its name was made by approving it, and not by another request through another API."""
     return transfer.fingerprint is not None and was_made_by(transfer.fingerprint, read_request(prepared))
 
 

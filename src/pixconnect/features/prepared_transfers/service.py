@@ -1,6 +1,6 @@
 """Transfers in two steps: prepared, which moves nothing, and approved, which sends.
 
-A prepared transfer is stored before the caller gets an answer. If we die before it is approved, it can still be approved, once.
+A prepared transfer is stored before the caller gets an answer, so it can still be approved, once, after a crash.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Approval(Struct, frozen=True, kw_only=True):
 
 
 async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedTransfer) -> Party:
-    """Store a transfer to be sent once approved; returns the payee, as far as known now.
+    """Store a transfer to be sent once approved; return the payee, as far as known now.
 
     Raises:
         ExternalIdConflict: The name was used, for anything.
@@ -45,10 +45,10 @@ async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedT
 
 
 async def approve_transfer(context: Context, caller: Caller, external_id: str, *, is_new: bool) -> Approval:
-    """Send a prepared transfer; again it is the same transfer, or refused.
+    """Send a prepared transfer; a repetition returns the same transfer, or is refused.
 
     Raises:
-        InsufficientFunds: Nothing was done: it can be approved later. So it is for all other refusals.
+        InsufficientFunds: Nothing was done: it can be approved later. Likewise for all other refusals.
     """
     found = await find_prepared(context, caller, external_id)
     terms = SendingTerms(payer_message=found.prepared.payer_message, is_new=is_new)
@@ -60,7 +60,7 @@ async def find_prepared(context: Context, caller: Caller, external_id: str) -> A
     found = await prepared_store.find_by_external_ids(context.pool, caller.holder_id, [external_id])
     if external_id not in found:
         raise errors.NotFound("external_id: there is no such prepared transfer")
-    # Read after: a transfer that is approved meanwhile is seen, and one is never missed that was there before.
+    # Read after: a concurrently approved transfer is seen, and an earlier one is never missed.
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     return _join(found[external_id], transfer)
 
@@ -82,7 +82,7 @@ def _join(prepared: PreparedTransfer, transfer: Transfer | None) -> Approval:
 
 
 async def find_key(context: Context, caller: Caller, key: PixKey) -> Party:
-    """Whose a key is, for which the caller pays tokens."""
+    """Find a key's owner, which costs the caller tokens."""
     return await _find_payee(context, caller, KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type))
 
 

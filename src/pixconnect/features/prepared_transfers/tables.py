@@ -1,4 +1,4 @@
-"""The tables of prepared and of initiated transfers, whose rows are only added."""
+"""The append-only tables of prepared and of initiated transfers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _INSERT: Final[LiteralString] = f"""
 
 
 async def insert(connection: Connection, prepared: PreparedTransfer) -> bool:
-    """Add it, unless the holder has used its name for another."""
+    """Insert it, unless the holder has used its name for another."""
     return await connection.fetchval(_INSERT, *PREPARED_TRANSFER.values(prepared)) is not None
 
 
@@ -57,7 +57,7 @@ _FIND: Final[LiteralString] = f"""
 async def find_by_external_ids(
     pool: Connection | Pool, holder_id: int, external_ids: Sequence[str]
 ) -> dict[str, PreparedTransfer]:
-    """By their names."""
+    """Find them by their names."""
     rows = await pool.fetch(_FIND, external_ids, holder_id)
     return {row["external_id"]: PREPARED_TRANSFER.read(row) for row in rows}
 
@@ -70,13 +70,13 @@ _PAGE: Final[LiteralString] = f"""
 _COUNT: Final[LiteralString] = """
     select count(*) from prepared_transfer where holder_id = $1 and created_at between $2 and $3
 """
-# Inside the range of dates, so that no time zone leads out of it.
+# Inside the range of dates, so that no time zone leaves it.
 _EARLIEST: Final = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
 _LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[PreparedTransfer]:
-    """One page of a holder's, newest first; they exist in sandboxes only, so they are counted one by one."""
+    """Read a page of a holder's, newest first; they exist in sandboxes only, so they are counted one by one."""
     between = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST)
     rows = await pool.fetch(_PAGE, *between, span.position, span.page_size)
     total = await fetch_row(pool, _COUNT, *between)

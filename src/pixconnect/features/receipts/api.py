@@ -1,4 +1,4 @@
-"""Receipts on the wire: their facts, and the same as a page of PDF."""
+"""Receipts in the API: their facts, and the same as a PDF page."""
 
 from __future__ import annotations
 

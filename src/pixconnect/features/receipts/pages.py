@@ -1,4 +1,4 @@
-"""Receipts: a page that prints well, and the same as PDF; in Portuguese in either language, since payers get them."""
+"""Receipts: a printable page, and the same as PDF; in Portuguese in either language, since payers get them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Writes a receipt as PDF: one page of A4 in Helvetica, which every reader has, so that no font is embedded.
 
-pydyf makes the file's objects and their table; positions of texts are here. The same receipt gives the same octets.
+pydyf makes the file's objects and their table; this module positions texts. The same receipt gives the same octets.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MARGIN: Final = 56
 _TEXTS_AT: Final = 190
 _LINE_HEIGHT: Final = 12
 _CHARACTERS_MAX: Final = 40
-"""In a line of ten points: even of the widest letter so many stay on the page."""
+"""Maximum in a line of ten points: even with the widest letters it stays on the page."""
 _FONTS: Final = dict(F1="/Helvetica", F2="/Helvetica-Bold")
 
 Placed = tuple[str, int, int, int, str]
-"""A font, its size, where it stands from the left and from the bottom, and the text."""
+"""A font, its size, its position from the left and from the bottom, and the text."""
 
 
 def write_receipt_pdf(sheet: ReceiptSheet) -> bytes:
@@ -30,7 +30,7 @@ def write_receipt_pdf(sheet: ReceiptSheet) -> bytes:
 
     document: Any = pydyf.PDF()
     document.info = pydyf.Dictionary(dict(Title=_hex(sheet.title)))
-    # So that programs that read pages aloud speak it rightly.
+    # So that screen readers pronounce it correctly.
     document.catalog["Lang"] = "(pt-BR)"
     fonts: dict[str, Any] = {}
     for name, base in _FONTS.items():
@@ -46,7 +46,7 @@ def write_receipt_pdf(sheet: ReceiptSheet) -> bytes:
         page.stream.append(_hex(text) + b" Tj")
         page.end_text()
     document.add_object(page)
-    # A page names what it uses; the fonts are the document's.
+    # A page names its resources; the fonts are the document's.
     resources: Any = pydyf.Dictionary(dict(Font=pydyf.Dictionary(fonts)))
     contents: Any = page.reference
     document.add_page(
@@ -80,7 +80,7 @@ def _place(sheet: ReceiptSheet) -> Iterator[Placed]:
         for label, text in section.lines:
             for number, line in enumerate(wrap(outgoing_text.in_pdf(text), _CHARACTERS_MAX) or [""]):
                 height -= _LINE_HEIGHT
-                # A long text goes on beside nothing.
+                # A long text continues without a label.
                 if number == 0:
                     yield "F1", 10, _MARGIN, height, label
                 yield "F1", 10, _TEXTS_AT, height, line

@@ -1,7 +1,7 @@
-"""The receipt of a Pix that settled, or of a return of one (comprovante): its facts, and its lines in Portuguese.
+"""The receipt of a settled Pix, or of a return of one (comprovante): its facts, and its lines in Portuguese.
 
-It goes to strangers. So a CPF is masked on it as banks mask it, also as a key, and it never has an id that is ours alone: no
-other institution could find the Pix by that.
+Strangers read it. So a CPF is masked as banks mask it, also as a key, and it never has an id that only we know: no other
+institution could find the Pix by that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CodeKind = Literal["dynamic_code", "static_code", "key", "account"]
 _CPF_LENGTH: Final = 11
 _CNPJ_LENGTH: Final = 14
 _STATIC_TXID_LENGTH_MAX: Final = 25
-"""A static code has no room for more, and a dynamic one's txid has at least one more. Source: Pix API 2.9.0, ``txid``."""
+"""Maximum of a static code; a dynamic one's txid has at least one more. Source: Pix API 2.9.0, ``txid``."""
 
 _TITLES: Final = dict[str, str](transfer="Comprovante de Pix", refund="Comprovante de devolução de Pix")
 _TYPES: Final = dict(
@@ -56,12 +56,12 @@ class Receipt(Struct, frozen=True, kw_only=True):
     direction: Direction
     amount_cents: int
     settled_at: datetime
-    """By the network's clock, where it is known."""
+    """By the network's clock, if known."""
     payer: ReceiptParty
     """For a refund, the returning party."""
     payee: ReceiptParty
     end_to_end_id: str | None
-    """The network's id of the Pix, of a refund that of the original; ``None`` where there is none that others know."""
+    """The network's id of the Pix, for a refund that of the original; ``None`` if only we know it."""
     return_id: str | None
     """The network's id of a refund."""
     txid: str | None
@@ -82,7 +82,7 @@ class ReceiptSection(Struct, frozen=True, kw_only=True):
 
 
 class ReceiptSheet(Struct, frozen=True, kw_only=True):
-    """A receipt as people read it."""
+    """A receipt for people."""
 
     title: str
     notice: str
@@ -91,7 +91,7 @@ class ReceiptSheet(Struct, frozen=True, kw_only=True):
 
 
 def find_code_kind(transfer: Transfer) -> CodeKind:
-    """The kind of code of a transfer, from its txid: no institution's list contradicts it."""
+    """Return the kind of code of a transfer, from its txid: no institution's list contradicts it."""
     if transfer.txid is not None:
         return "static_code" if len(transfer.txid) <= _STATIC_TXID_LENGTH_MAX else "dynamic_code"
     # A dynamic code always has one.
@@ -101,7 +101,7 @@ def find_code_kind(transfer: Transfer) -> CodeKind:
 
 
 def show_receipt_party(party: Party, *, is_payee: bool) -> ReceiptParty:
-    """A party as a receipt shows it."""
+    """Return a party as a receipt shows it."""
     return ReceiptParty(
         name=_known(party, "name"),
         tax_id=mask_tax_id(_known(party, "tax_id")),
@@ -116,7 +116,7 @@ def _known(party: Party, member: str) -> str | None:
 
 
 def mask_tax_id(text: str | None) -> str | None:
-    """A CPF without its first three and last two digits, a CNPJ with its marks; other texts unchanged.
+    """Mask a CPF's first three and last two digits, punctuate a CNPJ; other texts stay.
 
     Example:
         >>> mask_tax_id("52998224725"), mask_tax_id("12345678000195")
@@ -138,14 +138,14 @@ def _mask_key(party: Party) -> str | None:
 
 
 def lay_out_receipt(receipt: Receipt) -> ReceiptSheet:
-    """A receipt's lines, in the words of Brazilian banks; unknown facts have no line."""
+    """Return a receipt's lines, in the words of Brazilian banks; unknown facts have no line."""
     what = [
         ("Valor", show_reais(receipt.amount_cents)),
         ("Data e hora", f"{receipt.settled_at.astimezone(SAO_PAULO):%d/%m/%Y às %H:%M:%S} (Brasília)"),
         ("Tipo", _TYPES[receipt.kind][receipt.direction]),
         # A return is never initiated by a code.
         ("Forma de iniciação", _CODES[receipt.code_kind] if receipt.kind == "transfer" else None),
-        # Or it would prove a payment that has gone back.
+        # Or it would prove a payment that was returned.
         ("Já devolvido", show_reais(receipt.returned_cents) if receipt.returned_cents else None),
         ("Mensagem", receipt.message),
         ("Liquidação", "Entre contas desta instituição" if receipt.is_book else None),
@@ -171,7 +171,7 @@ def lay_out_receipt(receipt: Receipt) -> ReceiptSheet:
 
 
 def _list_lines(party: ReceiptParty) -> list[tuple[str, str | None]]:
-    # Of a payer often only the number is reported.
+    # Often only the payer's number is reported.
     institution = party.institution or ("" if party.ispb is None else f"ISPB {party.ispb}")
     if party.institution and party.ispb:
         institution += f" (ISPB {party.ispb})"
@@ -188,6 +188,6 @@ def _section(heading: str, lines: Sequence[tuple[str, str | None]]) -> ReceiptSe
 
 
 def name_file(receipt: Receipt) -> str:
-    """The name under which its PDF is saved."""
-    # A person with many of them looks for the id that the payer names.
+    """Return the file name of its PDF."""
+    # A person with many of them searches for the id that the payer names.
     return f"comprovante_{receipt.end_to_end_id or f'{receipt.kind}_{receipt.id}'}.pdf"

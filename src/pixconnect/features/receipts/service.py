@@ -1,4 +1,4 @@
-"""Makes the receipt of a transfer or refund that has settled, for callers and visitors of the console alike.
+"""Receipts of settled transfers and refunds, for callers and visitors of the console alike.
 
 Also the known facts about a transfer's two sides, and its names for the network and the institution.
 """
@@ -34,20 +34,20 @@ from pixconnect.platform.base.clock import format_instant
 class PartiesView(Struct, frozen=True, kw_only=True):
     view: TransferView
     is_named_by_us: bool
-    """Its end-to-end id is ours alone: the network never got it, or has its own name, unknown yet."""
+    """Only we know its end-to-end id: the network never got it, or has its own name, unknown yet."""
     institution: str | None
-    """The account at an institution on which it lies, as the operator named it."""
+    """The account at an institution of the transfer, as the operator named it."""
     network_txid: str | None
     """Its txid on the network, if the institution does not accept ours."""
     wait: OrderWait | None = None
-    """While it waits for a person."""
+    """Set while it waits for a person."""
 
 
 async def read_parties(context: Context, caller: Caller, transfer_id: int) -> PartiesView:
     """Read a transfer of the caller's with the known facts about its sides.
 
     Raises:
-        NotFound: The caller has none of this id.
+        NotFound: The caller has no transfer with this id.
     """
     view = await read_transfer_by_id(context, caller, transfer_id)
     if view.transfer.direction == "OUT":
@@ -75,17 +75,17 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
 
 
 def is_named_by_us(transfer: Transfer, *, keeps_our_id: bool) -> bool:
-    """Whether the shown end-to-end id is ours alone."""
+    """Whether only we know the shown end-to-end id."""
     if transfer.is_book or transfer.status == "CANCELLED":
         return True
     if transfer.direction == "IN" or transfer.network_id is not None:
         return False
-    # Institutions make names of their own; of the installation's own rail its abilities say it.
+    # Institutions generate names of their own; the abilities of the installation's own rail decide.
     return transfer.institution_id is not None or not keeps_our_id
 
 
 def is_return_named_by_us(refund: Refund, original: Transfer, *, keeps_our_id: bool) -> bool:
-    """The same of a refund's id."""
+    """Whether only we know a refund's shown id."""
     if refund.is_book:
         return True
     if refund.flow == "IN" or refund.network_id is not None:
@@ -97,13 +97,13 @@ def is_return_named_by_us(refund: Refund, original: Transfer, *, keeps_our_id: b
 
 
 async def read_receipt(context: Context, viewer: Viewer, kind: ReceiptKind, resource_id: int) -> Receipt:
-    """The receipt of a transfer or a refund.
+    """Read the receipt of a transfer or a refund.
 
     Raises:
-        Forbidden: The viewer may not see things of this kind.
-        NotFound: There is none, it is another holder's, or it has not settled: what may still fail proves nothing.
+        Forbidden: The viewer may not see this kind.
+        NotFound: It does not exist, is another holder's, or has not settled: a possible failure proves nothing.
     """
-    # First, so that who may see none learns of none.
+    # First, so that a viewer without the right learns of none.
     viewer.require(READ_SCOPES[kind])
     if kind == "transfer":
         return await _read_of_transfer(context, viewer, resource_id)
@@ -127,11 +127,11 @@ async def _read_of_transfer(context: Context, viewer: Viewer, transfer_id: int) 
 
 async def _of_transfer(context: Context, transfer: Transfer) -> Receipt:
     view = await view_transfer(context, await with_payee(context.pool, transfer))
-    # All are of one environment, and so are settlements beside them.
+    # All have one environment, and so do their settlements.
     accounts = await context.institutions.list_all()
     account = next((one for one in accounts if one.id == transfer.institution_id), None)
     payer, payee = view.debit_party, view.credit_party
-    # Only of the own side: where the other's account is, the network says.
+    # Only for the own side: the network reports where the other's account is.
     if transfer.direction == "IN":
         payee = _name_institution(payee, account)
     else:
@@ -169,25 +169,25 @@ async def _of_refund(context: Context, refund: Refund, original: Transfer) -> Re
         direction=refund.flow,
         amount_cents=refund.amount_cents,
         settled_at=refund.network_settled_at or errors.require(refund.settled_at, "judged before"),
-        # A payment to a key goes back to an account: neither side has a key here.
+        # A payment to a key is returned to an account: neither side has a key here.
         payer=structs.replace(whole.payee, key=None),
         payee=whole.payer,
         return_id=None if is_ours else refund.shown_id,
-        # The whole of it has gone back: that is what it is.
+        # All of it was returned, as the kind shows.
         returned_cents=0,
         message=refund.description,
     )
 
 
 def _name_institution(own: Party, account: InstitutionAccount | None) -> Party:
-    """The own side with the institution at which its account is, where it is not this one."""
+    """Return the own side with the institution of its account, if it is not this one."""
     if account is None:
         return own
     profile = read_profile(account.profile)
     return structs.replace(own, bank=profile.title, ispb=profile.ispb)
 
 
-# The known facts about a transfer's parties, on the wire.
+# The known facts about a transfer's parties, in the API.
 
 
 class PartyMember(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,7 +21,7 @@ class TracedOrder(Struct, frozen=True, kw_only=True):
     traceparent: str
 
 
-# Nothing leads from one holder to another: each of two holders of a transfer by book has its own trace, or none.
+# Nothing leads from one holder to another: each of two holders of a book transfer has its own trace, or none.
 _OF_RESOURCES: Final[LiteralString] = """
     with wanted as (select * from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (resource, resource_id, holder_id)),
     -- Each is looked up by its key (``offset 0``): a join may read the whole table in a plan that was made while it was small.

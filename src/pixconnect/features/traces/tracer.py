@@ -54,7 +54,7 @@ class OtlpTracer:
         """Send to a collector.
 
         Args:
-            url: Where it takes spans.
+            url: Its address for spans.
             process: The name of this process.
             version: The program's.
         """
@@ -94,8 +94,8 @@ class OtlpTracer:
         return OtlpSpan(span)
 
     async def close(self) -> None:
-        """Send what waits, for a moment."""
-        # In a thread that ends with the process, however long the collector keeps it.
+        """Send queued spans, for a moment."""
+        # In a thread that ends with the process, however long the collector takes.
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         await asyncio.to_thread(closing.join, _LAST_SENT_S)

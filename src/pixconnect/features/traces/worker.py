@@ -1,7 +1,7 @@
-"""A worker's acts as spans of the traces of their requests; only where traces are sent.
+"""A worker's acts as spans of the traces of their requests, if traces are exported.
 
-The trace of an order or of a webhook's event is kept with its fact, so it continues in any worker that has the order or
-delivery, and after any kill. Work without a trace gets no span.
+The trace of an order or of a webhook's event is stored with its fact, so it continues in any worker that has the order or
+delivery, and after a crash. Work without a trace gets no span.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class _OpenCall(Struct, frozen=True):
 
 
 class TracedRail(WrappedRail):
-    """A rail with a span for each order that is handed to it or asked about."""
+    """A rail with a span for each order that is handed over or queried."""
 
     def __init__(self, rail: Rail, tracer: Tracer, traces: OrderTraces, clock: Clock, *, one_by_one: bool) -> None:
         """Wrap a rail.
 
         Args:
-            one_by_one: Each order is a separate call there, and so can carry its own trace on.
+            one_by_one: Each order is a separate call, and so can have its own trace.
         """
         super().__init__(rail)
         self.reports, self.acknowledge = rail.reports, rail.acknowledge
@@ -67,7 +67,7 @@ class TracedRail(WrappedRail):
         call = self._rail.submit
         if not self._one_by_one:
             return await self._call("rail transfer", orders, _name_order, call)
-        # One after the other, as the rail does: each must know of those before it.
+        # Sequentially, as the rail does: each must see those before it.
         return [answer for order in orders for answer in await self._call("rail transfer", [order], _name_order, call)]
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
@@ -118,7 +118,7 @@ class TracedRail(WrappedRail):
             return None
         if what == "rail query":
             return _OpenCall(None, self._tracer.begin("client", what, known.traceparent))
-        # Service time, which in a sandbox need not be real: from when it was accepted until the rail has answered.
+        # Service time, which in a sandbox need not be real: from acceptance until the rail has answered.
         began_at = min(known.at - self._clock.offset, self._clock.real_now())
         order = self._tracer.begin("internal", "order", known.traceparent, began_at=began_at)
         return _OpenCall(order, self._tracer.begin("client", what, order.traceparent))

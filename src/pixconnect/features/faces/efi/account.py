@@ -1,11 +1,9 @@
-"""Balance, the file of a day's movements, and how many keys may still be looked up, as Efi has them.
+"""Efi's balance, the file of a day's movements, and the remaining look-ups of keys.
 
-Efi's file of a past day: its records are the lines of the account's statement, between the balances of its two ends.
+The file of a past day has the lines of the account's statement, between its opening and closing balances. A failed order is
+debited and credited again: here both are written at its end, so that a pending order is in neither day.
 
-An order that failed was debited and given back: here both are written at its end, so that a pending order is in neither day.
-
-Source:
-    Efi, "Extrato de Conciliacao API Pix", layout 4.0 of July 2023.
+Source: Efi, "Extrato de Conciliacao API Pix", layout 4.0 of July 2023.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from pixconnect.platform.base.clock import format_milliseconds, to_day
 
 _LINES_MAX: Final = 1000
 _LASTS: Final = timedelta(days=1)
-"""Most orders end so soon after they began; what settled later is read by its name."""
+"""Usual duration of an order; later settlements are read by name."""
 _PARTS_LINES: Final = re.compile(r"[;\x00-\x1f\x7f]")
 _TITLE: Final = "Extrato de Conciliação API Pix"
 
@@ -96,7 +94,7 @@ def _write(line: StatementLine, own: Party, orders: dict[str, Transfer]) -> str:
 
 
 def _write_other(line: StatementLine, own: Party, protocol: str, valor: str, at: str) -> str:
-    """A line other than a Pix: fees, wires, boletos, and actions in the bank's app."""
+    """Write a line other than a Pix: fees, wires, boletos, and actions in the bank's app."""
     moved, is_in = line.movement, line.direction == "IN"
     about = None if moved is None else moved.end_to_end_id
     if moved is not None and moved.kind == "fee":
@@ -195,7 +193,7 @@ async def request_report(face: Face, services: Services, request: Asked) -> Repl
         body.refuse("dataMovimento", "deve ser um dia anterior a hoje, AAAA-MM-DD")
     body.object("tipoRegistros")
     body.raise_if_any()
-    # The id says all that was asked for, so nothing is kept.
+    # The id contains the whole request, so nothing is stored.
     name = f"{sent or ''}".replace("-", "") + f"{int((now - _EPOCH) / timedelta(milliseconds=1)):013d}"
     return Reply(status=201, record=_describe(name, now, "AGUARDANDO_PROCESSAMENTO"))
 

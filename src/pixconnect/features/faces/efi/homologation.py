@@ -1,4 +1,4 @@
-"""The automatic acts of Efi's own test environment, by amount: a send comes back, and a refund is rejected."""
+"""Automatic acts of Efi's test environment, by amount: a returned send, and a rejected refund."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def pay_soon(services: Services, caller: Caller, code: str) -> None:
 def give_back_later(face: Face, services: Services, caller: Caller, transfer: Transfer) -> None:
     """Return the send's amount-dependent part for the payee, once it has settled.
 
-    If this process dies before, nothing comes back.
+    If this process dies before, nothing is returned.
     """
     parts = list(face.profile.homologation.returned_cents.get(str(transfer.amount_cents), ()))
     if not face.is_homologation or not parts or transfer.is_book:
@@ -57,7 +57,7 @@ def give_back_later(face: Face, services: Services, caller: Caller, transfer: Tr
 
 
 def _try_later(step: Callable[[], Awaitable[None]], passing: tuple[type[errors.PixConnectError], ...]) -> None:
-    """Do it in the background, repeatedly while it fails by a passing error."""
+    """Run it in the background, with retries after temporary errors."""
     task = asyncio.create_task(_repeat(step, passing))
     _under_way.add(task)
     task.add_done_callback(_under_way.discard)
@@ -76,7 +76,7 @@ async def _repeat(step: Callable[[], Awaitable[None]], passing: tuple[type[error
 
 
 def reject_small_refunds(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
-    """Make the network reject the one amount whose refund fails there."""
+    """Make the network reject the one amount whose refund fails in that environment."""
     return [structs.replace(row, handler=_rejecting(row)) if row.id == "devolucao.solicitar" else row for row in rows]
 
 

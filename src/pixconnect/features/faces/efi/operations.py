@@ -52,7 +52,7 @@ _WORDS: Final = dict[InfractionState, str](
     (("open", "ABERTA"), ("answered", "EM_DEFESA"), ("taken", "ACEITA"), ("released", "REJEITADA"))
 )
 _READ_MAX: Final = 1000
-"""A sandbox has no more."""
+"""Maximum in a sandbox."""
 _REASONS: Final = dict(fraud="FRAUDE", operational_flaw="FALHA_OPERACIONAL")
 
 
@@ -207,7 +207,7 @@ async def resend_notices(face: Face, services: Services, request: Asked) -> Repl
 
 
 def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOperation]:
-    """Make the creator of a charge also pay it where the institution's test environment does so by itself."""
+    """Pay charges automatically as the institution's test environment does."""
     paying = ("cob.criar", "cob.criar_com_txid", "cobv.criar_com_txid")
     return [msgspec.structs.replace(row, handler=_paying(row)) if row.id in paying else row for row in rows]
 
@@ -286,7 +286,7 @@ def _refusal(reason: str) -> Violated:
     return Violated(_ENTITY, [_row(reason)])
 
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 _OWN: Final = (
     Row("loc.qrcode", "GET", "/v2/loc/{id}/qrcode", "payloadlocation.read", "loc", draw_location, "read",

@@ -1,4 +1,4 @@
-"""Sending as Efi has it: under the caller's own name, which can be used once, and queried afterwards."""
+"""Sending at Efi: under the caller's own name, which can be used once, and queried afterwards."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class OrderPayer(Struct, frozen=True):
 
 
 def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
-    """The payer, the cents and the payee."""
+    """Read the payer, the cents and the payee."""
     body = request.body.under(EnvioSolicitado, "pix", "")
     amount_cents = body.amount("valor")
     if amount_cents == 0:
@@ -104,7 +104,7 @@ def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
 
 
 def read_code(request: Asked) -> tuple[OrderPayer, str]:
-    """The payer and the code."""
+    """Read the payer and the code."""
     body = request.body.under(EnvioDeCodigo, "qrcode")
     payer = _read_payer(body, request)
     code = body.text("pixCopiaECola")
@@ -153,7 +153,7 @@ def _read_account(account: Members) -> Party | None:
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
-# Faults of the code alone; other refusals keep their own answers.
+# Errors of the code alone; other refusals keep their own answers.
 _OF_THE_CODE: Final = (
     errors.InvalidQrCode,
     errors.QrCodeExpired,
@@ -235,8 +235,8 @@ async def _send(
 
 
 async def _check_payer(face: Face, services: Services, caller: Caller, payer: OrderPayer) -> OrderPayer:
-    """The payer with the caller's key, which must have a webhook: it receives the outcome."""
-    # Otherwise a name that was used is refused only after all that may be wrong with the request.
+    """Return the payer with the caller's key, which must have a webhook for the outcome."""
+    # Otherwise a used name is refused only after all other errors of the request.
     is_first = face.choose(services, "repeat_checked") == "first"
     if is_first and await find_sent(services.context, caller, id_envio=payer.id_envio) is not None:
         raise errors.ExternalIdConflict("idEnvio: was already used")
@@ -260,7 +260,7 @@ def _make_request(
 
 
 def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: int) -> PixKey:
-    """The payee of the test environment's one key, by the amount."""
+    """Return the payee of the test environment's one key, by the amount."""
     rules = face.profile.homologation
     if key.key != rules.test_key:
         raise errors.PixKeyNotFound("favorecido.chave: only the test key exists there")

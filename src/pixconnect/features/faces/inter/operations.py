@@ -118,7 +118,7 @@ async def list_complete(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def _read_lines(face: Face, services: Services, request: Asked, days: tuple[date, date] | None) -> list[Shown]:
-    """All lines of these days, the oldest first."""
+    """Read all lines of these days, oldest first."""
     span, returned = errors.require(days, "a missing value is a violation"), face.choose(services, "return_line")
     statement, lines = await read_statement(services, request, span, "dataInicio, dataFim: este período tem")
     return [_show(line, statement.account, returned) for line in lines]
@@ -192,7 +192,7 @@ async def remove_webhook(face: Face, services: Services, request: Asked) -> Repl
 
 
 def _with_plus(request: Asked) -> Asked:
-    """A telephone stands in these paths without its plus, and so it can be neither a CPF nor a CNPJ."""
+    """Restore a phone number's plus, which these paths lack; so it can be neither a CPF nor a CNPJ."""
     (key,) = request.parameter
     return structs.replace(request, parameter=(f"+{key}",)) if _PHONE.fullmatch(key) else request
 
@@ -224,7 +224,7 @@ async def _pay(services: Services, request: Asked, code: str, amount_cents: int 
     return {"endToEnd": paid.id}
 
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 _OWN: Final = (
     Row("webhook.configurar", "PUT", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", put_webhook, "read",

@@ -1,4 +1,4 @@
-"""Sending as Inter has it: under an optional idempotency key, and queried by the institution's own code."""
+"""Sending at Inter: under an optional idempotency key, and queried by the institution's own code."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PixSolicitado(Struct, frozen=True, kw_only=True):
 
 
 def read_payee(body: Members, amount_cents: int) -> Callable[..., TransferRequest] | None:
-    """The payee: the maker of the request, once its name is known."""
+    """Read the payee: the maker of the request, once its name is known."""
     payee = body.object("destinatario")
     kind = payee and payee.choice("tipo")
     if payee is None or kind is None:
@@ -100,7 +100,7 @@ def _read_account(payee: Members) -> Party | None:
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CODE_MAX: Final = 1000
-# The code of a send is derived from its key, so that a repeat is found without further records.
+# The code of a send is derived from its key, so that a replay is found without further records.
 _CODES: Final = UUID("6f0f2c52-6a0e-5d0c-9f43-00c1cf416968")
 _DAY: Final = timedelta(days=1)
 _ASKED_FOR: Final = timedelta(days=90)
@@ -188,7 +188,7 @@ def _read_key(violations: Violations, request: Asked, *, is_required: bool) -> s
 
 
 async def _find_code(face: Face, services: Services, caller: Caller, key: str) -> str:
-    """The code of the send under this key; a new one if the key is no longer known."""
+    """Find the code of the send under this key; a new one if the key is no longer known."""
     for number in count():
         code = str(uuid5(_CODES, f"{key}/{number}"))
         if face.choose(services, "key_memory") == "ever" or number == _CODE_MAX:

@@ -130,7 +130,7 @@ class ImagemDaCob(ImagemDaLocation, frozen=True, kw_only=True):
 
 
 def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
-    """Add its code to each returned location, with or without a charge."""
+    """Add the code to each returned location, with or without a charge."""
     located = ("cob.", "cobv.", "loc.")
     return [structs.replace(row, handler=_with_codes(row)) if row.id.startswith(located) else row for row in rows]
 
@@ -150,7 +150,7 @@ def _with_codes(row: FaceOperation) -> FaceResponder:
 
 
 def _find_locations(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those in a charge, in a list of either, or the only one."""
+    """Find the locations in a charge, in a list of either, or the only one."""
     if "tipoCob" in record:
         return [record]
     listed: Any = record.get("loc", [])
@@ -215,7 +215,7 @@ _PIX: Final = "/pix/api/v2"
 _SENDING: Final = "/pix-pagamentos/v2/pagamentos"
 _ACCOUNT: Final = "/conta-corrente/v4"
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 _OWN: Final = (
     Row("cob.imagem", "GET", f"{_PIX}/cob/{{txid}}/imagem", "cob.read", "pix", partial(draw_charge, AT_ONCE), "read",
@@ -227,7 +227,7 @@ _OWN: Final = (
     Row("pagamentos.webhook.configurar", "PUT", f"{_SENDING}/webhook", "webhook.write", "payments",
         partial(account_webhook.put, 200), "read",
         "Notices go to the URL with /lancamento at the end. Retries come as our own webhooks' do, among which it is listed."),
-    # Its scope is one for reading and writing.
+    # It has one scope for reading and writing.
     Row("pagamentos.webhook.consultar", "GET", f"{_SENDING}/webhook", "webhook.write", "payments",
         account_webhook.get, "read"),
     Row("pagamentos.webhook.remover", "DELETE", f"{_SENDING}/webhook", "webhook.write", "payments",

@@ -1,4 +1,4 @@
-"""Sending as Sicoob has it, in two steps: the first returns the end-to-end id and moves nothing, the second pays.
+"""Sending at Sicoob, in two steps: the first returns the end-to-end id and moves nothing, the second pays.
 
 An account or a code is paid in one step, without an id in advance: if the answer is lost, only the statement has it.
 """
@@ -45,7 +45,7 @@ ACCOUNT_WORDS: Final = dict[str, AccountType](
 _WITH_COMMA: Final = re.compile(r"([0-9]{1,18})(?:,([0-9]{1,2}))?")
 _WITH_POINT: Final = re.compile(r"([0-9]{1,16})\.([0-9]{2})")
 _DIGITS_MAX: Final = 15
-"""Of cents; no amount is as long."""
+"""Maximum length of cents."""
 
 Day = Annotated[str, Meta(max_length=10)]
 
@@ -90,7 +90,7 @@ class PagamentoDeCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read_amount(body: Members, *, has_comma: bool) -> int | None:
-    """Cents of ``valor``; ``199`` is 199 reais where a comma may be left out."""
+    """Read the cents of ``valor``; ``199`` is 199 reais if a comma may be left out."""
     text = body.text("valor")
     if text is None:
         return None
@@ -105,7 +105,7 @@ def read_amount(body: Members, *, has_comma: bool) -> int | None:
 
 
 def read_payee_account(body: Members) -> Party | None:
-    """The account in ``destino``, with all its members."""
+    """Read the account in ``destino``, with all its members."""
     payee = body.object("destino")
     if payee is None:
         if not body.has("destino"):
@@ -137,7 +137,7 @@ def check_given(body: Members, member: str, known: Party) -> None:
 
 
 def read_owner(body: Members) -> str | None:
-    """The required owner of a code."""
+    """Read the required owner of a code."""
     payee = body.object("destino")
     return payee and payee.cpf_or_cnpj("cpfCnpj")
 
@@ -150,7 +150,7 @@ _KEY_WORDS: Final = dict(CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="TELEFONE"
 _NAME_MAX: Final = 120
 _COMPARED_MAX: Final = 100
 _LOOKED_AT_MAX: Final = 500
-"""Transfers of either direction, the newest: no index knows those that were sent."""
+"""The newest transfers of either direction that are scanned: no index has only sent ones."""
 _COMPARED_FOR: Final = timedelta(days=1)
 
 
@@ -285,7 +285,7 @@ async def _refuse_equal(
     *,
     may_be_equal: bool,
 ) -> None:
-    """Refuse a payment that another of the last day is like, where that was chosen and ``repeticao`` does not allow it."""
+    """Refuse a payment equal to another of the last day, if that was chosen and ``repeticao`` does not permit it."""
     if may_be_equal or face.choose(services, "equal_payment") == "taken":
         return
     owner = payee if isinstance(payee, str) else payee.tax_id

@@ -1,4 +1,4 @@
-"""Charges and refunds as Woovi has them: named by the caller's correlationID, from which a charge's txid is made."""
+"""Charges and refunds at Woovi: named by the caller's correlationID, from which a charge's txid is derived."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def change_expiry(face: Face, services: Services, request: Asked) -> Shown
     if expires_at is not None and not 1 <= _measure(charge.created_at, expires_at) <= _LIFETIME_MAX_S:
         body.refuse("expiresDate", "deve ser depois de a cobrança ter sido criada, e menos de 68 anos")
     body.raise_if_any()
-    # A charge's time runs from its making: a later end is a longer life.
+    # A charge's lifetime starts at its creation: a later end is a longer lifetime.
     lifetime_s = _measure(charge.created_at, expires_at or charge.expires_at)
     changed = await standard_charge_usecases.patch_charge(
         services.context, request.caller, charge.txid, ContentsChange(lifetime_s=lifetime_s)
@@ -177,7 +177,7 @@ def _acknowledge(charge: Charge) -> dict[str, object]:
 
 
 async def find_named_charge(services: Services, caller: Caller, name: str) -> Charge:
-    """By its maker's name, by its txid, or by the name that another door gave it."""
+    """Find a charge by its maker's name, by its txid, or by its name in another API."""
     context = services.context
     try:
         return await charge_usecases.read_charge_by_txid(context, caller, derive_txid(caller, name))
@@ -190,7 +190,7 @@ async def find_named_charge(services: Services, caller: Caller, name: str) -> Ch
 
 
 def derive_txid(caller: Caller, name: str) -> str:
-    """A txid is made of the caller's name, so that a charge is found by it and a second one of that name is refused."""
+    """Derive the txid from the caller's name, so that a charge is found by it and a second one of that name is refused."""
     return hashlib.blake2b(f"{caller.holder_id}/{name}".encode(), digest_size=16).hexdigest()
 
 
@@ -272,7 +272,7 @@ async def _start(face: Face, services: Services, request: Asked, body: Members, 
         known = None
     if known is not None and face.choose(services, "repeated_refund") == "refused":
         raise errors.ExternalIdConflict("correlationID: was already used for a refund")
-    # Without a value it is the rest; a repeat gets its original value.
+    # Without a value it is the rest; a replay gets its original value.
     rest = received.amount_cents - received.returned_cents - received.returning_cents
     left = rest if known is None else known.amount_cents
     asked = RefundRequest(
@@ -289,7 +289,7 @@ async def get_named_refund(face: Face, services: Services, request: Asked) -> Sh
     try:
         found = await refund_usecases.read_refund_by_external_id(context, caller, name)
     except errors.NotFound:
-        # A number beyond the largest names nothing, and the database would refuse it.
+        # A number beyond the largest matches nothing, and the database would refuse it.
         is_id = _REFUND_ID.fullmatch(name) and int(name, 16) <= _ID_MAX
         if not is_id or face.choose(services, "refund_by_id") == "absent":
             raise

@@ -89,7 +89,7 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
     )
     await probe(services, "url", new.url, headers, event_told)
     added = await event_callback.add_event_webhook(context, request.caller, face.profile, new)
-    # Shown only where it is made; at the institution its dashboard shows it.
+    # Shown only on creation; at the institution its dashboard shows it.
     return {"webhook": _show_webhook(added) | {"hmacSecret": new.secret}}
 
 
@@ -210,7 +210,7 @@ async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> 
         charge = await find_named_charge(services, caller, of_charge)
         found, page = await asked.read(lambda span: _find_paying(services, caller, charge, span))
     else:
-        # Refunds are listed among refunds, and fees are in the statement alone.
+        # Refunds are listed among refunds, and fees only in the statement.
         search = TransferSearch(end_to_end_id=_NOBODYS) if kind in ("REFUND", "FEE") else TransferSearch()
         if kind in _DIRECTIONS:
             search = TransferSearch(direction=_DIRECTIONS[kind])
@@ -230,7 +230,7 @@ async def _search(services: Services, caller: Caller, search: TransferSearch, sp
 
 
 async def _find_paying(services: Services, caller: Caller, charge: Charge, span: Span) -> Page[Transfer]:
-    """The payment of a charge, as a list of one or none."""
+    """Find the payment of a charge, as a list of one or none."""
     try:
         paying = await charge_usecases.read_paying_transfer(services.context, caller, charge.id)
     except errors.NotFound:
@@ -322,7 +322,7 @@ async def _read_account(services: Services, caller: Caller) -> Shown:
 
 _SLICED: Final = ListTraits(skip="skip")
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 _OWN: Final = (
     Row("cobranca.criar", "POST", "/api/v1/charge", "charge.write", "general", charge.create_charge, "read",

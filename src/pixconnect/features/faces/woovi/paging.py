@@ -1,4 +1,4 @@
-"""Lists as Woovi has them: by a number to skip and a number to show."""
+"""Lists at Woovi: by a number to skip and a number to show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Slice(Struct, frozen=True, kw_only=True):
     end: datetime | None
 
     def describe(self, total_count: int) -> Shown:
-        """The member ``pageInfo`` of an answer."""
+        """Describe the page in the member ``pageInfo``."""
         return {
             "skip": self.skip,
             "limit": self.limit,
@@ -47,8 +47,8 @@ class Slice(Struct, frozen=True, kw_only=True):
         }
 
     async def read(self, read: Callable[[Span], Awaitable[Page[ItemT]]]) -> tuple[Sequence[ItemT], Shown]:
-        """The items and the page; two of our pages if it begins within one."""
-        # Our lists go by pages: the skipped number need not be a multiple of these.
+        """Read the items and the page; two of our pages if it begins within one."""
+        # Our lists have pages: the skipped number need not be a multiple of these.
         number, within = divmod(self.skip, self.limit)
         page = await read(self._span(number))
         items = page.items[within:]
@@ -70,7 +70,7 @@ def read_slice(violations: Violations, request: Asked) -> Slice:
 
 
 def read_name(request: Asked) -> str:
-    """The name in the path; an impossible name is not found."""
+    """Read the name in the path; an impossible name is not found."""
     (name,) = request.parameter
     if not NAME.fullmatch(name) or not is_storable(name):
         raise errors.NotFound("id: there is nothing of this name")

@@ -1,4 +1,4 @@
-"""Sending as Woovi has it: a payment is created, which moves nothing, and approved, by the same name."""
+"""Sending at Woovi: a payment is created, which moves nothing, and approved, by the same name."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ class SendRequest(Struct, frozen=True, kw_only=True):
 
 
 def read_send(violations: Violations, members: Mapping[str, object], psp_form: str) -> SendRequest:
-    """The requested send; faults are added to the violations.
+    """Read the requested send; errors are added to the violations.
 
     Args:
-        violations: The faults.
+        violations: The errors.
         members: Of the body.
         psp_form: How an institution is named: ``object``, ``text`` or ``either``.
     """
-    # Of the institution one source has its number alone, and another an object with it.
+    # One source has only the institution's number, and another an object with it.
     psp = members.get("psp")
     is_told_otherwise = psp is not None and psp_form == ("object" if isinstance(psp, str) else "text")
     if isinstance(psp, str):
@@ -248,7 +248,7 @@ def _prepare(face: Face, services: Services, caller: Caller, asked: SendRequest,
     rules = face.profile.homologation
     if not face.is_homologation or asked.account is None or asked.account.account_number not in rules.rejected_accounts:
         return prepared
-    # The sandbox has keys that are rejected, which are paid in the account's place.
+    # The sandbox has keys that are rejected, which are paid in place of the account.
     code, *told_as = rules.rejected_accounts[asked.account.account_number]
     key = parse_pix_key(rules.rejected_key.format(code=code.lower()))
     return structs.replace(prepared, key=key.key, key_type=key.key_type, rejected_as=told_as[0] if told_as else None)

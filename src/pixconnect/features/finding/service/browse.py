@@ -1,11 +1,9 @@
-"""Lists as the console shows them: of one holder or of all, by any filter.
+"""The console's lists: of one holder or of all, by any filter; and of deliveries, events and endpoints.
 
-We list fields with an index (holder, status, instant) with their exact total, as callers' lists are. For any other field we
-read row by row, back from the newest, for a bounded time; the answer has the oldest instant read, and the next page continues
-there. With few holders the statement merges their own places in the indexes. We add no index for this: each would slow every
+Fields with an index (holder, status, instant) are listed with their exact total, as callers' lists are. For any other field
+rows are scanned, back from the newest, for a bounded time; the answer has the oldest instant read, and the next page continues
+there. With few holders the statement merges their own places in the indexes. No index is added for this: each would slow every
 new charge.
-
-The webhooks' part of the console's lists: deliveries, events with theirs, and endpoints with their state.
 """
 
 from __future__ import annotations
@@ -46,17 +44,17 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 
 LOOK_BACK_S: Final = 0.3
-"""How long we search for one page."""
+"""Maximum time of a search for one page."""
 _FIRST_LOOK: Final = 500
 _LOOK_MAX: Final = 50_000
 HOLDERS_MERGED_MAX: Final = 100
-"""For up to this many holders we find rows of a status or a time by each one's index; for more we read all rows."""
+"""For up to this many holders, rows of a status or a time are found by each one's index; for more, all rows are scanned."""
 _HOLDERS_OF_FIRST_LOOK: Final = 10
 _LOOK_S: Final = 0.06
-"""A look that took less is followed by one at more rows."""
+"""A scan faster than this is followed by one over more rows."""
 PAGE_SIZE_MAX: Final = 200
 LISTED: Final = b"console"
-"""Cursors of these lists carry this, and not the filters, which people may change on the way."""
+"""Cursors of these lists contain this, and not the filters, which people may change between pages."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 
 Item = TypeVar("Item")
@@ -156,20 +154,20 @@ def _is_whole(span: Span) -> bool:
 
 
 def _from_the_newest(span: Span, total_count: int) -> Span:
-    """The first page as one by cursor, which costs the same however long the list is: its hours need not be read."""
+    """Return the first page as one by cursor, which costs the same for any length: its hours need not be read."""
     newest = Cursor(created_at=_LATEST, id=2**63 - 1, position=0, total_count=total_count)
     return structs.replace(span, after=newest)
 
 
 def _one_or_all(statuses: tuple[str, ...], known: tuple[str, ...]) -> str | tuple[()] | None:
-    """For a list by one status or by all; nothing where it would be by several, which it cannot."""
+    """For a list by one status or by all; nothing for several, which it does not support."""
     return None if statuses == known else statuses[0] if len(statuses) == 1 else ()
 
 
 async def browse_events(
     context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Event]:
-    """Events, of some types or of all; as ``browse``."""
+    """List events, of some types or of all; as ``browse``."""
     viewer.require("webhook.read")
     names = check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
     span = check_span(wanted, after, page_size)
@@ -189,10 +187,10 @@ Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
 
 
 async def _find_whose(pool: Pool, viewer: Viewer, *, is_merged: bool) -> Sequence[int] | None:
-    """The holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id."""
+    """Find the holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id."""
     if viewer.holder_id is not None:
         return [viewer.holder_id]
-    # Fields without an index are searched faster by id: a look reads no more rows than requested.
+    # Fields without an index are searched faster by id: a scan reads no more rows than requested.
     if not is_merged:
         return None
     found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
@@ -206,10 +204,10 @@ def _has_instants(wanted: Wanted) -> bool:
 async def look_back(
     context: Core, look: Look, span: Span, whose: Sequence[int] | None, *, is_whole: bool = False
 ) -> Browsed[asyncpg.Record]:
-    """Look at more and more rows, until a page is full, nothing is left or the time is over.
+    """Scan more and more rows, until a page is full, nothing is left or the time is over.
 
     Args:
-        is_whole: Whether every row is shown, so that the first look is no more than a page.
+        is_whole: Whether every row is shown, so that the first scan is no more than a page.
     """
     began_s = context.clock.monotonic_s()
     _, newest = listing_store.bounds(span.initial_at, span.final_at)
@@ -218,11 +216,11 @@ async def look_back(
     if whose is None and span.after is not None:
         last_id = span.after.id
     before, rows = BrowsePosition(at=at, id=last_id), list[asyncpg.Record]()
-    # Each of many holders may have all rows of a look: the first is no more than a page.
+    # Each of many holders may have all rows of a scan: the first is no more than a page.
     look_at_count = span.page_size + 1 if whose and (is_whole or len(whose) > _HOLDERS_OF_FIRST_LOOK) else _FIRST_LOOK
     while True:
         look_began_s = context.clock.monotonic_s()
-        # One more than the page holds says whether there is a next one.
+        # One more row than the page shows whether there is a next one.
         chunk = await look(before, look_at_count, span.page_size + 1 - len(rows))
         rows += chunk.rows
         if len(rows) > span.page_size:
@@ -234,7 +232,7 @@ async def look_back(
         before, took_s = chunk.end, context.clock.monotonic_s() - look_began_s
         if took_s < _LOOK_S:
             look_at_count = min(2 * look_at_count, _LOOK_MAX)
-        # A look takes no longer than twice the one before it.
+        # A scan takes at most twice as long as the one before.
         if context.clock.monotonic_s() - began_s + 2 * took_s > LOOK_BACK_S:
             return Browsed(items=rows, next=_cursor_text(span, before.at, before.id), searched_to=before.at)
 
@@ -249,7 +247,7 @@ def with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
 
 
 def check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The chosen values, or all; each once."""
+    """Return the chosen values, or all; each once."""
     for name in asked:
         if name not in known:
             raise errors.BadRequest(f"{what}: must be one of {', '.join(known)}")
@@ -273,24 +271,24 @@ def check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
 
 
 ENDPOINTS_MAX: Final = 1_000
-"""So many endpoints may have their deliveries listed together."""
+"""Maximum of endpoints whose deliveries are listed together."""
 PENDING_COUNTED_MAX: Final = 1_000
 
 
 class DeliveryLine(Struct, frozen=True, kw_only=True):
     delivery: Delivery
     event_name: str | None
-    """``None`` where the event is kept no more."""
+    """``None`` if the event is no longer kept."""
     resource: str
     resource_id: int
     endpoint: Endpoint | None
-    """``None`` where it was deleted."""
+    """``None`` if it was deleted."""
 
 
 async def browse_deliveries(
     context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[DeliveryLine]:
-    """Deliveries to one endpoint or to all that are there now; as ``browse``."""
+    """List deliveries to one endpoint or to all present ones; as ``browse``."""
     viewer.require("webhook.read")
     statuses = check_names("status", wanted.statuses, get_args(DeliveryStatus))
     check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
@@ -331,7 +329,7 @@ async def _find_endpoints(pool: Pool, viewer: Viewer, endpoint_id: int | None) -
 class EventView(Struct, frozen=True, kw_only=True):
     event: Event
     deliveries: Sequence[DeliveryLine]
-    """To endpoints that are there now, and to those that were deleted last."""
+    """To present endpoints, and to those that were deleted last."""
 
 
 async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventView:
@@ -364,13 +362,13 @@ class EndpointLine(Struct, frozen=True, kw_only=True):
 
 
 async def browse_endpoint(context: Context, viewer: Viewer, endpoint_id: int) -> EndpointLine:
-    """One endpoint with how it is doing; refuses as ``browse_deliveries`` does."""
+    """Return one endpoint with its state; refuses as ``browse_deliveries``."""
     (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
     return line
 
 
 async def list_endpoint_lines(context: Core, viewer: Viewer, endpoint_id: int | None = None) -> list[EndpointLine]:
-    """Endpoints by their ids, each with its state; a single one must exist."""
+    """List endpoints by id, each with its state; a single one must exist."""
     viewer.require("webhook.read")
     endpoints = await _find_endpoints(context.pool, viewer, endpoint_id)
     backlogs = await endpoint_store.read_backlogs(context.pool, [each.id for each in endpoints], PENDING_COUNTED_MAX)

@@ -1,6 +1,6 @@
 """Finds resources by any known fact: an id, a tax id, a name, an amount with its day, the request that made it.
 
-Origins of requests: for one resource, for all of a client's, and how long they are kept.
+Also the origins of requests: for one resource, for all of a client's, and their retention.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pixconnect.platform.pool import Pool
 
 KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
 SHOWN_MAX: Final = 10_000
-"""At most so many of a client's acts at once."""
+"""Maximum of a client's acts shown at once."""
 _FOUND_ONCE: Final = frozenset({"charge", "transfer", "refund"})
 _CHANGES_MAX: Final = 20
 _AN_OPERATOR: Final = "an operator"
@@ -43,7 +43,7 @@ _BATCHES_MAX: Final = 20
 
 
 async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
-    """The origin of each of these, by kind, id and holder; of an endpoint, that of its last change."""
+    """Find the origin of each of these, by kind, id and holder; for an endpoint, that of its last change."""
     facts: list[AskedFact] = []
     origins: dict[tuple[str, int, int], Origin] = {}
     for one in found:
@@ -58,21 +58,21 @@ async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, in
 
 
 async def list_changes(pool: Pool, endpoint_id: int, holder_id: int, count_max: int = _CHANGES_MAX) -> list[Origin]:
-    """Who asked for the changes of an endpoint, the newest first."""
+    """List the origins of an endpoint's changes, newest first."""
     return await origin_store.list_of(pool, "endpoint", endpoint_id, holder_id, count_max)
 
 
 async def find_shown(
     context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool
 ) -> Origin | None:
-    """Who asked for a thing, as far as the visitor may know."""
+    """Find the origin of a resource, as far as the visitor may see it."""
     fact = AskedFact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
     found = (await origin_store.find(context.pool, [fact])).get((kind, subject.id, subject.holder_id))
     return None if found is None else found if is_operator else _mask(found)
 
 
 async def list_shown_changes(context: Context, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
-    """Who asked for the changes of an endpoint, as far as the visitor may know."""
+    """List the origins of an endpoint's changes, as far as the visitor may see them."""
     changes = await list_changes(context.pool, endpoint.id, endpoint.holder_id)
     return changes if is_operator else [_mask(change) for change in changes]
 
@@ -95,7 +95,7 @@ async def list_activity(  # noqa: PLR0913  each narrows the search
     holder_id: int | None = None,
     count_max: int = SHOWN_MAX,
 ) -> list[Origin]:
-    """What a client of this holder, by default its own, asked for in an interval, the newest first."""
+    """List the requests of a client of this holder, by default the caller, in an interval, newest first."""
     if holder_id is None:
         async with context.pool.acquire() as connection:
             found = await access_store.find(connection, client_id)
@@ -125,36 +125,36 @@ async def forget_old(pool: Pool) -> None:
 
 TEXT_LENGTH_MAX: Final = 255
 EACH_MAX: Final = 100
-"""For each kind: holders choose their external ids themselves, so many may have the same."""
+"""Maximum per kind: holders choose their external ids themselves, so many may have the same."""
 _ID_MAX: Final = 2**53 - 1
 _BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]{12}[0-9A-Za-z]{1,10}")
-"""Of a name on the network, which has 32 characters: an institution's ISPB, then the minute, then random ones."""
+"""The beginning of a name on the network, which has 32 characters: ISPB, minute, random ones."""
 _HALF: Final = 16
 _LISTED: Final[tuple[Literal["charge", "transfer", "refund"], ...]] = ("charge", "transfer", "refund")
 _TO_THE_MINUTE: Final = 21
-"""One holder's are looked for among all those that begin so, which are few only of one minute."""
+"""One holder's are searched among all with this beginning, which are few only within one minute."""
 LOOKED_FOR_MAX: Final = browse.PAGE_SIZE_MAX
 _SHOWN_MAX: Final = 20
-"""Of each kind, where people type what they know and no id."""
+"""Maximum per kind, if people type other facts than an id."""
 _HOLDERS_LOOKED_AT_MAX: Final = 10_000
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _REQUESTS_LOOKED_AT_MAX: Final = 5_000
 _REQUEST_SHOWN_MAX: Final = 10
 _EARLIER: Final = timedelta(seconds=5)
-"""By so much the clock of the process that named a request may be ahead of the database's."""
+"""Maximum lead of the naming process's clock over the database's."""
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
     found: list[Found]
     """By an id first."""
     asked: dict[str, str]
-    """As which filters of a list the text was read; empty where it can be an id alone."""
+    """The text as filters of a list; empty if it can only be an id."""
     searched_to: datetime | None = None
-    """How far back it was looked for, where there may be more."""
+    """How far back it was searched, if there may be more."""
 
 
 async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:
-    """All resources of all holders that match, with their origins as far as known; and the oldest instant searched."""
+    """Find all resources of all holders that match, with their origins as far as known; and the oldest instant searched."""
     result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
     if not result.found:
         why = (
@@ -172,7 +172,7 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
 
 
 async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:
-    """Everything that has this id, ours or the holder's or the network's; an empty result is no error.
+    """Find everything with this id, ours or the holder's or the network's; an empty result is no error.
 
     A holder's visitor finds its own resources, within its scopes.
     """
@@ -184,14 +184,14 @@ async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]
 
 
 async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
-    """All resources that a typed text matches: by an id, or else by its other possible meanings.
+    """Find all resources that a typed text matches: by an id, or else by its other possible meanings.
 
-    Without an index rows are read back from the newest, for a bounded time.
+    Without an index, rows are scanned back from the newest, for a bounded time.
     """
     text, bare = text.strip(), unmask_tax_id(text.strip())
     tax_id = bare if is_cpf(bare) or is_cnpj(bare) else None
     found = await find_anything(context, viewer, tax_id or text)
-    # An id of a request has letters enough for a name.
+    # An id of a request has enough letters for a name.
     asked = {} if _read_made_at(text) else read_known(text)
     if found and tax_id is None:
         return SearchResult(found=found, asked={})
@@ -219,7 +219,7 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
 
 
 async def _find_by_request(pool: Pool, viewer: Viewer, text: str) -> list[Found]:
-    """The resources made by a request, by the id in its answer; a refused one has made none."""
+    """Find the resources made by a request, by the id in its answer; a refused one has made none."""
     if not _REQUEST_ID.fullmatch(text):
         return []
     facts = await origin_store.list_of_request(
@@ -240,13 +240,13 @@ async def _find_by_request(pool: Pool, viewer: Viewer, text: str) -> list[Found]
 
 
 def _read_made_at(request_id: str) -> datetime | None:
-    """When one of our ids was made, slightly earlier: a UUID of version 7 begins with its instant."""
+    """Read when one of our ids was made, slightly earlier: a UUID of version 7 begins with its instant."""
     try:
         number = UUID(request_id)
     except ValueError:
         return None
     made_ms = number.int >> 80
-    # Beyond that no instant can be reckoned with.
+    # Beyond that, instants overflow.
     if number.version != 7 or made_ms > 253_000_000_000_000:
         return None
     return datetime.fromtimestamp(made_ms / 1000, UTC) - _EARLIER
@@ -255,7 +255,7 @@ def _read_made_at(request_id: str) -> datetime | None:
 async def look_for(
     context: Operator, holder_id: int | None, wanted: Wanted, day: date | None
 ) -> tuple[list[Found], datetime | None]:
-    """Charges, transfers and refunds by known facts other than ids, the newest of each kind first.
+    """Find charges, transfers and refunds by known facts other than ids, newest of each kind first.
 
     Args:
         holder_id: The holder; ``None`` is all.
@@ -267,7 +267,7 @@ async def look_for(
     """
     if day is not None:
         began_at = datetime.combine(day, time.min, SAO_PAULO)
-        # What settles at the institution before midnight may be listed, and recorded here, a good while after it.
+        # A settlement at the institution before midnight may be listed, and recorded here, a good while later.
         wanted = structs.replace(wanted, initial_at=began_at, final_at=began_at + timedelta(days=2))
     viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
     found, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
@@ -279,7 +279,7 @@ async def look_for(
 async def _look_at_lists(
     context: Core, viewer: Viewer, wanted: Wanted, each_max: int
 ) -> tuple[list[Found], datetime | None]:
-    """What the lists that the viewer may see have of it, and how far back they were looked at."""
+    """Search the viewer's lists for it, and return how far back they were scanned."""
     found: list[Found] = []
     ends: list[datetime] = []
     for kind in _LISTED:

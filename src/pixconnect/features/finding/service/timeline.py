@@ -1,7 +1,7 @@
 """Reads the history of one charge, transfer or refund, as far as the visitor may see it.
 
-We know how often we asked the rail while the order is open, and forget it with the order. Events and deliveries are
-there as long as they are kept; for a holder's deleted endpoints, the last twenty are known.
+The number of queries of the rail is kept with the order, and deleted with it. Events and deliveries are shown as long as they
+are kept; for a holder's deleted endpoints, the last twenty are known.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _READS: Final = tuple(dict.fromkeys(READ_SCOPES.values()))
 class DeliveryView(Struct, frozen=True, kw_only=True):
     delivery: Delivery
     event: Event | None
-    """``None`` where it is kept no more."""
+    """``None`` if it is no longer kept."""
     endpoint: Endpoint | None
-    """As it is now; ``None`` where it was deleted."""
+    """In its present state; ``None`` if it was deleted."""
     headers: tuple[tuple[str, str], ...]
     """The headers of an attempt made now; empty if there can be none, or if the visitor may not send webhooks."""
     waiting: Waiting | None
 
 
 async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
-    """The history of a charge, transfer or refund and of its related records.
+    """Read the history of a charge, transfer or refund and of its related records.
 
     Raises:
         Forbidden: The viewer may not see this kind.
-        NotFound: There is none, or it is another holder's.
+        NotFound: It does not exist, or is another holder's.
     """
     viewer.require(READ_SCOPES[kind])
     holder_id, facts = await _find(context.pool, viewer, kind, resource_id)
@@ -74,7 +74,7 @@ async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resour
 
 
 async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) -> tuple[int, Facts]:
-    """The charge and the transfers that something belongs to, and whose that is."""
+    """Find the charge and the transfers of a resource, and its holder."""
     whose, transfer_id, charge_id = viewer.holder_id, resource_id, resource_id
     if kind == "refund":
         refund = errors.found(await timeline_store.find_refund(pool, resource_id, whose), "id: there is no such refund")
@@ -97,7 +97,7 @@ async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) ->
 async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:
     if facts.charge is None or facts.charge.due_on is None:
         return None
-    # One that was accepted and cancelled has its row too, and has paid nothing.
+    # An accepted and cancelled payment has its row too, and has paid nothing.
     settled = [(transfer.id, transfer.holder_id) for transfer in facts.transfers if transfer.settled_at is not None]
     paid = await charge_store.find_paid_amounts(pool, settled) if settled else {}
     return next(iter(paid.values()), None)
@@ -123,7 +123,7 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
         *(("refund", refund.id) for refund in facts.refunds),
     ]
     events = await timeline_store.find_events(pool, holder_id, timeline.instants_of_events(facts), of)
-    # Its endpoints may have gone over to a holder that succeeded it.
+    # Its endpoints may have moved to the holder's successor.
     endpoints, endpoint_ids = list[Endpoint](), list[int]()
     for member_id in await holder_store.list_family(pool, holder_id):
         endpoints += await endpoint_store.list_all(pool, member_id, None, ENDPOINTS_MAX)
@@ -134,7 +134,7 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
 
 
 async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int) -> DeliveryView:
-    """A delivery with its attempts, and the headers that another would have now."""
+    """Return a delivery with its attempts, and the headers of another attempt now."""
     viewer.require("webhook.read")
     pool = context.pool
     delivery = errors.found(
@@ -147,7 +147,7 @@ async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int)
         held = await timeline_store.is_held_back(pool, delivery, event)
         waiting = timeline.explain_delivery(delivery, event, endpoint, now, is_held_back=held)
     may_send = event is not None and endpoint is not None and viewer.may("webhook.write")
-    # The webhook of a key is sent another body than the event's.
+    # The body for a key's webhook differs from the event's.
     is_event_sent = endpoint is not None and endpoint.pix_key is None
     is_shown = may_send and is_event_sent
     headers = await _make_headers(context, delivery, event, endpoint) if is_shown and event and endpoint else ()

@@ -1,1 +1,1 @@
-"""SQL of finding."""
+"""SQL of search, timelines and lists."""

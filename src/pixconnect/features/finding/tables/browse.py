@@ -1,8 +1,7 @@
-"""Looks back through a list by fields without an index, so many rows at a time; the caller says when to stop.
+"""Scans a list backwards by fields without an index, a number of rows at a time; the caller decides when to stop.
 
-For some holders it orders rows by their instants, and each holder's begin at its own place in the index. No index has that
-order for all holders together: there the highest ids come first, which are the newest but for rows that processes write at the
-same time.
+For some holders rows are ordered by their instants, each holder's from its own place in the index. No index has that order for
+all holders together: there the highest ids come first, which are the newest except for concurrently written rows.
 """
 
 from __future__ import annotations
@@ -29,31 +28,31 @@ from pixconnect.platform.pool import Connection, Pool
 
 
 class BrowsePosition(Struct, frozen=True, kw_only=True):
-    """Where looking back goes on: before this instant and id."""
+    """Where the scan continues: before this instant and id."""
 
     at: datetime
     id: int
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
-    """What one look found."""
+    """The result of one scan."""
 
     rows: Sequence[asyncpg.Record]
-    """The newest first, at most as many as were wanted."""
+    """Newest first, at most as many as requested."""
     looked_at_count: int
     end: BrowsePosition | None
     """The last row that the statement read; ``None`` if there was none."""
 
 
 class Lookback(Struct, frozen=True, kw_only=True):
-    """The statements that search one table backwards."""
+    """The statements that scan one table backwards."""
 
     of_holders: LiteralString
     of_all: LiteralString
 
 
-# All statements take the same: $1 whose, $2 statuses or types, $3 oldest and $4 newest instant, $5 id, $6 how many are looked
-# at and $7 how many are shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty, $13 a part of a name.
+# All statements take the same: $1 holders, $2 statuses or types, $3 oldest and $4 newest instant, $5 id, $6 rows scanned and $7
+# rows shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty, $13 a part of a name.
 _BEFORE: Final[LiteralString] = "created_at >= $3 and (created_at, id) < ($4, $5)"
 _AMOUNT: Final[LiteralString] = (
     "amount_cents between coalesce($8::bigint, 0) and coalesce($9::bigint, 9223372036854775807)"
@@ -103,7 +102,7 @@ _PARTY: Final[LiteralString] = """(
     $11::text is null or strpos(lower(counterparty ->> 'name'), lower($11)) > 0
     or $12::text in (counterparty ->> 'tax_id', counterparty ->> 'key', own_key)
 )"""
-# People read names aloud and copy them from paper: capitals do not count.
+# People read names aloud and copy them from paper: case is ignored.
 _NAMED: Final[LiteralString] = "$13::text is null or strpos(lower(concat_ws(' ', {})), lower($13)) > 0"
 CHARGES: Final = _lookback(
     "charge",
@@ -122,7 +121,7 @@ TRANSFERS: Final = _lookback(
 REFUNDS: Final = _lookback(
     "refund",
     REFUND.select,
-    # A value and no "exists": that PostgreSQL may answer by a hash of the whole table.
+    # A value and no "exists", which PostgreSQL may answer by a hash of the whole table.
     f"""status = any($2::text[]) and {_AMOUNT} and ({_NAMED.format("return_id, network_id, original_end_to_end_id")})
     and ($10::text is null or flow = $10) and ($11::text is null or (
         select {_PARTY} from transfer where transfer.id = transfer_id and transfer.holder_id = looked.holder_id
@@ -157,12 +156,12 @@ async def look_back(
     look_at_count: int,
     show_count: int,
 ) -> Chunk:
-    """Look at so many rows before a place.
+    """Scan rows before a position.
 
     Args:
-        holder_ids: Whose; ``None`` means all holders', by their ids.
-        names: Statuses, or of events their types: never none.
-        before: Of some holders it is no later than the span's end.
+        holder_ids: The holders; ``None`` means all, by id.
+        names: Statuses, or types of events: never none.
+        before: For some holders it is no later than the span's end.
     """
     oldest, newest = listing_store.bounds(wanted.initial_at, wanted.final_at)
     rows = await connection.fetch(
@@ -178,7 +177,7 @@ async def look_back(
         wanted.amount_max_cents,
         wanted.direction,
         wanted.counterparty,
-        # Tax ids and keys are kept without their marks.
+        # Tax ids and keys are stored without punctuation.
         None if wanted.counterparty is None else as_kept(unmask_tax_id(wanted.counterparty)),
         wanted.name_part,
     )
@@ -189,7 +188,7 @@ def _chunk(rows: Sequence[asyncpg.Record]) -> Chunk:
     if not rows:
         return Chunk(rows=[], looked_at_count=0, end=None)
     end = BrowsePosition(at=rows[0]["end_at"], id=rows[0]["end_id"])
-    # If nothing was found, the place stands in a separate row.
+    # If nothing was found, the position is in a separate row.
     found = [row for row in rows if row["id"] is not None]
     return Chunk(rows=found, looked_at_count=rows[0]["looked_at_count"], end=end)
 
@@ -225,7 +224,7 @@ async def look_back_at_deliveries(
     look_at_count: int,
     show_count: int,
 ) -> Chunk:
-    """The same of the deliveries to endpoints."""
+    """As ``look_back``, for the deliveries to endpoints."""
     oldest, _ = listing_store.bounds(wanted.initial_at, wanted.final_at)
     rows = await connection.fetch(
         _FAILED_DELIVERIES if list(statuses) == ["failed"] else _DELIVERIES,

@@ -1,7 +1,7 @@
 """Finds any resource by id, over all holders.
 
-Each table is queried by indexes that exist anyway: ids, external ids and network names stand first in their keys. So it costs a
-few pages, however many holders and rows exist.
+Each table is queried by existing indexes: ids, external ids and network names are first in their keys. So it costs a few pages,
+for any number of holders and rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pixconnect.platform.pool import Pool
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """A resource that has the id, as any of its ids."""
+    """A resource with the id, as any of its ids."""
 
     kind: str
     id: str
@@ -23,7 +23,7 @@ class Found(Struct, frozen=True, kw_only=True):
     holder_id: int | None
     external_id: str | None
     name: str | None
-    """The txid, end-to-end id or return id; for others the most telling field."""
+    """The txid, end-to-end id or return id; for others the most informative field."""
     status: str | None
     amount_cents: int | None
     created_at: datetime
@@ -137,14 +137,14 @@ _FIND_BEGINNING: Final[LiteralString] = """
 
 
 async def find_by_beginning(pool: Pool, beginning: str, each_max: int, holder_id: int | None = None) -> list[Found]:
-    """The transfers and refunds whose name on the network begins like this, of one holder or of all."""
+    """Find transfers and refunds whose name on the network has this beginning, of one holder or of all."""
     return [convert(dict(row), Found) for row in await pool.fetch(_FIND_BEGINNING, beginning, each_max, holder_id)]
 
 
 async def find_by_any_id(
     pool: Pool, text: str, number: int | None, key: str, each_max: int, holder_id: int | None = None
 ) -> list[Found]:
-    """Everything that has this id, of one holder or of all.
+    """Find everything with this id, of one holder or of all.
 
     Args:
         text: Unchanged.
@@ -155,7 +155,7 @@ async def find_by_any_id(
     return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max, holder_id)]
 
 
-# Holders have an index of their tax ids; by a part of the name the newest of them are looked at.
+# Holders have an index of their tax ids; by a part of the name the newest of them are scanned.
 _FIND_HOLDERS: Final[LiteralString] = """
     select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
         case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at,
@@ -173,6 +173,6 @@ _FIND_HOLDERS: Final[LiteralString] = """
 
 
 async def find_holders(pool: Pool, text: str, tax_id: str | None, each_max: int, looked_at_max: int) -> list[Found]:
-    """The holders with this tax id or, if it is none, the newest ones whose name contains the text."""
+    """Find the holders with this tax id or, for any other text, the newest ones whose name contains it."""
     rows = await pool.fetch(_FIND_HOLDERS, text, tax_id, each_max, looked_at_max)
     return [convert(dict(row), Found) for row in rows]

@@ -1,7 +1,7 @@
-"""The related records of one charge, transfer or refund, found by indexes that exist anyway.
+"""The related records of one charge, transfer or refund, found by existing indexes.
 
-No index has the events of a resource: we look for them at the instants at which it moved. No index has the deliveries of an
-event: the first ones have its instant, and later ones, which send it again, are looked for among an endpoint's newest.
+No index has the events of a resource: they are searched at the instants at which it changed. No index has the deliveries of an
+event: the first ones have its instant, and repeated ones are searched among an endpoint's newest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
 
 REFUSED_LOOKED_AT_MAX: Final = 1_000
-"""Payments of a holder that were refused after a charge was made, looked at for those that were to pay it."""
+"""Payments of a holder that were refused after a charge was made, scanned for those of the charge."""
 NEWEST_LOOKED_AT_MAX: Final = 1_000
 """Among each endpoint's newest deliveries."""
 
@@ -40,7 +40,7 @@ _WHOSE: Final[LiteralString] = """
 
 
 async def find_charge(pool: Pool, charge_id: int, holder_id: int | None) -> Charge | None:
-    """A charge of this holder or of its family, or of any."""
+    """Find a charge of this holder or of its family, or of any."""
     return await CHARGE.find(pool, f"where {_WHOSE}", charge_id, holder_id)
 
 
@@ -54,7 +54,7 @@ async def find_refund(pool: Pool, refund_id: int, holder_id: int | None) -> Refu
 
 FURTHER_LOOKED_AT_MAX: Final = 100
 """Payments of a code whose charge another payment had paid."""
-# The one that holds it or paid it by their indexes; those that were refused by the index of the list.
+# The one that holds it or paid it by their indexes; refused ones by the index of the list.
 _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
     select {TRANSFER.select} from transfer where charge_id = $1 and holder_id = $2 and settled_at is not null
     union all
@@ -78,7 +78,7 @@ _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
 
 
 async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
-    """Payments that paid a charge, hold it, were refused for it, or came later by its code and paid no charge."""
+    """Find payments that paid a charge, hold it, were refused for it, or came later by its code and paid no charge."""
     rows = await pool.fetch(
         _FIND_TRANSFERS_TO,
         charge.id,

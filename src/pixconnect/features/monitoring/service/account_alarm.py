@@ -1,7 +1,7 @@
-"""Pauses an account at an institution whose outgoing money looks like a stolen credential, or a drain.
+"""Pauses an account at an institution whose outgoing money suggests a stolen credential, or a drain.
 
-A pause stops new outgoing money, and reading goes on. Only an operator resumes the account; earlier observations raise no alarm
-again. Between the pause and its knowledge in other processes a second passes, as of any pause.
+A pause stops new outgoing money, and reading continues. Only an operator resumes the account; earlier observations raise no
+alarm again. As with any pause, other processes see it after a second.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from pixconnect.features.monitoring.tables.account_alarm import AlarmKind
 from pixconnect.kernel.flows.context import Context, Core
 
 STRAYS_MAX: Final = 2
-"""The permitted number of Pix an hour without an order here: a person paid by hand, in the institution's app."""
+"""Permitted Pix an hour without an order here: a person paid by hand, in the institution's app."""
 STRAYS_SINCE: Final = timedelta(days=1)
-"""Older ones appear in a late statement alone: reading last month's must not pause the account."""
+"""Older ones only appear in a late statement: reading last month's must not pause the account."""
 DRAIN_PERCENT: Final = 50
 """Of the balance and the incoming money, unless the account's options differ."""
 DRAIN_MIN_CENTS: Final = 100_000
-"""What leaves in an hour below R$ 1,000 is no drain, however little there was."""
+"""Less than R$ 1,000 in an hour is no drain, whatever the balance."""
 _AN_HOUR: Final = timedelta(hours=1)
 
 _log = structlog.get_logger(__name__)
 
 
 def has_alarms(account: InstitutionAccount) -> bool:
-    """Among counterparts nothing can be stolen, so that they have none unless they are wanted."""
+    """Whether an account has alarms; a counterpart, where nothing can be stolen, only on request."""
     return account.options.get("alarms", account.environment != "counterpart") is True
 
 
 async def describe_alarm(context: Core, institution_id: int) -> str | None:
-    """Why an account is paused by an alarm, in words."""
+    """Describe why an alarm paused an account."""
     standing = [one for one in await alarm_store.list_alarms(context.pool) if one.institution_id == institution_id]
     return f"{standing[0].kind}: {standing[0].said}" if standing else None
 
@@ -53,7 +53,7 @@ async def look_for_alarms(context: Context) -> None:
 
 async def _look_at(context: Context, account: InstitutionAccount) -> None:
     now = context.clock.now()
-    # What an operator has seen counts no more, or resuming the account would pause it again at once.
+    # Observations that an operator has seen no longer count, or resuming the account would pause it again at once.
     seen_at = await alarm_store.find_last_alarm(context.pool, account.id) or account.opened_at
     strays_count = await alarm_store.count_strays(context.pool, account.id, max(seen_at, now - STRAYS_SINCE))
     if strays_count > STRAYS_MAX:

@@ -1,8 +1,7 @@
 """The health of the service, answered within two seconds, even if a dependency hangs.
 
-Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask while the checks
-run share one answer, and so do those that ask within ``KEPT_S`` of their beginning: this public address cannot be used to wear
-out the database.
+Checks run concurrently, each with its own timeout; one that does not end is abandoned. Callers during the checks share one
+answer, and so do those within ``KEPT_S`` of their beginning: this public address cannot be used to overload the database.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from pixconnect.platform.shared_look import SharedLook
 
 CHECK_TIMEOUT_S = 1.5
 KEPT_S = 0.2
-"""How long we repeat an answer after its check began: the answer shows a fault, or its end, at most so much later."""
+"""How long an answer is repeated after its check began: a fault, or its end, shows at most this much later."""
 WEBHOOK_LAG_MAX_S = 60
-"""If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
+"""If a delivery without an obstacle is overdue for longer than this, webhooks are not being sent."""
 
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Check = Callable[[], Awaitable[None]]
@@ -49,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 class CheckResult(Struct, frozen=True, kw_only=True):
     status: HealthStatus
-    """``healthy``, or what a failure of this check makes of the whole service."""
+    """``healthy``, or the service's status when this check fails."""
     duration_s: float
     error: str | None = None
     """The reason, without addresses or secrets."""
@@ -67,7 +66,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class HealthWatch:
-    """Runs the checks, which have names; without ``database`` nothing works."""
+    """Runs the named checks; without ``database`` nothing works."""
 
     def __init__(self, checks: Mapping[str, Check], clock: Clock, timeout_s: float = CHECK_TIMEOUT_S) -> None:
         self._checks = checks
@@ -105,7 +104,7 @@ class HealthWatch:
     async def _run(self, name: str, check: Check) -> CheckResult:
         started_s = self._clock.monotonic_s()
         task = asyncio.ensure_future(check())
-        # Not wait_for: that would wait on for a check that does not let itself be cancelled.
+        # Not wait_for: that would keep waiting for a check that ignores its cancellation.
         await asyncio.wait([task], timeout=self._timeout_s)
         duration_s = self._clock.monotonic_s() - started_s
         error = _verdict(name, task, self._timeout_s)
@@ -127,7 +126,7 @@ def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | N
         return error.message if error else None
     if isinstance(error, DATABASE_REFUSES):
         return explain_failure(error)
-    # An error that no check foresaw may name hosts or secrets, so we do not show its text to the public.
+    # An unforeseen error may name hosts or secrets, so its text is not public.
     _log.warning("health check failed", check=name, error=type(error).__name__)
     return "cannot be reached"
 
@@ -142,14 +141,14 @@ _ONLY_READS: Final[LiteralString] = "select pg_is_in_recovery() or current_setti
 
 
 async def check_database(pool: Pool) -> None:
-    """Check that it answers, and permits writing: after a failover we may still be at a standby."""
+    """Check that it answers and permits writing: after a failover it may still be a standby."""
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
         if await connection.fetchval(_ONLY_READS, timeout=CHECK_TIMEOUT_S):
             raise errors.ServiceUnavailable("the database only reads: it is a standby, or was set so")
 
 
 async def check_disk(pool: Pool) -> None:
-    """See whether the database has room to write, once it had none."""
+    """Check that the database has room to write, once it had none."""
     await database_disk.check(pool, CHECK_TIMEOUT_S)
 
 
@@ -160,7 +159,7 @@ async def check_rail(
     has_rail: bool = True,
     institutions: Institutions | None = None,
 ) -> None:
-    """Check whether a rail is there and answers, and whether work with it waits for a person."""
+    """Check that a rail exists and answers, and whether its work waits for a person."""
     try:
         waiting = await find_waiting()
     except DATABASE_FAILED:
@@ -183,7 +182,7 @@ async def check_rail(
 
 
 async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Mapping[str, datetime]) -> None:
-    """See whether what the operator has set is right, and the certificates that they have named do not end soon."""
+    """Check the operator's settings, and that their certificates do not expire soon."""
     problems: list[str] = []
     if lacks_proxies:
         # This page is public: the value would show how to lock all callers out.
@@ -197,7 +196,7 @@ async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Map
 
 async def check_clock(pool: Pool, clock: Clock) -> None:
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
-        # Raises where the two clocks are too far apart to write anything.
+        # Raises if the two clocks are too far apart to write anything.
         await service_now_to_write(clock, connection)
 
 
@@ -206,7 +205,7 @@ async def check_signing_key(keyring: Keyring) -> None:
 
 
 async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:
-    """See whether due deliveries are sent, by when the oldest was due that nothing holds back."""
+    """Check that due deliveries are sent, by the oldest due one without an obstacle."""
     due_at = await read_oldest_due()
     if due_at is not None and (lag_s := (clock.now() - due_at).total_seconds()) > WEBHOOK_LAG_MAX_S:
         raise errors.ServiceUnavailable(f"the oldest due delivery has waited for {lag_s:.0f} s")
@@ -236,11 +235,11 @@ def watch_health(
     certificates: Mapping[str, datetime] = NO_CERTIFICATES,
     standby: Standby | None = None,
 ) -> HealthWatch:
-    """The subjects of health.
+    """Return the health checks.
 
     Args:
         lacks_proxies: Whether no proxy is trusted.
-        certificates: The ends of certificates in the settings, by purpose.
+        certificates: The expiry of certificates in the settings, by purpose.
         standby: The standby, if there is one.
     """
     by_check = defaultdict[str, list[Problem]](list)
@@ -267,7 +266,7 @@ def watch_health(
     }
     if standby is not None:
         checks["standby"] = partial(check_standby, standby)
-    # A sandbox is everybody's own: nothing in its settings is dangerous.
+    # In a sandbox, no setting is dangerous.
     if not policy.is_sandbox:
         checks["settings"] = partial(
             check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates
@@ -277,7 +276,7 @@ def watch_health(
 
 
 def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> HealthWatch:
-    """The check for load balancers: only what another process may have in order while this one has not."""
+    """Return the check for load balancers: only problems that another process may not have."""
     return HealthWatch(
         {
             # By the connection for access, which is free when callers hold all others: a busy process is ready.

@@ -1,9 +1,7 @@
-"""The first page for people: the money of the day, and figures over time.
+"""The console's first page: the money of the day, and figures over time; and all of one holder, for support.
 
-Also everything of one holder, for its support: account, limits, keys, clients, endpoints, money.
-
-Hourly totals count each kind by status, and are exact over any span. There are none of reasons, of the rail's durations and of
-webhooks' durations: those are of the newest thousand, and the answer has their number.
+Hourly totals count each kind by status, and are exact over any span. Reasons, and durations of the rail and of webhooks, have
+no totals: they are of the newest thousand, and the answer has their number.
 """
 
 from __future__ import annotations
@@ -43,13 +41,12 @@ LINES_MAX: Final = 20_000
 async def read_money(
     context: Core, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX
 ) -> list[HolderMoney]:
-    """What these holders have, and what came in and left today; nothing of a holder whose ledger the viewer may not see."""
+    """Read these holders' balances, and today's incoming and outgoing money; no holder whose ledger the viewer may not see."""
     seen = [each for each in holder_ids if viewer.may("ledger.read") and viewer.holder_id in (None, each)]
     if not seen:
         return []
     now = await service_now(context.clock, context.pool)
-    # The day is that of Sao Paulo, by which limits count too.
-    # The bound is shared out, so that many holders do not make the first page slow.
+    # The day is that of Sao Paulo, as for limits. The maximum is divided among holders, so that many do not slow the page down.
     return await figures_store.read_money_of_day(context.pool, seen, begin_of_day(now), lines_max // len(seen))
 
 
@@ -62,25 +59,25 @@ class HolderPage(Struct, frozen=True, kw_only=True):
     funds: Funds
     today: HolderMoney | None
     institution: str | None
-    """The account at an institution on which its money lies; ``None`` is the installation's own rail."""
+    """The account at an institution that has its money; ``None`` is the installation's own rail."""
     night_begins_h: int
     """The hour in Sao Paulo."""
     wanted: Proposal | None
-    """Higher limits that wait."""
+    """Pending higher limits."""
     wanted_limits: Limits | None
     wanted_night_begins_h: int | None
     keys: Sequence[PixKey]
     clients: Sequence[Client]
     endpoints: Sequence[EndpointLine]
     blocks: Sequence[Block]
-    """Those that have not ended, the oldest first."""
+    """Open blocks, oldest first."""
 
 
 async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
-    """All of it, for operators alone.
+    """Read all of a holder, for operators only.
 
     Raises:
-        NotFound: There is no such holder.
+        NotFound: The holder does not exist.
     """
     holder, funds = await holder_usecases.read_holder_with_funds(context, holder_id)
     viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
@@ -106,12 +103,12 @@ async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
 
 
 async def list_named_holders(context: Operator, part: str) -> list[Found]:
-    """Holders with this in their names, of the newest ten thousand."""
+    """List holders with this in their names, of the newest ten thousand."""
     return await search_store.find_holders(context.pool, part, None, NAMED_MAX, LOOKED_AT_MAX)
 
 
 ADDING_S: Final = 0.3
-"""How long the totals of holders are added up."""
+"""Maximum time for adding up holders' totals."""
 HOLDERS_AT_ONCE: Final = 200
 ENDPOINTS_MAX: Final = 1_000
 

@@ -34,7 +34,7 @@ ALARM: Final = Table(
 
 
 async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, said: str, noticed_at: datetime) -> bool:
-    """Pause an account that is active, and note why, in one transaction; ``False`` where it is not active any more."""
+    """Pause an active account and record why, in one transaction; ``False`` if it is not active any more."""
     return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, said, noticed_at)
 
 
@@ -44,12 +44,12 @@ _END: Final[LiteralString] = """
 
 
 async def list_alarms(connection: Connection | Pool) -> list[AccountAlarm]:
-    """Those whose account no operator has resumed."""
+    """List alarms whose account no operator has resumed."""
     return await ALARM.find_all(connection, "where ended_at is null order by id")
 
 
 async def find_last_alarm(pool: Pool, institution_id: int) -> datetime | None:
-    """When the last one was noticed: an acknowledged observation raises no other."""
+    """Find when the last alarm was raised: an acknowledged observation raises no other."""
     return await pool.fetchval("select max(noticed_at) from account_alarm where institution_id = $1", institution_id)
 
 
@@ -57,7 +57,7 @@ async def end(connection: Connection, institution_id: int, operator: str) -> Non
     await connection.execute(_END, institution_id, operator)
 
 
-# A line without an hour is dated by when the institution listed it first; one of a file may be of any hour of its day.
+# A line without an hour is dated by the institution's first listing; a line of a file may be of any hour of its day.
 _COUNT_STRAYS: Final[LiteralString] = """
     select coalesce(max(count), 0) from (
         select count(*) over (order by at range between interval '1 hour' preceding and current row) as count

@@ -14,7 +14,7 @@ PauseReason = Literal["operator", "loss", "strays", "drain"]
 
 
 class AccountFigures(Struct, frozen=True, kw_only=True):
-    """Of one account that is not closed."""
+    """Figures of one open account."""
 
     id: int
     name: str
@@ -22,9 +22,9 @@ class AccountFigures(Struct, frozen=True, kw_only=True):
     read_at: datetime
     """Real time: when the last complete reading of incoming Pix ended, or when the account was added."""
     paused_by: PauseReason | None
-    """``operator``, ``loss``, or an alarm by its kind; ``None`` where it is active."""
+    """``operator``, ``loss``, or an alarm by its kind; ``None`` if it is active."""
     unclosed_on: date | None
-    """The oldest day that is over and not closed, among the last ones after that on which the books began."""
+    """The oldest past day that is not closed, among the last ones since the books began."""
 
 
 # A day without a statement has no row: it is not closed either.
@@ -49,12 +49,12 @@ _LIST: Final[LiteralString] = """
 
 
 async def list_figures(pool: Pool, today: date, days_max: int) -> Sequence[AccountFigures]:
-    """Those of all accounts that are not closed; ``days_max`` days before today are looked at."""
+    """List the figures of all open accounts; ``days_max`` days before today are checked."""
     return [convert(dict(row), AccountFigures) for row in await pool.fetch(_LIST, today, days_max)]
 
 
-# Orders handed over count as gone, except those that wait at the institution for enough money. Orders that wait for an
-# operator's approval here may never leave.
+# Orders handed over count as gone, except those that wait at the institution for funds. Orders that wait for an operator's
+# approval here may never leave.
 _QUEUED: Final[LiteralString] = """
     approval is distinct from 'awaited' and (handed_at is null or exists (
         select from waiting_order where order_name = open_order.name and waits_for = 'funds' offset 0
@@ -74,7 +74,7 @@ _SUM_QUEUED: Final[LiteralString] = f"""
 
 
 async def sum_queued(pool: Pool, count_max: int) -> dict[int, int]:
-    """By account the sum that unsent orders are to take from it, in cents; at most so many are added up."""
+    """Sum the unsent orders' amounts by account, in cents; at most so many are added up."""
     return {row["institution_id"]: row["cents"] for row in await pool.fetch(_SUM_QUEUED, count_max)}
 
 
@@ -86,7 +86,7 @@ async def is_queued(pool: Pool, account_id: int) -> bool:
     return await pool.fetchval(_IS_QUEUED, account_id)
 
 
-# Bounded for each account by itself, so that a busy one hides no quiet one.
+# Limited per account, so that a busy one hides no quiet one.
 _COUNT_RECEIVED: Final[LiteralString] = """
     select account.id, (
         select count(*) from (
@@ -99,26 +99,26 @@ _COUNT_RECEIVED: Final[LiteralString] = """
 
 
 async def count_received(pool: Pool, since: datetime, count_max: int) -> dict[int, int]:
-    """By account how many Pix settled for us there since an instant of service time, each counted up to a bound."""
+    """Count Pix received per account since an instant of service time, each up to a maximum."""
     return {row["id"]: row["count"] for row in await pool.fetch(_COUNT_RECEIVED, since, count_max)}
 
 
-# How many transfers and refunds the rail has not answered for good, for the metrics.
+# Transfers and refunds without a final answer of the rail, for the metrics.
 
 
 class OrderFigures(Struct, frozen=True, kw_only=True):
     """Open transfers, or refunds, to accounts outside this service."""
 
     due_count: int
-    """A worker must look at them now."""
+    """Due for a worker now."""
     unsent_count: int
     sent_count: int
-    """Handed over, and not asked about yet."""
+    """Handed over, and not queried yet."""
     silent_count: int
-    """Asked about at least once."""
+    """Queried at least once."""
     oldest_at: datetime | None
     oldest_silent_at: datetime | None
-    """Of those that wait for no person at their institution, either."""
+    """Except those that wait for a person at their institution."""
 
 
 _READ_ALL: Final[LiteralString] = """

@@ -1,4 +1,4 @@
-"""Figures of one holder or of several, from the hourly totals; and from the newest rows, where there are no totals.
+"""Figures of one holder or of several, from the hourly totals, or from the newest rows where there are no totals.
 
 Also holders' present balances, and money received and sent since an instant, from the newest lines of each statement.
 """
@@ -16,7 +16,7 @@ from pixconnect.features.monitoring.rules import HolderMoney, Reason, Step
 from pixconnect.platform.pool import Connection, Pool
 
 NEWEST_MAX: Final = 1_000
-"""Rows that are read for figures that no total has."""
+"""Rows read for figures without totals."""
 
 _NEXT_HOLDERS: Final[LiteralString] = "select id from holder where id > $1 order by id limit $2"
 
@@ -56,7 +56,7 @@ async def read_webhook_sums(
     final_at: datetime,
     step: Step,
 ) -> list[asyncpg.Record]:
-    """The same of events, and of deliveries to these endpoints."""
+    """As ``read_sums``, for events, and for deliveries to these endpoints."""
     return [
         *await connection.fetch(_SUMS_OF_EVENTS, list(holder_ids), initial_at, final_at, step),
         *await connection.fetch(_SUMS_OF_DELIVERIES, list(endpoint_ids), initial_at, final_at, step),
@@ -95,7 +95,7 @@ async def read_settling(pool: Pool, holder_id: int | None, initial_at: datetime,
 
 
 async def read_reasons(pool: Pool, holder_id: int | None, initial_at: datetime, final_at: datetime) -> list[Reason]:
-    """Why the newest transfers that failed did, the most frequent reason first."""
+    """Read the failure reasons of the newest failed transfers, most frequent first."""
     newest = _NEWEST_OF_ALL if holder_id is None else _NEWEST_OF_HOLDER
     statement = _REASONS.format(newest)
     rows = await pool.fetch(statement, holder_id, ["ERROR", "CANCELLED"], initial_at, final_at, NEWEST_MAX)
@@ -123,7 +123,7 @@ async def read_delivering(
     return [max(0, row["duration_us"]) for row in rows]
 
 
-# By the index of numbered lines, holder by holder: a statement without a bound would be read_money_of_day whole on a busy day.
+# By the index of numbered lines, holder by holder: without a limit a statement would be read whole on a busy day.
 _READ: Final[LiteralString] = """
     select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents, lines_count > $3 as is_cut
     from unnest($1::bigint[]) as wanted (id) join whole_balance as balance on balance.holder_id = wanted.id

@@ -80,7 +80,7 @@ async def settle_lines(context: Context, opened: OpenAccount, fence: Fence, told
     await settle_waiting(context, opened.account, is_deep=False)
 
 
-_WORK = (look_after, read_own_statement, read_sent_returns, move_orders, go_on_with_charges, settle_lines)
+_WORK = (look_after, read_own_statement, read_sent_returns, move_orders, go_on_with_charges)
 _CONTESTS_WORK = (read_contests, send_defences)
 
 
@@ -259,6 +259,9 @@ class Here(Struct, kw_only=True):
                 await tasks[number](context, opened, no_fence, frozenset())
 
         await asyncio.gather(*map(do_one, range(len(tasks))))
+        # Only one task at a time settles an account's lines. The worker tries again after a pause; here there is one round.
+        with suppress(*_AWAY):
+            await settle_lines(context, opened, no_fence, frozenset())
 
     def at(self, opened: OpenAccount) -> Context:
         if self.rail is None:

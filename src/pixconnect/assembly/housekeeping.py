@@ -11,12 +11,11 @@ from typing import Final
 import structlog
 
 from pixconnect.doors.worker.chore import Chore
-from pixconnect.doors.worker.leases import Poller, Rest, until_beat
+from pixconnect.doors.worker.leases import Poller, Rest
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
 from pixconnect.features.sandbox.rules import SandboxUnavailable
 from pixconnect.features.sandbox.service import clock as clock_usecases
-from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import incoming as incoming_usecases
@@ -33,7 +32,6 @@ ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
 FORGET_EVERY_S: Final = 3600.0
-RESUME_EVERY_S: Final = 1.0
 LIMITS_EVERY_S: Final = 60.0
 SWEEP_EVERY_S: Final = 300.0
 REST_TIMES: Final = 2
@@ -65,10 +63,6 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
                 break
         return folding.after(context.clock.monotonic_s(), has_found=has_found)
 
-    async def resume() -> float:
-        await endpoint_usecases.finish_resuming(context)
-        return until_beat(RESUME_EVERY_S, Poller.CHORES, context.clock.monotonic_s())
-
     async def rotate() -> None:
         await signing_key_usecases.rotate_if_due(context)
 
@@ -83,7 +77,6 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
                 ("rotate", rotate, ROTATE_EVERY_S),
                 ("partition", partition, PARTITION_EVERY_S),
                 ("fold", fold, FOLD_EVERY_S),
-                ("resume", resume, RESUME_EVERY_S),
                 ("clock", partial(_agree, context), AGREE_EVERY_S),
                 ("limits", partial(holder_usecases.act_on_due_limits, context), LIMITS_EVERY_S),
                 ("texts", partial(_sweep, context), SWEEP_EVERY_S),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from pixconnect.assembly.housekeeping import run_housekeeping
+from pixconnect.doors.worker.due_look import DueLook
 from pixconnect.doors.worker.leases import Poller, SlotLeases
 from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
 from pixconnect.doors.worker.parts import WorkerParts
@@ -34,6 +35,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     sequencer = Sequencer(context, leases)
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
+    expiry = Expiry(context, leases)
     members = {row.name: row.make(parts, leases, place) for place, row in enumerate(MEMBERS, len(Poller))}
     figures = WorkerFigures(
         leases=leases,
@@ -45,7 +47,8 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     )
     tasks = [
         asyncio.create_task(orders.run(), name="orders"),
-        asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
+        asyncio.create_task(expiry.run(), name="expiry"),
+        asyncio.create_task(DueLook(context, leases).run(), name="due"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
         asyncio.create_task(run_housekeeping(context, parts.event_retention_days), name="housekeeping"),
         asyncio.create_task(keep_taking_reports(context, take_reports), name="reports"),

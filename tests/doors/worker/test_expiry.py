@@ -19,6 +19,9 @@ class AllSlots:
 
     held = dict.fromkeys(range(256), 1)
 
+    def add(self, member: object) -> None:
+        pass
+
 
 async def open_charge(service: Service) -> tuple[Caller, Any]:
     caller = await open_holder(service)

@@ -8,7 +8,7 @@ from pixconnect.doors.worker.leases import APART_S, EARLY_S, Poller, Rest, until
 
 
 def test_it_looks_less_and_less_often_while_nothing_is_found() -> None:
-    rest = Rest(0.25, 1.0, Poller.DELIVERIES)
+    rest = Rest(0.25, 1.0, Poller.DUE)
     found = (True, False, False, False, False, True, False)
     waits = [rest.after(8.0, has_found=has_found) for has_found in found]
     assert waits == pytest.approx([0.25, 0.25, 0.5, 1.0, 1.0, 0.25, 0.25])

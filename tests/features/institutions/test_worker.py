@@ -91,7 +91,7 @@ async def test_an_answer_about_an_old_line_is_settled_after_a_death(
 
 async def test_live_mode_without_an_account_is_told_once(database: Addresses) -> None:
     await make_live(database)
-    leases: Any = SimpleNamespace(listen=lambda *_: None, held=())
+    leases: Any = SimpleNamespace(add=lambda _: None, listen=lambda *_: None, held=())
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         readers = AccountReaders(live.context, leases, cast(Any, None))
         with capture_logs() as logs:

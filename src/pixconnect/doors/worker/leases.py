@@ -12,9 +12,10 @@ for wake-ups of other processes. Leases keep real time: the sandbox clock does n
 All workers share the slots evenly. A worker with more than its share releases the rest once no work in them is in progress; a
 worker with less takes free ones.
 
-A part of the worker waits for notifications only so long (``Rest``): a wake-up may be lost, and time passes. Pollers that find
-nothing share one beat of the machine's clock, each shortly after the one before. A poller that wakes alone finds its code and
-data gone from the caches, which costs more than its query; all at the same time would need a connection each.
+A part of the worker waits for notifications only so long (``Rest``): a wake-up may be lost, and time passes. Parts at rest
+share one query a second (``due_look.py``), which wakes those with due work. The remaining pollers share one beat of the
+machine's clock, each shortly after the one before: a poller that wakes alone finds its code and data gone from the caches,
+which costs more than its query; all at the same time would need a connection each.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from enum import IntEnum
-from typing import Final
+from typing import Final, LiteralString
 
 import structlog
 from msgspec import Struct
@@ -50,12 +51,13 @@ EARLY_S: Final = 0.01
 class Poller(IntEnum):
     """The worker's own pollers, in the order in which they wake; members that features add follow."""
 
-    DELIVERIES = 0
-    ORDERS = 1
-    EXPIRY = 2
-    POSITIONS = 3
-    LEASES = 4
-    CHORES = 5
+    DUE = 0
+    DELIVERIES = 1
+    ORDERS = 2
+    EXPIRY = 3
+    POSITIONS = 4
+    LEASES = 5
+    CHORES = 6
 
 
 def until_beat(every_s: float, looker: int, now_s: float) -> float:
@@ -106,8 +108,31 @@ class Share(Struct, frozen=True, kw_only=True):
         return -(-SLOTS_COUNT // self.workers_count)
 
 
+REST_MAX_S: Final = 16.0
+"""How long a part that finds nothing waits where ``DueLook`` wakes it."""
+
+
 class Member(ABC):
     """A part of a worker that works in leased slots."""
+
+    due_if: LiteralString = ""
+    """Whether anything is due, in SQL; ``$1`` is the array of slots, ``$2`` the service time. Empty: this part looks itself."""
+    is_looked_after = False
+    """Whether ``DueLook`` asks for this part."""
+    is_resting = False
+
+    async def rest(self, news: asyncio.Event, rest_s: float, *, has_found: bool) -> None:
+        """Wait for news: after work for ``rest_s`` at most, otherwise until ``DueLook`` finds something."""
+        self.is_resting = True
+        try:
+            await wait_for(news, REST_MAX_S if self.is_looked_after and not has_found else rest_s)
+        finally:
+            self.is_resting = False
+
+    def looked(self, *, is_due: bool) -> None:
+        """Take what ``DueLook`` found for this part."""
+        if is_due:
+            self.wake()
 
     @abstractmethod
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
@@ -125,6 +150,20 @@ class Member(ABC):
         return None
 
 
+class TimedMember(Member):
+    """A part whose work no write makes due, only time: wake-ups of writers do not concern it."""
+
+    def __init__(self) -> None:
+        self.is_due = asyncio.Event()
+
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        pass
+
+    def looked(self, *, is_due: bool) -> None:
+        if is_due:
+            self.is_due.set()
+
+
 class SlotLeases:
     """One worker's slots.
 
@@ -140,7 +179,7 @@ class SlotLeases:
         self._look = look
         self._connect = connect
         self._clock = clock
-        self._members: list[Member] = []
+        self.members: list[Member] = []
         self._listeners: list[tuple[str, Callable[..., None]]] = [(CHANNEL, self._heard)]
         self._epochs: dict[int, int] = {}
         self._releasing: frozenset[int] = frozenset()
@@ -149,7 +188,7 @@ class SlotLeases:
         self.workers_count = 1
 
     def add(self, member: Member) -> None:
-        self._members.append(member)
+        self.members.append(member)
 
     def listen(self, channel: str, hear: Callable[..., None]) -> None:
         """Listen on another channel with the connection of the leases, from the next time it is opened."""
@@ -245,9 +284,9 @@ class SlotLeases:
     async def _renew(self, connection: Connection, worker_id: int) -> bool:
         # The lease counts from before the question: the database may have renewed it at any moment after.
         asked_s = self._clock.monotonic_s()
-        busy = frozenset[int]().union(*(member.busy_slots() for member in self._members))
+        busy = frozenset[int]().union(*(member.busy_slots() for member in self.members))
         released = sorted(self._releasing - busy)
-        oldest = min(filter(None, (member.oldest_due_at() for member in self._members)), default=None)
+        oldest = min(filter(None, (member.oldest_due_at() for member in self.members)), default=None)
         share = await renew(connection, worker_id, released, oldest)
         if share is None:
             return False
@@ -259,7 +298,7 @@ class SlotLeases:
         if self._epochs.keys() != before.keys():
             _log.debug("slots held", slots_count=len(self.held), workers_count=self.workers_count)
             # One after the other: looks at the same moment would each open a connection, which PostgreSQL needs 6 MiB for.
-            for number, member in enumerate(self._members):
+            for number, member in enumerate(self.members):
                 asyncio.get_running_loop().call_later(number * _WOKEN_APART_S, member.wake)
         return True
 
@@ -274,14 +313,14 @@ class SlotLeases:
 
     def _wake(self, news: object = "") -> None:
         only_orders, only_deliveries = news == ONLY_ORDERS, news == ONLY_DELIVERIES
-        for member in self._members:
+        for member in self.members:
             member.wake(only_orders=only_orders, only_deliveries=only_deliveries)
 
     def _lose(self) -> None:
         had = bool(self._epochs)
         self._epochs, self._releasing, self._confirmed_s = {}, frozenset(), float("-inf")
         if had:
-            for member in self._members:
+            for member in self.members:
                 member.slots_lost()
 
 
@@ -292,19 +331,19 @@ async def renew(
 
     ``oldest_due_at`` is for the health check, in real time. Answers ``None`` when the worker came too late and must join again.
     """
-    async with connection.transaction():
-        if not await lease_store.renew(connection, worker_id, oldest_due_at):
-            return None
-        # Before counting: a dead worker would make every share too small.
-        await lease_store.remove_gone(connection, worker_id)
-        if released:
-            await lease_store.release(connection, worker_id, released)
-        held = await lease_store.read_held(connection, worker_id)
-        share = Share(epochs=held, workers_count=await lease_store.count_workers(connection))
-        missing_count = share.slots_count - len(held)
-        if missing_count > 0:
-            taken = await lease_store.take(connection, worker_id, missing_count)
-            share = Share(epochs=held | taken, workers_count=share.workers_count)
+    # Each statement holds by itself: a worker that dies after any of them has only slots that the next one takes.
+    renewed = await lease_store.renew(connection, worker_id, oldest_due_at)
+    if renewed is None:
+        return None
+    held, workers_count = renewed
+    if released:
+        await lease_store.release(connection, worker_id, released)
+        held = {slot: epoch for slot, epoch in held.items() if slot not in set(released)}
+    share = Share(epochs=held, workers_count=workers_count)
+    missing_count = share.slots_count - len(held)
+    if missing_count > 0:
+        taken = await lease_store.take(connection, worker_id, missing_count)
+        share = Share(epochs=held | taken, workers_count=workers_count)
     return share
 
 

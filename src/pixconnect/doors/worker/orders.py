@@ -14,15 +14,15 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.leases import LeaseLost, Member, Poller, Rest, SlotLeases, until_beat
+from pixconnect.doors.worker.leases import LeaseLost, Member, Poller, Rest, SlotLeases, TimedMember, until_beat
 from pixconnect.kernel.flows.charge import expire_charges
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import move_due
 from pixconnect.kernel.rules.rail import RailUnavailable, Report
 from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.shared_look import wait_for
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""
@@ -65,6 +65,8 @@ class _Cursor(Struct, frozen=True, kw_only=True):
 class OrderMover(Member):
     """Does the next step of every transfer and refund that is due in the worker's slots."""
 
+    due_if = order_store.IS_ANY_DUE
+
     def __init__(self, context: Context, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
         self._context = context
         self._batch_max = batch_max
@@ -85,7 +87,8 @@ class OrderMover(Member):
                 continue
             if due_count < self._batch_max:
                 ended_s = self._context.clock.monotonic_s()
-                await wait_for(self._has_news, self._rest.after(ended_s, has_found=due_count > 0))
+                has_found = due_count > 0
+                await self.rest(self._has_news, self._rest.after(ended_s, has_found=has_found), has_found=has_found)
                 # The pause is over where the news came late.
                 left_s = ended_s + _gather_s(due_count) - self._context.clock.monotonic_s()
                 if left_s > 0:
@@ -159,21 +162,29 @@ WAIT_MAX_S: Final = 60.0
 """The longest that an unreachable rail, or a report that cannot be recorded, keeps charges from expiring; real time."""
 
 
-class Expiry:
+class Expiry(TimedMember):
+    """Marks charges as expired."""
+
+    due_if = charge_store.IS_ANY_EXPIRED
+
     def __init__(self, context: Context, leases: SlotLeases) -> None:
+        super().__init__()
         self._context = context
         self._leases = leases
         self._waits_since_s: float | None = None
+        leases.add(self)
 
     async def run(self) -> None:
         while True:
             pause_s = EXPIRY_EVERY_S
+            self.is_due.clear()
             try:
                 pause_s = await self.expire(self._context.clock.now())
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("expiry waits", reason=type(error).__name__)
             now_s = self._context.clock.monotonic_s()
-            await asyncio.sleep(min(pause_s, until_beat(EXPIRY_EVERY_S, Poller.EXPIRY, now_s)))
+            rest_s = min(pause_s, until_beat(EXPIRY_EVERY_S, Poller.EXPIRY, now_s))
+            await self.rest(self.is_due, rest_s, has_found=pause_s < EXPIRY_EVERY_S)
 
     async def expire(self, now: datetime) -> float:
         """Expire charges due by an instant, as far as reports are recorded; return in how many seconds to look again."""

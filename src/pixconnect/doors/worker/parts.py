@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Final, Protocol
+from typing import Any, Final, LiteralString, Protocol
 
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.leases import Connect, SlotLeases, until_beat
+from pixconnect.doors.worker.leases import Connect, SlotLeases, TimedMember, until_beat
 from pixconnect.doors.worker.meter import Gauge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
@@ -62,8 +61,11 @@ LOOK_AFTER_S: Final = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class SlotPoller:
-    """Does what is due in this worker's slots, and looks for more every second."""
+class SlotPoller(TimedMember):
+    """Does what is due in this worker's slots, and looks for more every second.
+
+    ``due_if`` is the condition of ``Member``.
+    """
 
     def __init__(
         self,
@@ -72,16 +74,21 @@ class SlotPoller:
         leases: SlotLeases,
         place: int,
         do_due: Callable[[Context, Sequence[int], int], Awaitable[int]],
+        due_if: LiteralString,
     ) -> None:
+        super().__init__()
         self._name = name
         self._context = context
         self._leases = leases
         self._place = place
         self._do_due = do_due
+        self.due_if = due_if
+        leases.add(self)
 
     async def run(self) -> None:
         while True:
             done_count = 0
+            self.is_due.clear()
             slots = sorted(self._leases.held)
             try:
                 done_count = await self._do_due(self._context, slots, BATCH_MAX) if slots else 0
@@ -89,4 +96,5 @@ class SlotPoller:
                 _log.warning("due work waits", member=self._name, reason=type(error).__name__)
             if done_count < BATCH_MAX:
                 now_s = self._context.clock.monotonic_s()
-                await asyncio.sleep(min(LOOK_AFTER_S, until_beat(LOOK_AFTER_S, self._place, now_s)))
+                rest_s = min(LOOK_AFTER_S, until_beat(LOOK_AFTER_S, self._place, now_s))
+                await self.rest(self.is_due, rest_s, has_found=done_count > 0)

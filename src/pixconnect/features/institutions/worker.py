@@ -18,7 +18,7 @@ from typing import Final, cast, get_args
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.leases import LeaseLost, SlotLeases
+from pixconnect.doors.worker.leases import LeaseLost, SlotLeases, TimedMember
 from pixconnect.doors.worker.meter import Gauge
 from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
@@ -37,6 +37,7 @@ from pixconnect.features.institutions.service.sent_return import follow_sent_ret
 from pixconnect.features.institutions.service.statement import settle_waiting
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
 from pixconnect.features.institutions.service.sweep import expire_account_charges, sweep_due
+from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import certificate as certificate_store
 from pixconnect.features.monitoring.tables import account_figures as figures_store
 from pixconnect.features.proof.service.comparison import BalanceComparisons
@@ -169,8 +170,10 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 _log = structlog.get_logger(__name__)
 
 
-class AccountReaders:
+class AccountReaders(TimedMember):
     """Tasks for each account whose slot this worker has: reading, orders, charges."""
+
+    due_if = account_store.IS_ANY
 
     def __init__(
         self,
@@ -178,6 +181,7 @@ class AccountReaders:
         leases: SlotLeases,
         open_rail: OpenRail,
     ) -> None:
+        super().__init__()
         self._context = context
         self._leases = leases
         self._open_rail = open_rail
@@ -185,6 +189,7 @@ class AccountReaders:
         self._comparisons = BalanceComparisons()
         self._settling = LineSettling()
         self._has_warned = False
+        leases.add(self)
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: taking a call leaves it to the others.
         self._news: Mapping[LookAfter, CallbackNews] = {
@@ -196,11 +201,12 @@ class AccountReaders:
     async def run(self) -> None:
         try:
             while True:
+                self.is_due.clear()
                 try:
                     await self._look()
                 except _AWAY as error:
                     _log.warning("accounts wait", reason=type(error).__name__)
-                await asyncio.sleep(LOOK_EVERY_S)
+                await self.rest(self.is_due, LOOK_EVERY_S, has_found=bool(self._tasks))
         finally:
             for task in self._tasks.values():
                 task.cancel()

@@ -10,11 +10,10 @@ import structlog
 from pixconnect.doors.worker.leases import Member, Rest, SlotLeases
 from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.features.lots.service import do_due_items
-from pixconnect.features.lots.tables import ItemKey
+from pixconnect.features.lots.tables import IS_ANY_DUE, ItemKey
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.shared_look import wait_for
 
 BATCH_MAX: Final = 256
 """Charges per batch."""
@@ -33,6 +32,8 @@ _log = structlog.get_logger(__name__)
 
 class LotWorker(Member):
     """Executes the requests for each charge of a lot."""
+
+    due_if = IS_ANY_DUE
 
     def __init__(self, context: Context, leases: SlotLeases, place: int) -> None:
         self._context = context
@@ -55,8 +56,9 @@ class LotWorker(Member):
                 continue
             # A full batch may have left something, so it polls again at once.
             if done_count < BATCH_MAX:
-                rest_s = self._rest.after(self._context.clock.monotonic_s(), has_found=done_count > 0)
-                await wait_for(self._has_news, rest_s)
+                has_found = done_count > 0
+                rest_s = self._rest.after(self._context.clock.monotonic_s(), has_found=has_found)
+                await self.rest(self._has_news, rest_s, has_found=has_found)
 
     async def work_once(self) -> int:
         """Execute due requests, at most one batch; return the number of charges."""

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
+    members=("features.webhooks.worker.resumption:MEMBERS",),
     verbs=(
         Verb(
             *("integrator", "listen", "features.webhooks.cli.listen:listen"),

@@ -229,10 +229,14 @@ async def find_of_contract(connection: Connection, txids: Sequence[str]) -> dict
     return {row["txid"]: CHARGE.read(row) for row in rows}
 
 
-_FIND_EXPIRED: Final[LiteralString] = """
-    select id, holder_id from charge
-    where slot = any($1) and status = 'PENDING' and expires_at <= $2 and held_by is null and institution_id is null
-    order by expires_at limit $3
+_IS_EXPIRED: Final[LiteralString] = """
+    slot = any($1::smallint[]) and status = 'PENDING' and expires_at <= $2::timestamptz
+        and held_by is null and institution_id is null
+"""
+IS_ANY_EXPIRED: Final[LiteralString] = f"exists (select from charge where {_IS_EXPIRED})"
+"""For slots ``$1`` at ``$2``."""
+_FIND_EXPIRED: Final[LiteralString] = f"""
+    select id, holder_id from charge where {_IS_EXPIRED} order by expires_at limit $3
 """
 _FIND_EXPIRED_THERE: Final[LiteralString] = """
     select id, holder_id from charge

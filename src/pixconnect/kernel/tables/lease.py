@@ -30,49 +30,44 @@ async def join(connection: Connection) -> int:
     return worker_id
 
 
+# Other workers are removed before they are counted: one that is gone would make every share too small.
 _RENEW: Final[LiteralString] = """
-    update worker set expires_at = clock_timestamp() + $2, oldest_due_at = $3
-    where id = $1 and expires_at > clock_timestamp()
-    returning id
-"""
-
-
-async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> bool:
-    """Renew the worker; ``False`` when it is too late and others may have taken the slots.
-
-    ``oldest_due_at`` is for the health check: the real time since when an untried delivery has been due.
-    """
-    return await connection.fetchval(_RENEW, worker_id, LEASE, oldest_due_at) is not None
-
-
-_REMOVE_GONE: Final[LiteralString] = """
-    delete from worker
-    where id <> $1 and (
-        expires_at <= clock_timestamp()
-        or id not in (
-            select objid::bigint::integer from pg_locks
-            where locktype = 'advisory' and classid = $2 and objsubid = 2 and granted
-                and database = (select oid from pg_database where datname = current_database())
+    with renewed as (
+        update worker set expires_at = clock_timestamp() + $2, oldest_due_at = $3
+        where id = $1 and expires_at > clock_timestamp()
+        returning id
+    ), gone as (
+        delete from worker
+        where id <> $1 and exists (select from renewed) and (
+            expires_at <= clock_timestamp()
+            or id not in (
+                select objid::bigint::integer from pg_locks
+                where locktype = 'advisory' and classid = $4 and objsubid = 2 and granted
+                    and database = (select oid from pg_database where datname = current_database())
+            )
         )
+        returning id
     )
+    select array(select slot from slot_lease where worker_id = $1 order by slot) as slots,
+        array(select epoch from slot_lease where worker_id = $1 order by slot) as epochs,
+        (select count(*) from worker where id not in (select id from gone)) as workers_count
+    from renewed
 """
 
 
-async def remove_gone(connection: Connection, worker_id: int) -> None:
-    """Remove workers that have stopped renewing or lost their connection; their slots become free."""
-    await connection.execute(_REMOVE_GONE, worker_id, _LOCK_CLASS)
+async def renew(
+    connection: Connection, worker_id: int, oldest_due_at: datetime | None
+) -> tuple[dict[int, int], int] | None:
+    """Renew a worker, and remove those that stopped renewing or whose connection is gone, which frees their slots.
 
-
-async def count_workers(connection: Connection) -> int:
-    return await connection.fetchval("select count(*) from worker")
-
-
-_HELD: Final[LiteralString] = "select slot, epoch from slot_lease where worker_id = $1"
-
-
-async def read_held(connection: Connection, worker_id: int) -> dict[int, int]:
-    """Read a worker's slots, each with its epoch."""
-    return {row["slot"]: row["epoch"] for row in await connection.fetch(_HELD, worker_id)}
+    Returns the slots that the worker holds, each with its epoch, and the number of workers; ``None`` when it is too late and
+    others may have taken the slots. ``oldest_due_at`` is for the health check: since when, real time, a delivery waits that
+    could be tried and was not.
+    """
+    row = await connection.fetchrow(_RENEW, worker_id, LEASE, oldest_due_at, _LOCK_CLASS)
+    if row is None:
+        return None
+    return dict(zip(row["slots"], row["epochs"], strict=True)), row["workers_count"]
 
 
 # The new epoch fences off later writes of the slot's last holder. Slots that another worker takes now are skipped.

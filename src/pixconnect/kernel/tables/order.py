@@ -73,6 +73,14 @@ ORDERS: Final = Fact(
 )
 
 
+IS_ANY_DUE: Final[LiteralString] = """
+    exists (
+        select from open_order
+        where due_at <= $2::timestamptz and slot + 0 = any($1::smallint[]) and institution_id is null
+    )
+"""
+"""For slots ``$1`` at ``$2``."""
+
 # The slot is filtered row by row: PostgreSQL 16 would seek each slot in the index, lose the order, and sort all due rows.
 _FIND_DUE: Final[LiteralString] = f"""
     select {ORDER.select} from open_order

@@ -101,9 +101,13 @@ async def find_contested(connection: Connection | Pool, transfers: Sequence[tupl
     return {(row["transfer_id"], row["holder_id"]) for row in rows}
 
 
+_IS_DUE: Final[LiteralString] = """
+    slot = any($1::smallint[]) and least(send_at, remind_at) <= $2::timestamptz and (institution_id is null or remind_at <= $2)
+"""
+IS_ANY_DUE: Final[LiteralString] = f"exists (select from infraction where {_IS_DUE})"
+"""For slots ``$1`` at ``$2``."""
 _FIND_DUE: Final[LiteralString] = f"""
-    select {INFRACTION.select} from infraction
-    where slot = any($1) and least(send_at, remind_at) <= $2 and (institution_id is null or remind_at <= $2)
+    select {INFRACTION.select} from infraction where {_IS_DUE}
     order by least(send_at, remind_at), id limit $3
 """
 

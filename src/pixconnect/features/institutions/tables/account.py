@@ -80,6 +80,9 @@ async def lock_named(connection: Connection, name: str) -> InstitutionAccount | 
     return ACCOUNT.read_found(await connection.fetchrow(f"{_FIND_NAMED} for no key update", name))
 
 
+IS_ANY: Final[LiteralString] = "exists (select from institution_account where removed_at is null)"
+
+
 async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
     """List all but removed accounts, by name: there are few."""
     return await ACCOUNT.find_all(connection, "where removed_at is null order by name")

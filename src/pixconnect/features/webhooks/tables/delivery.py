@@ -133,6 +133,10 @@ _OF_CANDIDATE: Final[LiteralString] = ", ".join([f"candidate.{name}" for name in
 # them once.
 _NOT_KNOWN: Final[LiteralString] = "not delivery.id <@ (select {}::text::int8multirange)"
 
+IS_ANY_DUE: Final[LiteralString] = """
+    exists (select from delivery where due_at <= $2::timestamptz and slot = any($1::smallint[]) and status = 'pending')
+"""
+"""For slots ``$1`` at ``$2``."""
 _READ_DUE: Final[LiteralString] = f"""
     select {_OF_CANDIDATE}, case when ready.body is not null then coalesce(notice, ready.body) end as body
     from (

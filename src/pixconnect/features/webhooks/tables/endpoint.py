@@ -199,6 +199,7 @@ async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: date
     await connection.execute("update webhook_endpoint set resumed_at = $2 where id = $1", endpoint_id, resumed_at)
 
 
+IS_ANY_RESUMED: Final[LiteralString] = "exists (select from webhook_endpoint where resumed_at is not null)"
 _FIND_RESUMED: Final[LiteralString] = """
     select id, resumed_at from webhook_endpoint where resumed_at is not null order by id limit $1
 """

@@ -138,6 +138,8 @@ class DeliveryFigures:
 
 
 class DeliveryWorker(Member):
+    due_if = delivery_store.IS_ANY_DUE
+
     def __init__(
         self,
         context: Context,
@@ -190,6 +192,11 @@ class DeliveryWorker(Member):
             self._is_due_news = True
             self._has_news.set()
 
+    def looked(self, *, is_due: bool) -> None:
+        if not is_due:
+            self._read_at = self._context.clock.real_now()
+        super().looked(is_due=is_due)
+
     def busy_slots(self) -> AbstractSet[int]:
         return self.queue.busy_slots()
 
@@ -232,7 +239,7 @@ class DeliveryWorker(Member):
             if not has_more:
                 # A backlog is read a page at a time, and ordinary reads skip its endpoint.
                 has_found = bool(self.queue.waiting_count or self.queue.in_flight_count or self.queue.full_endpoints())
-                await wait_for(self._has_news, self._rest.after(ended_s, has_found=has_found))
+                await self.rest(self._has_news, self._rest.after(ended_s, has_found=has_found), has_found=has_found)
             # The rest of the pause, so that a pause after a longer wait does not wake us separately.
             left_s = ended_s + pause_s - clock.monotonic_s()
             if left_s > 0:

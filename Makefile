@@ -72,10 +72,10 @@ types: dev-environment ## Check the types
 imports: dev-environment ## Check that imports go down
 	@.venv/bin/lint-imports
 
-docs: dev-environment ## Write the pages that are made from the program itself (docs/reference)
+docs: dev-environment ## Write the files that are made from the program itself, such as pages of docs/reference
 	@.venv/bin/python -m scripts.write_pages
 
-site: dev-environment ## Build the documentation site, which the service then serves at /docs (ten seconds)
+site: dev-environment ## Build the documentation site, which the service then serves at /docs (half a minute)
 	@.venv/bin/python -m scripts.site
 
 pictures: dev-environment ## Take the pictures of docs/guides/console.md again, in a browser

@@ -1,7 +1,8 @@
 """Write the generated files; ``make docs`` runs it.
 
-They are pages of ``docs/reference``, the shape of the tables, a dashboard, and the generated part of the TypeScript
-client. ``tests/repository/test_reference.py``, ``tests/kernel/test_schema.py`` and
+Most are pages of ``docs/reference``, which are not committed: the site is built with its own copy. The others are: the
+shape of the tables, the table in ``http.md``, a dashboard, and the generated part of the TypeScript client.
+``tests/repository/test_reference.py``, ``tests/kernel/test_schema.py``, ``tests/scripts/test_dashboard.py`` and
 ``tests/client/typescript/test_contract.py`` fail if one is out of date.
 """
 
@@ -30,8 +31,10 @@ from scripts.pages import (
     typescript,
 )
 
-MEND = "the page is not what the program says now: run `make docs`"
-REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+MEND = "the file is not what the program says now: run `make docs`"
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+SHAPE = ROOT / "src/pixconnect/features/proof/tables" / FILE_NAME
 
 PAGES: dict[str, Callable[[], str]] = {
     "clients.md": clients.write_page,
@@ -39,7 +42,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "faces.md": faces.write_page,
     "failover.md": failover.write_page,
     "figures.md": figures.write_page,
-    "http.md": request_costs.write_page,
     "metrics.md": metrics.write_page,
     "personal-data.md": personal_data.write_page,
     "proof.md": proof.write_page,
@@ -47,40 +49,46 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings.write_page,
 }
 EVENTS = "events.md"
-"""Written separately: its events are caused on a database."""
-SHAPE = Path(__file__).resolve().parents[1] / "src/pixconnect/features/proof/tables" / FILE_NAME
+"""Its events are caused on a database."""
 
 
 def main() -> None:
     """Write them all."""
-    for name, write_page in PAGES.items():
-        (REFERENCE / name).write_text(write_page(), encoding="utf-8")
-    for path, text in typescript.write_files().items():
-        path.write_text(text, encoding="utf-8")
-    dashboard.FILE.write_text(dashboard.render_dashboard(), encoding="utf-8")
-    asyncio.run(_write_from_a_database())
+    asyncio.run(_write_all())
 
 
-async def _write_from_a_database() -> None:
+async def _write_all() -> None:
     async with events.open_database() as database:
-        for path, text in (await write_tables(database.owner_url)).items():
-            path.write_text(text, encoding="utf-8")
-        page = events.write_page(await events.make_examples(database))
-        (REFERENCE / EVENTS).write_text(page, encoding="utf-8")
+        await _write_into(REFERENCE, database.owner_url, await events.make_examples(database))
+        SHAPE.write_text(await describe_shape(database.owner_url), encoding="utf-8")
+    committed = {dashboard.FILE: dashboard.render_dashboard(), request_costs.PAGE: request_costs.write_page()}
+    for path, text in (committed | typescript.write_files()).items():
+        path.write_text(text, encoding="utf-8")
 
 
-async def write_tables(owner_url: str) -> dict[Path, str]:
-    """The files about the tables of a migrated database: their shape, the page, and its drawings."""
+async def write_reference(folder: Path) -> None:
+    """Write the pages that are not committed into a folder."""
+    async with events.open_database() as database:
+        await _write_into(folder, database.owner_url, await events.make_examples(database))
+
+
+async def _write_into(folder: Path, owner_url: str, examples: dict[str, str]) -> None:
+    (folder / schema.DRAWINGS).mkdir(parents=True, exist_ok=True)
+    pages = {name: write_page() for name, write_page in PAGES.items()}
+    pages |= {EVENTS: events.write_page(examples), **await write_tables(owner_url)}
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+async def write_tables(owner_url: str) -> dict[str, str]:
+    """The page of the tables of a migrated database, and its drawings."""
     schemas = [await catalogue.read_migrated(owner_url, name) for name in catalogue.SCHEMAS]
-    drawings = schema.draw(schemas)
-    return {
-        SHAPE: await _write_shape(owner_url),
-        REFERENCE / schema.PAGE: schema.write_page(schemas),
-        **{REFERENCE / schema.DRAWINGS / name: drawing for name, drawing in drawings.items()},
-    }
+    drawings = {f"{schema.DRAWINGS}/{name}": drawing for name, drawing in schema.draw(schemas).items()}
+    return {schema.PAGE: schema.write_page(schemas), **drawings}
 
 
-async def _write_shape(owner_url: str) -> str:
+async def describe_shape(owner_url: str) -> str:
+    """The shape of the tables of a migrated database, as ``verify`` compares it."""
     connection = await asyncpg.connect(owner_url, server_settings=dict(search_path="pixconnect"))
     try:
         return write_shape(await read_shape(connection))

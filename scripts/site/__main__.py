@@ -6,6 +6,7 @@ MkDocs Material renders the pages. Next to each is its Markdown, listed in ``llm
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.site.pages import INDEX, assemble, list_operations
+from scripts.write_pages import write_reference
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = ROOT / "src" / "pixconnect" / "site"
@@ -84,8 +86,9 @@ def main() -> None:
 
 def build(root: Path, folder: Path) -> None:
     """Build ``folder/site`` from the assembled ``folder/pages``; a broken link ends the program."""
-    pages, site = folder / "pages", folder / "site"
-    navigation = assemble(root, pages)
+    generated, pages, site = folder / "generated", folder / "pages", folder / "site"
+    asyncio.run(write_reference(generated / "docs" / "reference"))
+    navigation = assemble((generated, root), pages)
     (pages / "assets").mkdir()
     shutil.copy(Path(__file__).with_name("site.css"), pages / "assets")
     make(root / "mkdocs.yml", pages, site, navigation)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,16 +28,20 @@ _LISTED: Final = re.compile(r"\[([^\]]+)\]\(([^)#]+\.md)\)")
 """Within an item of a list."""
 
 
-def assemble(root: Path, folder: Path) -> list[Any]:
-    """Write all pages and pictures into a folder; returns the navigation for MkDocs."""
-    places = _place(root)
+def assemble(roots: Sequence[Path], folder: Path) -> list[Any]:
+    """Write all pages and pictures into a folder; returns the navigation for MkDocs.
+
+    Of files with the same path, the first root's counts.
+    """
+    places = {source: path for root in roots for source, path in _place(root).items()}
     for source, path in places.items():
+        file = next(root / source for root in roots if (root / source).exists())
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.suffix == ".md":
-            target.write_text(mend(source, (root / source).read_text(encoding="utf-8"), places), encoding="utf-8")
+            target.write_text(mend(source, file.read_text(encoding="utf-8"), places), encoding="utf-8")
         else:
-            shutil.copyfile(root / source, target)
+            shutil.copyfile(file, target)
     about_interface = operations.write_pages()
     (folder / operations.FOLDER).mkdir()
     for path, (_, text) in about_interface.items():
@@ -54,7 +58,8 @@ def _place(root: Path) -> Mapping[str, str]:
     files = sorted(path for path in docs.rglob("*") if path.suffix in _PICTURES | {".md"})
     found = {path.relative_to(root).as_posix(): path.relative_to(docs).as_posix() for path in files}
     # MkDocs would take a page named README as the index of its folder.
-    return found | {f"{name}.md": f"about/{name.lower().replace('readme', 'start')}.md" for name in _ABOUT}
+    about = {f"{name}.md": f"about/{name.lower().replace('readme', 'start')}.md" for name in _ABOUT}
+    return found | {source: path for source, path in about.items() if (root / source).exists()}
 
 
 def mend(source: str, text: str, places: Mapping[str, str]) -> str:

@@ -5,14 +5,13 @@ from pathlib import Path
 
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring import worker as worker_metrics
+from scripts.pages import command_line
 from support.prometheus import ROOT, read_alerts
 
 FOLDER = ROOT / "docs" / "runbooks"
 PAGES = sorted(FOLDER.glob("*.md"))
 ALERTS = read_alerts()
-VERBS = frozenset(
-    re.findall(r"^#+ (pixconnect .+)$", (ROOT / "docs/reference/cli.md").read_text("utf-8"), re.MULTILINE)
-)
+VERBS = frozenset(re.findall(r"^#+ (pixconnect .+)$", command_line.write_page(), re.MULTILINE))
 
 
 def _name_page(alert: str) -> str:

@@ -67,7 +67,7 @@ def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path)
     assert "there is no database" in end
     assert complaints == [
         "pixconnect: PIXCONNECT_PROT: there is no such setting; did you mean PIXCONNECT_PORT?",
-        "pixconnect: PIXCONNECT_ZZZZZZ: there is no such setting; all settings are in docs/reference/settings.md",
+        "pixconnect: PIXCONNECT_ZZZZZZ: there is no such setting; all settings are in the documentation, reference/settings",
     ]
 
 

@@ -9,7 +9,8 @@ from scripts import check_form
 
 CLEAN = {
     "Makefile": "test:\n\ttrue\n",
-    "README.md": "# Read\n\n[guide](docs/guides/inicio-rapido.md#begin)\n",
+    ".gitignore": "docs/reference/cli.md\n",
+    "README.md": "# Read\n\n[guide](docs/guides/inicio-rapido.md#begin), [verbs](docs/reference/cli.md#run)\n",
     "ARCHITECTURE.md": "`kernel/money.py` is pure; `test_money_adds_up` shows it.\n",
     "docs/README.md": "[begin](guides/inicio-rapido.md)\n",
     "docs/guides/inicio-rapido.md": "## Begin\n",

@@ -109,7 +109,9 @@ def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]
         near = difflib.get_close_matches(
             variable.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in names], n=1
         )
-        meant = f"did you mean {_PREFIX}{near[0]}?" if near else "all settings are in docs/reference/settings.md"
+        meant = (
+            f"did you mean {_PREFIX}{near[0]}?" if near else "all settings are in the documentation, reference/settings"
+        )
         lines.append(f"{variable}: there is no such setting; {meant}")
     return lines
 

@@ -20,6 +20,8 @@ from pixconnect.features.documentation.openapi import describe_interface
 from pixconnect.kernel.rules.access import OWN_SCOPES, SCOPE_TEXTS, SCOPES
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.event import EVENT_NAMES
+from scripts.pages import events as events_page
+from support import postgres
 from support.api import Api
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
@@ -262,9 +264,8 @@ def test_the_page_on_access_says_the_same_of_scopes() -> None:
     assert dict(row for row in rows if row[0] in SCOPES) == SCOPE_TEXTS
 
 
-def test_events_are_as_they_are_described(document: dict[str, Any]) -> None:
-    page = (REFERENCE / "events.md").read_text(encoding="utf-8")
-    # Those on the page have been caused.
+async def test_events_are_as_they_are_described(document: dict[str, Any], database: postgres.Addresses) -> None:
+    page = events_page.write_page(await events_page.make_examples(database))
     events = [json.loads(block) for block in re.findall(r"```json\n(.+?)```", page, re.DOTALL)]
     assert {event["name"] for event in events} == EVENT_NAMES == document["webhooks"].keys()
     for event in events:

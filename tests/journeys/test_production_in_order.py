@@ -23,7 +23,7 @@ async def test_the_page_leads_from_an_empty_server_to_an_upgraded_service(tmp_pa
     folder, edited, page = tmp_path / "folder", tmp_path / "edited", tmp_path / PAGE.name
     for made in (folder, edited, tmp_path / "log", tmp_path / "backups"):
         made.mkdir()
-    async with empty_server(tmp_path / "server") as (server, superuser_url):
+    async with empty_server(tmp_path / "server", durable=True) as (server, superuser_url):
         with ExitStack() as opened:
             places = {
                 "/opt/pixconnect/deploy/systemd": str(edited),

@@ -18,9 +18,14 @@ from pixconnect.doors.worker.parts import MemberRow, WorkerExtension
 from pixconnect.doors.worker.problem import Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules import Rule
-from pixconnect.kernel.feature import Feature, gather
+from pixconnect.kernel.feature import Feature, Ranked, gather, gather_classes
+from pixconnect.kernel.flows.available import CLAIMS
+from pixconnect.kernel.flows.before_order import ORDER_RULES
+from pixconnect.kernel.flows.order_end import END_RULES, EndRule
+from pixconnect.kernel.flows.order_rule import OrderRule
 from pixconnect.kernel.rules.event import EventFamily
 from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.writing.unit_of_work import Claim
 
 ROWS: dict[Any, type[Any]] = dict(
     chores=Chore,
@@ -39,14 +44,19 @@ ROWS: dict[Any, type[Any]] = dict(
     menu=MenuEntry,
     overview=OverviewPart,
 )
+CLASSES: dict[str, tuple[type[Ranked], tuple[type[Ranked], ...]]] = dict(
+    order_rules=(OrderRule, ORDER_RULES), claims=(Claim, CLAIMS), end_rules=(EndRule, END_RULES)
+)
 
 
 def test_each_feature_is_listed_once_and_each_kind_of_rows_is_gathered() -> None:
     found = {path.stem for path in Path(features.__file__).parent.iterdir() if not path.name.startswith("_")}
     assert sorted(features.NAMES) == sorted(found)
-    assert ROWS.keys() | {"events", "scopes", "text_columns", "verbs"} == set(Feature._fields)
+    assert ROWS.keys() | CLASSES.keys() | {"events", "scopes", "text_columns", "verbs"} == set(Feature._fields)
     for kind, row_type in ROWS.items():
         assert gather(kind, row_type), kind
+    for kind, (base, own) in CLASSES.items():
+        assert len(gather_classes(kind, base, own)) > len(own), kind
 
 
 def test_a_feature_imports_those_that_it_names() -> None:
@@ -63,3 +73,10 @@ def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pixconnect.features.wrong", type("wrong", (), {"FEATURE": wrong}))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^features\.proof\.tables\.guards:GUARDS: has a Rule, not a Deadline$"):
         gather("deadlines", Deadline)
+
+
+def test_two_classes_of_one_rank_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^features\.contests\.service\.held_blocks:CLAIMS: HeldBlocks has the rank of Debt$"
+    ):
+        gather_classes("claims", Claim, (type("Debt", (Claim,), dict(rank=20)),))

@@ -7,12 +7,21 @@ does not import the worker.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 Row = TypeVar("Row")
+Kind = TypeVar("Kind", bound="Ranked")
 Places = tuple[str, ...]
 """Sequences of rows, each as ``module:NAME`` below ``pixconnect``."""
+
+
+class Ranked:
+    """A class that a frame makes an object of, in the order of ranks."""
+
+    rank: ClassVar[int]
+    """Its place among the classes of its kind; no two have the same."""
 
 
 class Scope(NamedTuple):
@@ -55,7 +64,13 @@ class Feature(NamedTuple):
     verbs: tuple[Verb, ...] = ()
     events: tuple[Event, ...] = ()
     event_families: Places = ()
-    """Payloads of its events: ``kernel.rules.event.EventFamily``."""
+    """Their payloads: ``kernel.rules.event.EventFamily``."""
+    order_rules: Places = ()
+    """Judge transfers and refunds before they leave: ``kernel.flows.order_rule.OrderRule``."""
+    claims: Places = ()
+    """Claims on money that becomes available: ``kernel.writing.unit_of_work.Claim``."""
+    end_rules: Places = ()
+    """Change what belongs to an order that ends: ``kernel.flows.order_end.EndRule``."""
     deadlines: Places = ()
     """Deadlines on service time: ``kernel.tables.deadline.Deadline``."""
     members: Places = ()
@@ -100,11 +115,27 @@ def list_features() -> tuple[Feature, ...]:
 def gather(kind: str, row_type: type[Row]) -> tuple[Row, ...]:
     """Import the rows of one kind, in the order of the features."""
     rows: list[Row] = []
+    for place, row in _read_rows(kind):
+        if not isinstance(row, row_type):
+            raise TypeError(f"{place}: has a {type(row).__name__}, not a {row_type.__name__}")
+        rows.append(row)
+    return tuple(rows)
+
+
+def gather_classes(kind: str, base: type[Kind], own: Sequence[type[Kind]]) -> tuple[type[Kind], ...]:
+    """Import the classes of one kind; returns them and the kernel's ``own`` in the order of their ranks."""
+    by_rank: dict[int, type[Kind]] = {}
+    for place, row in [*(("the kernel", each) for each in own), *_read_rows(kind)]:
+        if not isinstance(row, type) or not issubclass(row, base):
+            raise TypeError(f"{place}: has {row}, not a class of {base.__name__}")
+        if by_rank.setdefault(row.rank, row) is not row:
+            raise ValueError(f"{place}: {row.__name__} has the rank of {by_rank[row.rank].__name__}")
+    return tuple(by_rank[rank] for rank in sorted(by_rank))
+
+
+def _read_rows(kind: str) -> Iterator[tuple[str, object]]:
     for feature in list_features():
         for place in getattr(feature, kind):
             module, _, attribute = place.partition(":")
             for row in getattr(import_module(f"pixconnect.{module}"), attribute):
-                if not isinstance(row, row_type):
-                    raise TypeError(f"{place}: has a {type(row).__name__}, not a {row_type.__name__}")
-                rows.append(row)
-    return tuple(rows)
+                yield place, row

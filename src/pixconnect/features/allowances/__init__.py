@@ -4,4 +4,4 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature()
+FEATURE: Final = Feature(order_rules=("features.allowances.service:ORDER_RULES",))

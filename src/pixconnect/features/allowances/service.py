@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -86,6 +87,8 @@ async def allow_more(context: Operator, writes: Writer, proposal: Proposal) -> N
 class Allowances(OrderRule):
     """The days of the accounts stay locked until the batch's transaction ends."""
 
+    rank = 10
+
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
         self._left: dict[int, TransferAllowance] = {}
@@ -134,3 +137,6 @@ class Allowances(OrderRule):
         else:
             left = self._left[new.account_id]
             self._left[new.account_id] = structs.replace(left, left_cents=left.left_cents - amount_cents)
+
+
+ORDER_RULES: Final = (Allowances,)

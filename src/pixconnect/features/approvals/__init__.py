@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature
 
 FEATURE: Final = Feature(
+    order_rules=("features.approvals.order_rule:ORDER_RULES",),
     problems=("features.approvals.service:PROBLEMS",),
     meters=("features.approvals.service:METERS",),
     pages=("features.approvals.pages:ROUTES",),

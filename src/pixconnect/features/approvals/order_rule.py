@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.tables import PENDING_APPROVALS, PendingApproval
@@ -15,6 +16,8 @@ from pixconnect.platform.pool import Pool
 
 
 class Approvals(OrderRule):
+    rank = 70
+
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
         self._reasons: dict[int, ApprovalReason] = {}
@@ -57,3 +60,6 @@ class Approvals(OrderRule):
     async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
         pending = await approval_store.find_awaited(pool, order_name)
         return None if pending is None else OrderWait(waits_for="operator", since=pending.since)
+
+
+ORDER_RULES: Final = (Approvals,)

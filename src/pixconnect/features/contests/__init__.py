@@ -5,6 +5,8 @@ from typing import Final
 from pixconnect.kernel.feature import Event, Feature, Scope, Verb
 
 FEATURE: Final = Feature(
+    order_rules=("features.contests.service.held_blocks:ORDER_RULES",),
+    claims=("features.contests.service.held_blocks:CLAIMS",),
     deadlines=("features.contests.tables.infraction:DEADLINES",),
     members=("features.contests.worker:MEMBERS",),
     rules=("features.proof.tables.blocks:BLOCKS",),

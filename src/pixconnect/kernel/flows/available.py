@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final
 
-from pixconnect.features.contests.service.held_blocks import HeldBlocks
+from pixconnect.kernel.feature import gather_classes
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, Repayment
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.writing.batch import Batch, Request
@@ -14,6 +15,8 @@ from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork, begin_mone
 
 class Deficit(Claim):
     """Repays a holder's debt first: nothing is available while anything is owed."""
+
+    rank = 10
 
     def take(self, source: LedgerEntry) -> None:
         amount_cents = self.work.balances[source.holder_id].repayable_cents
@@ -30,7 +33,14 @@ class Deficit(Claim):
         self.work.put(ledger_store.REPAYMENTS, repayment)
 
 
-CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit, HeldBlocks)
+CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit,)
+"""The kernel's own."""
+
+
+@cache
+def list_claims() -> tuple[type[Claim], ...]:
+    """The kernel's claims and those of features, in their order."""
+    return gather_classes("claims", Claim, CLAIMS)
 
 
 async def lock_balances(
@@ -39,4 +49,4 @@ async def lock_balances(
     statements_of: Callable[[Request], Iterable[int]] | None = None,
 ) -> UnitOfWork:
     """Begin a batch that moves money; as ``begin_money_work``."""
-    return await begin_money_work(batch, CLAIMS, holders_of, statements_of)
+    return await begin_money_work(batch, list_claims(), holders_of, statements_of)

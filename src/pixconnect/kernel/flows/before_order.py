@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Final
 
-from pixconnect.features.allowances.service import Allowances
-from pixconnect.features.approvals.order_rule import Approvals
-from pixconnect.features.contests.service.held_blocks import Contests
+from pixconnect.kernel.feature import gather_classes
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
 from pixconnect.kernel.flows.spending import HolderLimits
@@ -25,6 +24,8 @@ from pixconnect.platform.pool import Connection, Pool
 
 class Flags(OrderRule):
     """The holder may withdraw."""
+
+    rank = 30
 
     def check(self, new: NewOrder) -> None:
         check_may_withdraw(self.work.balances[new.holder_id])
@@ -43,6 +44,8 @@ class Flags(OrderRule):
 class Originals(OrderRule):
     """A refund is in time, and does not exceed what other refunds left of its Pix."""
 
+    rank = 40
+
     async def begin(self, batch: Sequence[NewOrder]) -> bool:
         return any(isinstance(new, NewRefund) for new in batch)
 
@@ -54,6 +57,8 @@ class Originals(OrderRule):
 
 class Funds(OrderRule):
     """The holder owes nothing and has the money."""
+
+    rank = 60
 
     def check(self, new: NewOrder) -> None:
         check_funds(self.work.balances[new.holder_id], new.request.amount_cents)
@@ -69,38 +74,36 @@ class Funds(OrderRule):
         return {each.name: hold for each in waiting if (hold := find_debt_hold(each)) is not None}
 
 
-# In the documented order of refusals.
-ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (
-    Allowances,
-    HolderLimits,
-    Flags,
-    Originals,
-    Contests,
-    Funds,
-    Approvals,
-)
+ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (HolderLimits, Flags, Originals, Funds)
+"""The kernel's own."""
 BEFORE_PAYEE: Final[tuple[type[OrderRule], ...]] = (HolderLimits,)
 """Rules whose refusals precede those that concern the payee."""
 
 
+@cache
+def list_rules() -> tuple[type[OrderRule], ...]:
+    """The kernel's rules and those of features, in the documented order of refusals."""
+    return gather_classes("order_rules", OrderRule, ORDER_RULES)
+
+
 async def begin_rules(work: UnitOfWork, batch: Sequence[NewOrder]) -> list[OrderRule]:
-    """Return the rules that may concern a batch, in order. Call it once everything is locked."""
-    return [rule for kind in ORDER_RULES if await (rule := kind(work)).begin(batch)]
+    """The rules that may concern a batch, in order, ready to judge it. Call it once everything is locked."""
+    return [rule for kind in list_rules() if await (rule := kind(work)).begin(batch)]
 
 
 async def check_payer(
-    context: Context, holder_id: int, amount_cents: int, rules: Sequence[type[OrderRule]] = ORDER_RULES
+    context: Context, holder_id: int, amount_cents: int, rules: Sequence[type[OrderRule]] | None = None
 ) -> None:
-    """Refuse, outside of a batch, an amount that a holder may not send to any payee."""
+    """Refuse, outside of a batch, an amount that a holder may not send to any payee; by default by all rules."""
     balance = await ledger_store.find_balance(context.pool, holder_id)
     if balance is not None:
-        for rule in rules:
+        for rule in rules or list_rules():
             await rule.check_payer(context.pool, context.clock.now(), balance, amount_cents)
 
 
 async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
-    """Find the person's action that an order waits for: required by a rule, or at its institution."""
-    for rule in ORDER_RULES:
+    """What a person has to do before an order goes on: by a rule, or at its institution."""
+    for rule in list_rules():
         if wait := await rule.find_wait(pool, order_name):
             return wait
     waiting = (await order_store.find_waiting(pool, [order_name])).get(order_name)
@@ -119,7 +122,7 @@ async def find_holds(connection: Connection | Pool, under_way: Collection[Transf
         for balance, is_disabled in [standings[ordered.holder_id]]
     ]
     holds: dict[str, str] = {}
-    for rule in ORDER_RULES:
-        # The first rule's reason wins.
+    for rule in list_rules():
+        # The reason of the first rule counts.
         holds = await rule.find_holds(connection, waiting) | holds
     return holds

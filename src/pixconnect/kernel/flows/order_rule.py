@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from pixconnect.kernel.feature import Ranked
 from pixconnect.kernel.rules.leaving import WaitingOrder
 from pixconnect.kernel.rules.ledger import Balance
 from pixconnect.kernel.rules.order import OpenOrder, OrderWait
@@ -16,10 +17,11 @@ from pixconnect.platform.pool import Connection, Pool
 NewOrder = NewTransfer | NewRefund
 
 
-class OrderRule:
-    """A feature's hooks for a batch of new transfers or refunds; it defines the methods that it needs.
+class OrderRule(Ranked):
+    """Each batch of new transfers or refunds has one of each kind. A rule defines the methods that it needs.
 
-    One instance per batch.
+    Ranks give the documented order of refusals: 10 allowances of the account, 20 limits of the holder, 30 flags, 40 a refund's
+    original, 50 contests, 60 funds, 70 approvals.
     """
 
     def __init__(self, work: UnitOfWork) -> None:

@@ -24,7 +24,7 @@ from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.charge_moves import count_returned
 from pixconnect.kernel.flows.context import Context, read_ordered
 from pixconnect.kernel.flows.network_id import NamedOrder, name_orders
-from pixconnect.kernel.flows.order_end import END_RULES, EndedOrder, holders_of, prepare_end, statements_of
+from pixconnect.kernel.flows.order_end import EndedOrder, holders_of, list_rules, prepare_end, statements_of
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import transfer as transfer_rules
 from pixconnect.kernel.rules.kept_report import Misfit
@@ -156,7 +156,7 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
     await work.lock_charges_of([refund.original_end_to_end_id for refund in refunds])
     orders = await order_store.lock(work.connection, [name_of(ended.ordered) for ended in batch])
     await work.lock_transfers({(refund.transfer_id, refund.holder_id) for refund in refunds})
-    rules = [rule(work) for rule in END_RULES]
+    rules = [rule(work) for rule in list_rules()]
     for rule in rules:
         await rule.begin(batch)
     outcomes: list[bool] = []

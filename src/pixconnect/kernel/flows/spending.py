@@ -17,6 +17,8 @@ from pixconnect.platform.pool import Connection, Pool
 
 
 class HolderLimits(OrderRule):
+    rank = 20
+
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
         self._spending = Spending(work.now)

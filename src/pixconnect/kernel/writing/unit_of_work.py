@@ -13,6 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from pixconnect.features.webhooks.rules import endpoint
 from pixconnect.features.webhooks.rules.endpoint import KeyWebhookEvent
 from pixconnect.features.webhooks.tables.delivery import EVENTS, KEY_WEBHOOK_EVENTS
+from pixconnect.kernel.feature import Ranked
 from pixconnect.kernel.rules import ledger as ledger_rules
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import Event
@@ -37,8 +38,8 @@ About = TypeVarTuple("About")
 AnyClaim = TypeVar("AnyClaim", bound="Claim")
 
 
-class Claim:
-    """A claim on money that becomes available to holders, such as a debt; each batch has its own."""
+class Claim(Ranked):
+    """A claim on money that becomes available to holders, such as a debt; each batch has its own. Deficits have the rank 10."""
 
     def __init__(self, work: UnitOfWork) -> None:
         self.work = work

@@ -23,6 +23,7 @@ from pixconnect.features.cases.rules import (
     SilentOrder,
     parse_ending_claim,
 )
+from pixconnect.features.institutions.order_end import find_mistaken
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.joining import ItemJoin
@@ -37,7 +38,7 @@ from pixconnect.features.institutions.service.statement import list_span
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.flows.context import Context, Operator, Writer, read_ordered, write_alone
-from pixconnect.kernel.flows.order_end import EndedOrder, find_mistaken, holders_of, statements_of
+from pixconnect.kernel.flows.order_end import EndedOrder, holders_of, statements_of
 from pixconnect.kernel.flows.proposal import make_proposal, propose
 from pixconnect.kernel.flows.settlement import WRITE_ENDINGS
 from pixconnect.kernel.rules.ledger import Held
@@ -161,7 +162,7 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         # Raised within the transaction, which undoes everything above.
         if not is_closed or was_open is not True:
             raise errors.BadRequest("confirm: the order has ended meanwhile, as the institution said")
-        if item_id is not None and ended.mistaken is None:
+        if item_id is not None and not ended.beside:
             key = (order.line_kind, order.resource_id)
             await item_store.join(connection, account.id, [ItemJoin(item_id=item_id, key=key, by="amount")])
         await case_store.end(
@@ -260,7 +261,7 @@ async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -
     # The network's instant is unknown: a call settles within seconds.
     ending = Settled(settled_at=order.called_at) if said == "settled" else NeverTaken()
     mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
-    ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
+    ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, beside=() if mistaken is None else (mistaken,))
     # In the order in which every process locks, so that a concurrent ending comes before or after all of this.
     held = Held(balances=frozenset(holders_of(ended)), statements=frozenset(statements_of(ended)))
     await ledger_store.lock_balances(connection, held)

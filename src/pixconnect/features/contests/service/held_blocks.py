@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import structs
 
@@ -93,6 +93,8 @@ class OpenBlocks:
 
 class HeldBlocks(Claim):
     """Covers blocks at the institution with newly available money."""
+
+    rank = 20
 
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
@@ -214,6 +216,8 @@ class HeldBlocks(Claim):
 class Contests(OrderRule):
     """Delays refunds while their Pix is contested, and a holder's orders while more is blocked at the institution than here."""
 
+    rank = 50
+
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
         self._contested: set[tuple[int, int]] = set()
@@ -258,3 +262,7 @@ class Contests(OrderRule):
             elif each.is_holders and one.holder_id in uncovered:
                 holds[each.name] = "the institution has blocked more of the holder's money than is blocked here"
         return holds
+
+
+CLAIMS: Final = (HeldBlocks,)
+ORDER_RULES: Final = (Contests,)

@@ -1,7 +1,7 @@
 """Events for tests of the feed, written as a batch writes them."""
 
-from pixconnect.features.webhooks.tables.delivery import EVENTS
 from pixconnect.kernel.rules.event import EventName
+from pixconnect.kernel.tables.event import EVENTS
 from pixconnect.kernel.writing.changes import Changes
 from pixconnect.platform import pool
 from support.records import make_event

@@ -13,12 +13,12 @@ from msgspec import Struct, structs
 from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
-from pixconnect.features.webhooks.tables.delivery import EVENTS
 from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import Event, EventName
+from pixconnect.kernel.tables.event import EVENTS
 from pixconnect.kernel.writing.changes import Changes
 from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.adapters.name_lookup import LOOKUP_S, DnsLookup, Lookup, NameLookups

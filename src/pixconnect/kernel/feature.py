@@ -71,6 +71,12 @@ class Feature(NamedTuple):
     """Claims on money that becomes available: ``kernel.writing.unit_of_work.Claim``."""
     end_rules: Places = ()
     """Change what belongs to an order that ends: ``kernel.flows.order_end.EndRule``."""
+    event_facts: Places = ()
+    """Rows that are written with each event: ``kernel.tables.fact.Fact``."""
+    followers: Places = ()
+    """Written with the events of transfers and refunds: ``kernel.writing.unit_of_work.Follower``."""
+    key_removals: Places = ()
+    """Done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``."""
     deadlines: Places = ()
     """Deadlines on service time: ``kernel.tables.deadline.Deadline``."""
     members: Places = ()

@@ -6,9 +6,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.features.webhooks.tables import feed as feed_store
 from pixconnect.features.webhooks.tables.feed import EVENT
 from pixconnect.kernel.rules.event import Event
+from pixconnect.kernel.tables import event as event_store
 from pixconnect.kernel.tables.table import AlikeColumns
 from support.postgres import Addresses
 from support.records import NOW, make_event
@@ -38,11 +38,11 @@ async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> Non
 def test_rows_that_differ_where_they_mostly_do_not_are_not_alike(change: dict[str, Any]) -> None:
     events: list[Event] = [*EVENTS, msgspec.structs.replace(EVENTS[0], **change)]
     assert AlikeColumns(EVENT, ONCE).fit(EVENT.arrays(events)) is None
-    assert feed_store.APPEND_EVENTS.fit(events) == (feed_store.APPEND_EVENTS.sql, EVENT.arrays(events))
+    assert event_store.APPEND.fit(events) == (event_store.APPEND.sql, EVENT.arrays(events))
 
 
 def test_rows_of_one_holder_are_sent_with_the_least() -> None:
     of_one = [msgspec.structs.replace(event, holder_id=1) for event in EVENTS]
-    assert [feed_store.APPEND_EVENTS.fit(events)[0] for events in (of_one, EVENTS)] == [
-        alike.sql for alike in feed_store.APPEND_EVENTS.alike
+    assert [event_store.APPEND.fit(events)[0] for events in (of_one, EVENTS)] == [
+        alike.sql for alike in event_store.APPEND.alike
     ]

@@ -6,6 +6,9 @@ from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
     members=("features.webhooks.worker.resumption:MEMBERS",),
+    event_facts=("features.webhooks.tables.delivery:EVENT_FACTS",),
+    followers=("features.webhooks.key_events:FOLLOWERS",),
+    key_removals=("features.webhooks.key_events:KEY_REMOVALS",),
     verbs=(
         Verb(
             *("integrator", "listen", "features.webhooks.cli.listen:listen"),

@@ -5,11 +5,14 @@ Functions for one holder raise ``NotFound`` if it does not exist.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
 import asyncpg
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Core, Operator, Writer, write_alone
 from pixconnect.kernel.flows.proposal import CONFIRM, confirm, make_proposal, propose
@@ -230,17 +233,24 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
     return key
 
 
+class KeyRemoval(NamedTuple):
+    """Deletes what a feature keeps for a key of a holder, in the transaction that removes the key."""
+
+    forget: Callable[[Connection, int, str], Awaitable[object]]
+
+
 async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey:
     """Remove a Pix key of a holder: within a second no process resolves it."""
     key = holder_rules.as_kept(text)
     async with write_alone(context.pool) as connection:
         _found(await holder_store.find(connection, holder_id), holder_id)
-        # Setting a webhook takes the same lock, so a removed key keeps no webhook.
-        await endpoint_store.lock_holder(connection, holder_id)
+        # What is set for a key takes the same lock, so nothing is left for a removed key.
+        await ledger_store.lock_balance(connection, holder_id)
         removed = await holder_store.remove_key(connection, key, holder_id)
         if removed is None:
             raise errors.NotFound(f"key: holder {holder_id} has no such key")
-        await endpoint_store.delete_key_webhook(connection, holder_id, key)
+        for removal in gather("key_removals", KeyRemoval):
+            await removal.forget(connection, holder_id, key)
         await audit.record(context, connection, "key remove", _subject(holder_id), before=removed)
     return removed
 

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any, TypeVar, TypeVarTuple
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
-from pixconnect.features.webhooks.rules import endpoint
-from pixconnect.features.webhooks.rules.endpoint import KeyWebhookEvent
-from pixconnect.features.webhooks.tables.delivery import EVENTS, KEY_WEBHOOK_EVENTS
-from pixconnect.kernel.feature import Ranked
+from pixconnect.kernel.feature import Ranked, gather
 from pixconnect.kernel.rules import ledger as ledger_rules
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import Event
@@ -26,6 +23,7 @@ from pixconnect.kernel.tables import identifiers as identifier_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.clock import DatabaseClock
+from pixconnect.kernel.tables.event import EVENTS
 from pixconnect.kernel.tables.ledger import LockedBalances
 from pixconnect.kernel.tables.order import ORDERS
 from pixconnect.kernel.writing.batch import Batch, OfHolder, Request
@@ -52,6 +50,17 @@ class Claim(Ranked):
         raise NotImplementedError
 
 
+class Follower(NamedTuple):
+    """What a feature writes with the event of a transfer or refund."""
+
+    follow: Callable[[UnitOfWork, Event, Transfer | Refund], None]
+
+
+@cache
+def list_followers() -> tuple[Follower, ...]:
+    return gather("followers", Follower)
+
+
 class UnitOfWork(Changes):
     """Time, ids and balances of one batch, and the rows that it will write."""
 
@@ -63,13 +72,13 @@ class UnitOfWork(Changes):
         self.now = now
         self.balances = locked.balances
         self.held = locked.held
+        self.key_webhook_holders = locked.key_webhook_holders
         self.charges: dict[tuple[int | str, int], Charge] = {}
         """Locked, by id or txid and by holder, as the batch changes them."""
         self.transfers: dict[tuple[int, int], Transfer] = {}
         """Locked, by id and holder, as the batch changes them."""
         self._claims = [claim(self) for claim in claims]
         self._batch = batch
-        self._locked = locked
         self._orders_count = 0
         self._spare_ids: list[int] = []
         self.count_from(locked.first_id)
@@ -151,18 +160,14 @@ class UnitOfWork(Changes):
         return event
 
     def announce_transfer(self, transfer: Transfer) -> None:
-        event = self.announce(announce_transfer, transfer)
-        if endpoint.notifies_key(transfer):
-            self._tell_key(event, transfer.id, transfer)
+        self._follow_event(self.announce(announce_transfer, transfer), transfer)
 
     def announce_refund(self, refund: Refund) -> None:
-        event = self.announce(announce_refund, refund)
-        if endpoint.notifies_key(refund):
-            self._tell_key(event, refund.transfer_id, None)
+        self._follow_event(self.announce(announce_refund, refund), refund)
 
-    def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
-        if event.holder_id in self._locked.key_webhook_holders:
-            self.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, told_of))
+    def _follow_event(self, event: Event, happened: Transfer | Refund) -> None:
+        for follower in list_followers():
+            follower.follow(self, event, happened)
 
     def order(self, order: OpenOrder) -> None:
         """Leave a transfer or refund to the workers, which hand it to the rail after the commit."""

@@ -34,6 +34,7 @@ from pixconnect.kernel.rules.listing import Cursor, Span, read_cursor, write_cur
 from pixconnect.kernel.rules.refund import Refund, RefundStatus
 from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
 from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables import event as event_store
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import tally as tally_store
@@ -180,7 +181,7 @@ async def browse_events(
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at, event_types=wanted.event_types)
 
     found = await _search(context, viewer, browse_store.EVENTS, asked, names, span, is_narrowed=_has_instants(wanted))
-    return with_items(found, [*map(feed_store.EVENT.read, found.items)])
+    return with_items(found, [*map(event_store.EVENT.read, found.items)])
 
 
 Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]

@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.webhooks.tables.delivery_history import DELIVERY
-from pixconnect.features.webhooks.tables.feed import EVENT
 from pixconnect.kernel.rules.holder import as_kept
 from pixconnect.kernel.rules.tax_id import unmask_tax_id
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.charge import CHARGE
+from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import NEWEST_FIRST
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.tally import Kind

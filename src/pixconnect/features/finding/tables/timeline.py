@@ -13,7 +13,6 @@ from typing import Final, LiteralString
 from pixconnect.features.webhooks.rules.delivery import Delivery
 from pixconnect.features.webhooks.tables import delivery_history
 from pixconnect.features.webhooks.tables.delivery_history import DELIVERY
-from pixconnect.features.webhooks.tables.feed import EVENT
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import Event, Resource
 from pixconnect.kernel.rules.ledger import LedgerEntry
@@ -21,6 +20,7 @@ from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.charge import CHARGE
+from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.ledger import LEDGER_ENTRY
 from pixconnect.kernel.tables.order import ORDER
 from pixconnect.kernel.tables.refund import REFUND

@@ -40,6 +40,7 @@ from pixconnect.kernel.rules.transfer import Direction
 from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import lease as lease_store
+from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
@@ -99,7 +100,7 @@ async def _set(
     profile: InstitutionProfile | None,
 ) -> KeyWebhook:
     # Batches lock the same balance: every settlement after the answer is notified.
-    await endpoint_store.lock_holder(connection, caller.holder_id)
+    await ledger_store.lock_balance(connection, caller.holder_id)
     await refuse_succeeded(connection, caller)
     await refuse_anothers_host(context, connection, caller, url)
     now = await service_now_to_write(context.clock, connection)
@@ -170,7 +171,7 @@ list_webhooks: Final = of_caller(endpoint_store.read_key_webhooks)
 async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
     """Remove the webhook, and give up pending deliveries. Raises ``NotFound``."""
     async with write_alone(context.pool) as connection:
-        await endpoint_store.lock_holder(connection, caller.holder_id)
+        await ledger_store.lock_balance(connection, caller.holder_id)
         found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
         endpoint = None if found is None else await endpoint_store.lock_by_id(connection, found.endpoint_id)
         if endpoint is None or not await endpoint_store.delete_key_webhook(connection, caller.holder_id, key):

@@ -30,6 +30,7 @@ from pixconnect.kernel.flows.of_caller import of_caller
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.refusal import SUCCEEDED
 from pixconnect.kernel.writing.service_time import service_now_to_write
@@ -116,7 +117,7 @@ async def create_endpoint(
     endpoint_id = await endpoint_store.next_id(context.pool)
     sealed = _seal(context, endpoint_id, request.secret)
     async with write_alone(context.pool) as connection:
-        await endpoint_store.lock_holder(connection, caller.holder_id)
+        await ledger_store.lock_balance(connection, caller.holder_id)
         await refuse_succeeded(connection, caller)
         await refuse_anothers_host(context, connection, caller, request.url)
         # Counted again under the lock: another request may have made one since.

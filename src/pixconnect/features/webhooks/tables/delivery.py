@@ -23,8 +23,8 @@ from pixconnect.features.webhooks.rules.delivery import (
     DueRead,
 )
 from pixconnect.features.webhooks.rules.endpoint import KeyWebhookEvent
-from pixconnect.features.webhooks.tables import feed as feed_store
 from pixconnect.kernel.rules.event import Event
+from pixconnect.kernel.tables import event as event_store
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
 from pixconnect.platform.pool import Connection, Pool
@@ -72,13 +72,11 @@ APPEND: Final = Part[Event](
     """,
     arguments=no_arguments,
     returns="any row",
-    reads=feed_store.APPEND_EVENTS,
+    reads=event_store.APPEND,
 )
 """A delivery of each new event for each active endpoint with its type."""
-_DELIVERIES: Final = Fact(rank=210, inserts=(APPEND,), key=None)
-EVENTS: Final = Fact(
-    rank=200, inserts=(feed_store.APPEND_EVENTS,), key=None, follow=lambda _, event: [(_DELIVERIES, event)]
-)
+DELIVERIES: Final = Fact(rank=210, inserts=(APPEND,), key=None)
+EVENT_FACTS: Final = (DELIVERIES,)
 
 TOLD: Final = Columns[KeyWebhookEvent](
     read_types("""

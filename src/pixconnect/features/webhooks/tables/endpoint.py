@@ -49,11 +49,6 @@ async def count(connection: Connection | Pool, holder_id: int) -> int:
     return await connection.fetchval(_COUNT, holder_id)
 
 
-async def lock_holder(connection: Connection, holder_id: int) -> None:
-    """Lock the adding of a holder's endpoints until the transaction ends."""
-    await connection.execute("select holder_id from balance where holder_id = $1 for no key update", holder_id)
-
-
 insert: Final = ENDPOINT.insert
 
 

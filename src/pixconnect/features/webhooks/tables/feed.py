@@ -1,4 +1,4 @@
-"""Events, in the exact bytes sent, and the feed: events by position, and the assignment of positions.
+"""The feed: events by position, and the assignment of positions.
 
 Both functions that assign positions are in the schema, which explains why they miss none. Any process may call them at any
 time: a lock in the database serializes callers.
@@ -15,30 +15,11 @@ from msgspec import Struct
 from pixconnect.kernel.rules.event import Event, EventName, Resource
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import AFTER, AFTER_ORDER, Source
-from pixconnect.kernel.tables.table import Table, fetch_row, of_columns
+from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Pool
-
-EVENT: Final = Table(
-    "event",
-    Event,
-    """
-    id bigint, holder_id bigint, name text, resource text, resource_id bigint, slot smallint, body text,
-    created_at timestamptz
-    """,
-)
-
-# Returns the rows from which the same statement makes deliveries: see ``features/webhooks/tables/delivery.py``.
-APPEND_EVENTS: Final = of_columns(
-    EVENT,
-    once=[("name", "resource", "created_at", "holder_id"), ("name", "resource", "created_at")],
-    name="event_row",
-    sql="""
-        insert into event ({names}) {rows}
-        returning id, holder_id, name, resource, resource_id, slot, created_at
-    """,
-)
 
 _OF_SPAN: Final[LiteralString] = "from event where holder_id = $1 and created_at between $2 and $3"
 _LISTED_EVENTS: Final = Source(

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.allowances import service as allowance_usecases
 from pixconnect.features.allowances.rules import WantedAllowance
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionTraits, OpenAccount, ReceivedPix
@@ -142,7 +143,7 @@ async def open_shop(live: Service, there: FakeInstitution, **changes: Any) -> Sh
         live=live,
         there=there,
         account=account,
-        context=structs.replace(live.context, institutions=accounts),
+        context=live.context.with_port(INSTITUTIONS, accounts),
         house=Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES)),
     )
 

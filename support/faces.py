@@ -15,6 +15,7 @@ from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import SandboxControl
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -111,8 +112,8 @@ async def open_bank(
 ) -> AsyncIterator[Bank]:
     """Start a bank; ``control``, if given, has its failure rules."""
     async with open_webhook_service(database, clock=clock) as opened, open_receiver() as receiver:
-        rules = opened.context.sandbox_control if control is None else cast("SandboxControl", control)
-        service = structs.replace(opened, context=structs.replace(opened.context, sandbox_control=rules))
+        rules = opened.context.port(SANDBOX_CONTROL) if control is None else cast("SandboxControl", control)
+        service = structs.replace(opened, context=opened.context.with_port(SANDBOX_CONTROL, rules))
         context, operator = service.context, as_operator(service.context)
         holder_id = service.caller.holder_id
         await holder_usecases.add_pix_key(operator, holder_id, "EMAIL", KEY)

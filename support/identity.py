@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.keyring import SIGNER, Keyring
 from pixconnect.features.identity.service.token_issuer import TokenRequest
 from pixconnect.kernel.flows import holder
 from pixconnect.kernel.flows.context import Context
@@ -36,8 +36,8 @@ async def open_context(
 
 
 def keyring_of(context: Context) -> Keyring:
-    assert isinstance(context.signer, Keyring)
-    return context.signer
+    assert isinstance(context.port(SIGNER), Keyring)
+    return context.port(SIGNER)
 
 
 async def start_keyring(context: Context) -> Keyring:

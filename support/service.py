@@ -15,7 +15,8 @@ import asyncpg
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.keyring import SIGNER, Keyring
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules.delivery import Receivers
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
@@ -274,10 +275,8 @@ def a_context(*, pool: Any = None, **given: Any) -> Context:
         "directory": HolderDirectory(pool, ISPB, rules.institution_name, clock.monotonic_s),
         "rail": FakeRail(rules.abilities),
         "locations": FakeLocations(),
-        "signer": FakeSigner(),
-        "receivers": FakeReceivers(),
         "secret_box": AesSecretBox(bytes(32), SystemEntropy()),
-        "sandbox_control": None,
+        "ports": {SIGNER: FakeSigner(), RECEIVERS: FakeReceivers()},
         "wake_workers": lambda *_arguments, **_options: None,
     }
     return Context(pool=pool, **(made | given))
@@ -323,8 +322,10 @@ async def open_service(
             policy=rules,
             rail=rail,
             locations=locations,
-            signer=FakeSigner() if secret_key is None else Keyring(core),
-            receivers=receivers or FakeReceivers(),
+            ports={
+                SIGNER: FakeSigner() if secret_key is None else Keyring(core),
+                RECEIVERS: receivers or FakeReceivers(),
+            },
             secret_box=box,
             wake_workers=wake_workers,
         )

@@ -19,6 +19,7 @@ from pixconnect.features.cases.service.adjustment import confirm_proposal
 from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.adapters.opening import open_institution
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
@@ -211,7 +212,7 @@ class Here(Struct, kw_only=True):
 
     @property
     def context(self) -> Context:
-        return structs.replace(self.live.context, institutions=self.accounts)
+        return self.live.context.with_port(INSTITUTIONS, self.accounts)
 
     async def charge(self, amount_cents: int, external_id: str) -> Charge | None:
         """Request it; ``None`` if it must be repeated under the same name."""

@@ -15,12 +15,15 @@ import structlog
 
 from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
 from pixconnect.doors.worker.leases import Connect
-from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.keyring import SIGNER, Keyring
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.opener import CallCounts, open_accounts
 from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_answers
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.pix_api.api.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.service.clock import follow_clock
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
 from pixconnect.kernel.flows import installation
 from pixconnect.kernel.flows.context import Context, Core, Policy
@@ -111,13 +114,15 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             directory=directory,
             rail=shared.rail,
             locations=shared.locations,
-            signer=keyring,
-            receivers=shared.receivers,
             secret_box=secret_box,
-            sandbox_control=shared.control,
             wake_workers=notifier.notify,
             server=server,
-            institutions=await opened.enter_async_context(accounts),
+            ports={
+                SIGNER: keyring,
+                RECEIVERS: shared.receivers,
+                SANDBOX_CONTROL: shared.control,
+                INSTITUTIONS: await opened.enter_async_context(accounts),
+            },
         )
         # Others may go on in tables that were put back in the place of those that their sessions know.
         server.on_start(keyring.forget_all, connections.expire)

@@ -14,6 +14,7 @@ from pixconnect.doors.worker.chore import Chore
 from pixconnect.doors.worker.leases import Poller, Rest
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import SandboxUnavailable
 from pixconnect.features.sandbox.service import clock as clock_usecases
 from pixconnect.kernel.feature import gather
@@ -89,8 +90,9 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
 
 async def _agree(context: Context) -> None:
     # In live mode there is no sandbox to agree with.
-    if context.sandbox_control is not None:
-        await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
+    control = context.port(SANDBOX_CONTROL)
+    if control is not None:
+        await clock_usecases.agree_with_sandbox(context, control)
 
 
 async def _sweep(context: Context) -> float | None:

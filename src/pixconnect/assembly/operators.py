@@ -18,6 +18,7 @@ from pixconnect.assembly.base import (
 )
 from pixconnect.assembly.outside import has_rail, open_rail
 from pixconnect.features.identity.service.secret_key import refuse_other_key
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rail import RecordingRail
 from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.inquiry import InquiryAnswer
@@ -167,7 +168,7 @@ async def ask_institution_at(context: Context, operator: Operator, name: str, as
     """The same in a process that has a context open."""
     # As the service: the console's own login may not read accounts.
     account = await inquiry.find_asked(context, name)
-    opened = await context.institutions.find_read(account.id)
+    opened = await context.port(INSTITUTIONS).find_read(account.id)
     if opened is None:
         raise errors.BadRequest(f"name: the account {name} is not open")
     return await inquiry.ask(operator, at_account(context, account, RecordingRail()), opened, asked)

@@ -77,6 +77,10 @@ class Feature(NamedTuple):
     """Written with the events of transfers and refunds: ``kernel.writing.unit_of_work.Follower``."""
     key_removals: Places = ()
     """Done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``."""
+    accounts: Places = ()
+    """Accounts at institutions, of one feature: ``kernel.flows.source.Accounts``."""
+    suspect_credits: Places = ()
+    """What holds suspect credits, of one feature: ``kernel.flows.credit.SuspectCredits``."""
     deadlines: Places = ()
     """Deadlines on service time: ``kernel.tables.deadline.Deadline``."""
     members: Places = ()
@@ -126,6 +130,14 @@ def gather(kind: str, row_type: type[Row]) -> tuple[Row, ...]:
             raise TypeError(f"{place}: has a {type(row).__name__}, not a {row_type.__name__}")
         rows.append(row)
     return tuple(rows)
+
+
+def gather_one(kind: str, own: type[Row]) -> Row:
+    """Import the one row of a kind; without a feature that has it, make the kernel's own."""
+    rows = gather(kind, own)
+    if len(rows) > 1:
+        raise ValueError(f"{kind}: only one feature may have it")
+    return rows[0] if rows else own()
 
 
 def gather_classes(kind: str, base: type[Kind], own: Sequence[type[Kind]]) -> tuple[type[Kind], ...]:

@@ -13,6 +13,7 @@ from pixconnect.assembly import pages
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.service.inquiry import Inquiries, InquiryAnswer
 from pixconnect.features.sandbox import pages as sandbox
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
@@ -49,7 +50,7 @@ class _Control:
 @pytest.fixture
 async def console(database: Addresses) -> AsyncIterator[InProcess]:
     async with open_service(database, receivers=_Receivers()) as service:
-        context = msgspec.structs.replace(service.context, sandbox_control=_Control())
+        context = service.context.with_port(SANDBOX_CONTROL, _Control())
         simulated = msgspec.structs.replace(service, context=context)
         async with open_console(simulated, {Inquiries: Inquiries(ask=_ask)}) as opened:
             opened.console._paces._monotonic_s = lambda: 0.0

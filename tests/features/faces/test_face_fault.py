@@ -13,6 +13,7 @@ from features.faces.test_inter import open_inter
 from features.faces.test_sicoob import open_sicoob
 from features.faces.test_woovi import CHARGE, PAYMENT, open_woovi
 from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults, check_rules
 from pixconnect.features.sandbox.rules import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
 from pixconnect.platform.base.clock import to_day
@@ -50,7 +51,7 @@ async def control() -> Control:
 
 @pytest.fixture
 async def broken(bank: Bank, control: Control) -> Bank:
-    context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
+    context = bank.service.context.with_port(SANDBOX_CONTROL, cast("SandboxControl", control))
     service = structs.replace(bank.service, context=context)
     return structs.replace(bank, service=service, services=structs.replace(bank.services, context=context))
 

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import FaultAnswer, Message, SandboxControl
 from support.api import Answer, Api
 from support.faces import Bank
@@ -27,7 +28,7 @@ async def ask_token(bank: Bank, api: Api, **body: Any) -> Answer:
 
 async def test_an_address_that_has_failed_too_often_costs_no_draw_of_a_fault(bank: Bank) -> None:
     control = Counting()
-    context = structs.replace(bank.services.context, sandbox_control=cast("SandboxControl", control))
+    context = bank.services.context.with_port(SANDBOX_CONTROL, cast("SandboxControl", control))
     api = structs.replace(bank, services=structs.replace(bank.services, context=context)).answering()
     statuses = [(await ask_token(bank, api, client_secret=f"wrong {number}")).status for number in range(12)]
     assert (statuses[0], statuses[-1]) == (401, 429)

@@ -53,6 +53,7 @@ from pixconnect.features.pix_api.api.violations import Parameters, Violations, s
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import Statement, StatementLine
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.violation import Violated, Violation
@@ -153,7 +154,7 @@ async def probe(
     services: Services, member: str, url: str, headers: Sequence[tuple[str, str]], event: Mapping[str, str]
 ) -> None:
     """Post a test to the URL in ``member`` of a request; raises ``NamedRefusal`` unless the answer is 2xx."""
-    exchange = await services.context.receivers.post(url, headers, msgspec.json.encode(event))
+    exchange = await services.context.port(RECEIVERS).post(url, headers, msgspec.json.encode(event))
     if exchange.error is not None:
         raise NamedRefusal("PROBE", f"{member}: a URL não deu uma resposta inteira ({exchange.error})")
     if exchange.status_code is None or not 200 <= exchange.status_code <= 299:

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Event, Feature, Verb
 
 FEATURE: Final = Feature(
+    accounts=("features.institutions.source:ACCOUNTS",),
     end_rules=("features.institutions.order_end:END_RULES",),
     members=("features.institutions.worker:MEMBERS",),
     problems=("features.institutions.service.problems:PROBLEMS",),

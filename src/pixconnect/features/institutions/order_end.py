@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.rules.joining import LineKey, ReversedMovement
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
@@ -58,7 +59,7 @@ class MistakenItems(EndRule):
 
     @staticmethod
     async def prepare(context: Context, ordered: Transfer | Refund, ending: Ending) -> ReversedMovement | None:
-        account = context.policy.account
+        account = context.port(ACCOUNT)
         # The installation's own rail tells no line twice.
         return None if account is None else await find_mistaken(context.pool, account.id, ordered, ending)
 

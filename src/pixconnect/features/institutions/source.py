@@ -11,18 +11,20 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from pixconnect.features.institutions.accounts import INSTITUTIONS, explain_pause, is_lost
+from pixconnect.features.institutions.credit import find_named_charge
+from pixconnect.features.institutions.forgotten_refund import ForgottenRefunds
 from pixconnect.features.institutions.rules.account import ABILITIES
 from pixconnect.features.institutions.rules.institution import OpenAccount
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR
 from pixconnect.features.institutions.service.charge_opening import explain_refusal, open_at_institution, want_charge
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
-from pixconnect.features.institutions.tables import charge_opening as opening_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
-from pixconnect.kernel.flows.context import Context, explain_pause, is_lost
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.lookup_budget import Lookup
-from pixconnect.kernel.flows.source import Way, is_key_alone
+from pixconnect.kernel.flows.source import Source, Way, is_key_alone
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
@@ -57,9 +59,9 @@ class InstitutionSource(Struct, frozen=True):
     async def choose_way(
         self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
     ) -> Way:
-        opened = await context.institutions.find(self.account_id)
+        opened = await context.port(INSTITUTIONS).find(self.account_id)
         if opened is None:
-            raise await explain_pause(context.institutions, self.account_id)
+            raise await explain_pause(context.port(INSTITUTIONS), self.account_id)
         _check_takes(opened, request, payee)
         named = _name_owner(opened, payee, terms)
         if opened.institution.traits.names_first and request.external_id is not None:
@@ -77,7 +79,7 @@ class InstitutionSource(Struct, frozen=True):
         )
 
     async def admit_forgotten(self, context: Context, request: TransferRequest, until: str = _LATER) -> None:
-        if await is_lost(context.institutions, self.account_id):
+        if await is_lost(context.port(INSTITUTIONS), self.account_id):
             raise _explain_unread(request)
         if await mistaken_store.may_be_forgotten(
             context.pool, self.account_id, request.amount_cents, context.clock.now(), REPEATED_FOR
@@ -92,15 +94,12 @@ class InstitutionSource(Struct, frozen=True):
         return ABILITIES
 
     async def check_sends(self, context: Context) -> None:
-        if self.account_id not in {account.id for account in await context.institutions.list_active()}:
-            raise await explain_pause(context.institutions, self.account_id)
+        if self.account_id not in {account.id for account in await context.port(INSTITUTIONS).list_active()}:
+            raise await explain_pause(context.port(INSTITUTIONS), self.account_id)
 
     async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
-        """Find the charge of the account with this txid or reference, if its holder is on the account."""
         del owner
-        charge = await opening_store.find_charge(pool, self.account_id, name)
-        holder = None if charge is None else await holder_store.find(pool, charge.holder_id)
-        return None if holder is None or holder.institution_id != self.account_id else charge
+        return await find_named_charge(pool, self.account_id, name)
 
     async def create_charge(
         self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
@@ -152,25 +151,11 @@ async def _check_flow(context: Context, opened: OpenAccount) -> None:
         )
 
 
-async def admit_renamed(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
-    """Raise ``OutcomeUnknown`` if an account may have paid the request under a name that the payer's institution does not know.
-
-    These are other accounts of the payer's owner, and the payer's own if it was added after the loss. Called before anything is
-    accepted.
-    """
-    if request.external_id is None or context.policy.is_sandbox:
-        return
-    lost_since = context.clock.now() - REPEATED_FOR
-    for account_id in await holder_store.list_doubtful_accounts(context.pool, payer.holder_id, lost_since):
-        await _check_read(context, account_id, request, lost_since)
-        await InstitutionSource(account_id).admit_forgotten(context, request, _FOUND_OUT)
-
-
 async def _check_read(context: Context, account_id: int, request: TransferRequest, lost_since: datetime) -> None:
     """Refuse as unknown while a worker has not read the lost days of an account that was added after the loss."""
     if not await day_store.list_unread_of_loss(context.pool, account_id, lost_since):
         return
-    opened = await context.institutions.find_read(account_id)
+    opened = await context.port(INSTITUTIONS).find_read(account_id)
     # Without a statement by API, only an operator can record it.
     if opened is not None and opened.institution.traits.has_statement:
         raise _explain_unread(request)
@@ -202,3 +187,24 @@ async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) 
                 if key.key in opened.account.keys:
                     return key.key
     return next(iter(opened.account.keys), None)
+
+
+class InstitutionAccounts(ForgottenRefunds):
+    def find_source(self, account_id: int) -> Source:
+        return InstitutionSource(account_id)
+
+    async def admit_renamed(self, context: Context, payer: OwnAccount, request: TransferRequest) -> None:
+        """Raise ``OutcomeUnknown`` if an account may have paid the request under a name unknown to the payer's institution.
+
+        These are other accounts of the payer's owner, and the payer's own if it was added after the loss. Called before
+        anything is accepted.
+        """
+        if request.external_id is None or context.policy.is_sandbox:
+            return
+        lost_since = context.clock.now() - REPEATED_FOR
+        for account_id in await holder_store.list_doubtful_accounts(context.pool, payer.holder_id, lost_since):
+            await _check_read(context, account_id, request, lost_since)
+            await InstitutionSource(account_id).admit_forgotten(context, request, _FOUND_OUT)
+
+
+ACCOUNTS: Final = (InstitutionAccounts(),)

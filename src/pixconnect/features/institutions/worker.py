@@ -22,6 +22,7 @@ from pixconnect.doors.worker.leases import LeaseLost, SlotLeases, TimedMember
 from pixconnect.doors.worker.meter import Gauge
 from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.pending_call import APART_S
@@ -213,7 +214,7 @@ class AccountReaders(TimedMember):
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _look(self) -> None:
-        there = await self._context.institutions.list_all()
+        there = await self._context.port(INSTITUTIONS).list_all()
         if not there and not self._context.policy.has_rail and not self._has_warned:
             self._has_warned = True
             _log.warning(
@@ -245,7 +246,7 @@ class AccountReaders(TimedMember):
         return (*work, self.balances.watch) if account.state == "active" else work
 
     async def _keep(self, account_id: int, do: LookAfter) -> None:
-        institutions = self._context.institutions
+        institutions = self._context.port(INSTITUTIONS)
         find = institutions.find if do is move_orders else institutions.find_read
         failed_count, context, known = 0, self._context, None
         news = self._news.get(do)

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, structs
 from pixconnect.doors.api.envelope import Instant
 from pixconnect.doors.api.operation import Nothing, Request, Services
 from pixconnect.features.finding.tables import timeline as timeline_store
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.tables import charge_opening as opening_store
@@ -56,7 +57,7 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
     transfer = view.transfer
     institution, network_txid = None, None
     if transfer.institution_id is not None:
-        accounts = await context.institutions.list_all()
+        accounts = await context.port(INSTITUTIONS).list_all()
         institution = next((one.name for one in accounts if one.id == transfer.institution_id), None)
         if transfer.txid is not None:
             opening = await opening_store.find_txid(context.pool, transfer.institution_id, transfer.txid)
@@ -128,7 +129,7 @@ async def _read_of_transfer(context: Context, viewer: Viewer, transfer_id: int) 
 async def _of_transfer(context: Context, transfer: Transfer) -> Receipt:
     view = await view_transfer(context, await with_payee(context.pool, transfer))
     # All have one environment, and so do their settlements.
-    accounts = await context.institutions.list_all()
+    accounts = await context.port(INSTITUTIONS).list_all()
     account = next((one for one in accounts if one.id == transfer.institution_id), None)
     payer, payee = view.debit_party, view.credit_party
     # Only for the own side: the network reports where the other's account is.

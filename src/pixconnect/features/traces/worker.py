@@ -20,15 +20,18 @@ from pixconnect.features.monitoring.worker import UNAVAILABLE, WrappedRail, name
 from pixconnect.features.traces import tables as trace_store
 from pixconnect.features.traces.opening import open_tracer
 from pixconnect.features.traces.rules import Tracer, TraceSpan
-from pixconnect.features.traces.tables import Resource
+from pixconnect.features.traces.tables import Resource, TracedOrder
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.delivery import Recipient, Signatures
 from pixconnect.features.webhooks.worker.delivery import DeliveryParts
-from pixconnect.kernel.flows.context import LOOK_UP_TIMEOUT_S, Context, OrderTraces
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.handover import PREPARATION
 from pixconnect.kernel.rules.rail import Order, QueryAnswer, Rail, RefundOrder, SubmitAnswer
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.webhook_exchange import WebhookExchange
+from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.logging import current_trace
@@ -40,6 +43,35 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer", bound=SubmitAnswer | QueryAnswer)
 
 _log = structlog.get_logger(__name__)
+
+
+_ORDERS_REMEMBERED_MAX: Final = 8192
+LOOK_UP_TIMEOUT_S: Final = 1.0
+"""A busy database answers due work first."""
+
+
+class OrderTraces:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._by_name = BoundedCache[str, TracedOrder | None](_ORDERS_REMEMBERED_MAX)
+
+    async def look_up(self, names: Sequence[str]) -> None:
+        """Find the traces of orders, before they are marked; after any error, the orders continue without them."""
+        unknown = [name for name in names if name not in self._by_name]
+        if not unknown:
+            return
+        try:
+            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+                found = await trace_store.find_of_orders(self._pool, unknown)
+        except Exception as error:  # noqa: BLE001  no trace is worth an order that waits
+            _log.warning("orders go on without their traces", reason=type(error).__name__)
+            return
+        for name in unknown:
+            self._by_name.keep(name, found.get(name))
+
+    def recall(self, name: str) -> TracedOrder | None:
+        """An order's trace; ``None`` if it has none, or it is unknown."""
+        return self._by_name.get(name)
 
 
 class _OpenCall(Struct, frozen=True):
@@ -205,10 +237,8 @@ def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
     return structs.replace(
         parts,
         context=structs.replace(
-            context,
+            context.with_port(RECEIVERS, TracedReceivers(context.port(RECEIVERS))).with_port(PREPARATION, traces),
             rail=TracedRail(context.rail, tracer, traces, context.clock, one_by_one=False),
-            receivers=TracedReceivers(context.receivers),
-            traces=traces,
         ),
         of_features=parts.of_features
         | {

@@ -16,24 +16,14 @@ or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNK
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Protocol
+from typing import Any, Final, Generic, TypeVar
 
 import asyncpg
-import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pixconnect.features.identity.rules import Signer
-from pixconnect.features.institutions.rules.account import ABILITIES, InstitutionAccount, abilities_of
-from pixconnect.features.institutions.rules.institution import OpenAccount
-from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.rules import Message, SandboxControl, SandboxUnavailable
-from pixconnect.features.traces import tables as trace_store
-from pixconnect.features.traces.tables import TracedOrder
-from pixconnect.features.webhooks.rules.delivery import Receivers
 from pixconnect.kernel.flows.directory import HolderDirectory
 from pixconnect.kernel.flows.lookup_budget import LookupBudgets
 from pixconnect.kernel.flows.server_watch import ServerWatch
@@ -56,69 +46,26 @@ from pixconnect.platform.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.platform.notifier import WakeWorkers
 from pixconnect.platform.pool import Connection, Pool
 
-_PAUSED_S: Final = 60
-"""Retry-After while an account is paused."""
+Opened = TypeVar("Opened")
+_NOTHING: Final[Any] = object()
 
 
-class Institutions(Protocol):
-    """The installation's open accounts, as seen by one process."""
+class Port(Generic[Opened]):
+    """A feature's own part of a process's context; assembly opens it.
 
-    async def list_all(self) -> Sequence[InstitutionAccount]: ...
+    ::
 
-    async def list_active(self) -> Sequence[InstitutionAccount]: ...
-
-    async def find(self, account_id: int) -> OpenAccount | None:
-        """Find an account that may send money; ``None`` if it is paused, closed or unknown."""
+        SIGNER: Final = Port[Signer]("signer")
         ...
+        context.port(SIGNER).sign_jws(payload)
 
-    async def find_receiving(self, account_id: int) -> OpenAccount | None:
-        """Find an account that opens charges: an active one, or one paused by an operator or an alarm."""
-        ...
+    Args:
+        name: For messages.
+        default: The part of a process in which assembly opens none.
+    """
 
-    async def find_read(self, account_id: int) -> OpenAccount | None:
-        """Find an account whose statement is read: any that is not closed."""
-        ...
-
-
-class NoInstitutions:
-    """Used in modes without accounts at institutions."""
-
-    async def list_all(self) -> Sequence[InstitutionAccount]:
-        return ()
-
-    async def list_active(self) -> Sequence[InstitutionAccount]:
-        return ()
-
-    async def find(self, account_id: int) -> OpenAccount | None:
-        return None
-
-    find_receiving = find_read = find
-
-
-async def is_lost(institutions: Institutions, account_id: int) -> bool:
-    """Whether the database lost facts of an account, and no operator has confirmed that they were restored."""
-    return account_id in {account.id for account in await institutions.list_all() if account.lost_at is not None}
-
-
-async def find_abilities(context: Context, account_id: int | None) -> Abilities:
-    """Find the abilities of an account's rail, or of the installation's own."""
-    if account_id is None:
-        return context.policy.abilities
-    found = next((account for account in await context.institutions.list_all() if account.id == account_id), None)
-    return ABILITIES if found is None else abilities_of(found)
-
-
-async def explain_pause(institutions: Institutions, account_id: int) -> errors.ServiceUnavailable:
-    """Explain why an account sends no money. After a loss, a repeated request may have been done before it."""
-    why = "paused; nothing was done"
-    may_be_done = await is_lost(institutions, account_id)
-    if may_be_done:
-        why = (
-            "paused since the database was restored: this request may have been done before that. Repeat it later under the "
-            "same external_id, and under no other"
-        )
-    message = f"the holder's account at its institution is {why}"
-    return errors.ServiceUnavailable(message, retry_after_s=_PAUSED_S, may_be_done=may_be_done)
+    def __init__(self, name: str, default: Opened = _NOTHING) -> None:
+        self.name, self.default = name, default
 
 
 REMEMBERED_MAX: Final = 4096
@@ -155,37 +102,6 @@ async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[st
     return found
 
 
-_REMEMBERED_MAX: Final = 8192
-LOOK_UP_TIMEOUT_S: Final = 1.0
-"""A busy database serves due work first."""
-
-_log = structlog.get_logger(__name__)
-
-
-class OrderTraces:
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._by_name = BoundedCache[str, TracedOrder | None](_REMEMBERED_MAX)
-
-    async def look_up(self, names: Sequence[str]) -> None:
-        """Find the traces of orders before they are marked. After any error the orders continue without traces."""
-        unknown = [name for name in names if name not in self._by_name]
-        if not unknown:
-            return
-        try:
-            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-                found = await trace_store.find_of_orders(self._pool, unknown)
-        except Exception as error:  # noqa: BLE001  no trace is worth an order that waits
-            _log.warning("orders go on without their traces", reason=type(error).__name__)
-            return
-        for name in unknown:
-            self._by_name.keep(name, found.get(name))
-
-    def recall(self, name: str) -> TracedOrder | None:
-        """Return an order's trace; ``None`` if it has none, or it is unknown."""
-        return self._by_name.get(name)
-
-
 class Policy(Struct, frozen=True, kw_only=True):
     """Settings of use cases. Periods have one value in every installation; tests use others."""
 
@@ -203,9 +119,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     has_rail: bool = True
     """Whether there is a rail. Without one, no order is ever marked as handed over."""
     abilities: Abilities = Abilities()
-    """The rail's abilities."""
-    account: InstitutionAccount | None = None
-    """The account at an institution that the rail belongs to; ``None`` is the installation's own rail."""
+    """The rail's."""
     charge_lifetime_s: int = ARRANGEMENT.find_constant("charge_lifetime").read_value()
     """Lifetime of a charge that names none."""
     handover_timeout_s: int = 60
@@ -286,34 +200,29 @@ class Context(Writer, frozen=True, kw_only=True):
     ids: IdBlocks
     rail: Rail
     locations: Locations
-    signer: Signer
-    receivers: Receivers
-    sandbox_control: SandboxControl | None
-    """``None`` in live mode."""
     wake_workers: WakeWorkers
-    """Returns at once. Workers also poll, so a lost wake-up only delays."""
-    institutions: Institutions = field(default_factory=NoInstitutions)
+    """Returns at once. Nothing depends on it: workers also look from time to time."""
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     lookups: LookupBudgets = field(default_factory=LookupBudgets)
     server: ServerWatch = field(default_factory=ServerWatch)
-    traces: OrderTraces | None = None
-    """``None`` if traces are not exported."""
+    ports: Mapping[Port[Any], Any] = {}
+    """The parts that features have in it."""
 
     def __post_init__(self) -> None:
         self.server.on_start(
             self.ids.forget, self.directory.forget_all, self.under_way.forget_all, self.failed_reports.forget_all
         )
 
+    def port(self, port: Port[Opened]) -> Opened:
+        opened = self.ports.get(port, port.default)
+        if opened is _NOTHING:
+            raise LookupError(f"this process has no {port.name}")
+        return opened
 
-async def draw_fault(context: Context, message: Message) -> str:
-    """Return the sandbox rule's effect; empty if there is no rule, or no sandbox."""
-    if context.sandbox_control is None:
-        return ""
-    try:
-        return (await context.sandbox_control.call(sandbox_control.DRAW_FAULT, message)).effect or ""
-    except SandboxUnavailable:
-        return ""
+    def with_port(self, port: Port[Opened], opened: Opened) -> Context:
+        """The same with another part."""
+        return replace(self, ports={**self.ports, port: opened})
 
 
 _UNKNOWN = "the database was lost while this was written, and whether it was is unknown: look before you ask again"

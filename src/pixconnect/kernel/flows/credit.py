@@ -9,8 +9,8 @@
 Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. Reports of one payment may
 arrive in any order. A report that contradicts a recorded end is kept for an operator: a cancellation never takes money back.
 
-A payment held as suspect is accepted, with its money in a block (``suspect_credit.py``). It settles on release and fails on
-return.
+A payment that is held as suspect is one that was accepted, with its money set aside (``SuspectCredits``): it settles when it is
+released and fails when it is returned.
 
 If the rail does not permit refusals, we credit a payment that we cannot accept and refund it; its charge stays as it was. If
 the credit repaid a debt of the holder, the rest is not refunded in part: an operator handles it.
@@ -20,13 +20,16 @@ the credit repaid a debt of the holder, the rest is not refunded in part: an ope
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
 from typing import Final
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.kernel.flows import suspect_credit
+from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.flows.charge_moves import finish_payment, keep_parts
 from pixconnect.kernel.flows.credit_source import AutomaticRefund, CreditSource
 from pixconnect.kernel.flows.refund import hold_automatic_refund
@@ -65,6 +68,34 @@ class Credit(Struct, frozen=True, kw_only=True):
     def code(self) -> tuple[str, int]:
         """The identity of its charge; no charge has an empty txid."""
         return self.charge_txid or "", self.holder_id
+
+
+class SuspectCredits:
+    """Money that an institution holds as suspect. The kernel alone waits for the end, as of a payment that was accepted."""
+
+    async def read(self, work: UnitOfWork, reports: Sequence[CreditReport], known: Mapping[str, Transfer]) -> None:
+        """Read what these reports may change, behind the batch's locks."""
+
+    def is_held(self, work: UnitOfWork, transfer: Transfer) -> bool:
+        del work, transfer
+        return False
+
+    def hold(self, work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
+        """Set the received money aside, so that it exists and cannot be spent."""
+
+    def release(self, work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
+        """End that; answers whether the money was set aside."""
+        del work, transfer, report
+        return False
+
+    def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:
+        """End a payment that was held and returned."""
+        return transfer_rules.cancel_incoming(transfer, code, now)
+
+
+@cache
+def find_suspect_credits() -> SuspectCredits:
+    return gather_one("suspect_credits", SuspectCredits)
 
 
 def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
@@ -109,23 +140,23 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfe
         case CreditAccepted():
             return transfer, None
         case CreditHeld() as report:
-            # A repetition, or a report after its end: an ended payment was released, or never held here.
-            if is_open and not suspect_credit.is_held(work, transfer):
-                suspect_credit.hold(work, transfer, report, work.charges.get(credit.code))
+            # A repetition, or after its end: an ended one was released, or never held here.
+            if is_open and not find_suspect_credits().is_held(work, transfer):
+                find_suspect_credits().hold(work, transfer, report, work.charges.get(credit.code))
             return transfer, None
         case CreditCancelled(code=code) if is_open:
             if transfer.charge_id is not None:
                 held = work.charges[credit.code]
                 freed = work.charges[credit.code] = charge_rules.free_charge(held)
                 work.move(CHARGES, held, freed)
-            was_held = suspect_credit.release(work, transfer, credit.report)
-            fail = suspect_credit.return_held if was_held else transfer_rules.cancel_incoming
+            was_held = find_suspect_credits().release(work, transfer, credit.report)
+            fail = find_suspect_credits().fail if was_held else transfer_rules.cancel_incoming
             return _announced(work, fail(transfer, code, work.now)), None
         case CreditCancelled():
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
-            suspect_credit.release(work, transfer, credit.report)
-            # The payment is free to pay the charge that it held; any other charge may be paid meanwhile.
+            find_suspect_credits().release(work, transfer, credit.report)
+            # What it held is its own; what it holds none of, another one may have paid.
             decision = ChargeDecision() if transfer.charge_id is not None else _decide(work, credit)
             return _settle(work, credit, transfer, _judge_again(work, credit, transfer, decision), decision)
         case _:
@@ -140,7 +171,7 @@ def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Cha
         held = work.charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
         work.move(CHARGES, charge, held)
     if isinstance(credit.report, CreditHeld):
-        suspect_credit.hold(work, transfer, credit.report, charge)
+        find_suspect_credits().hold(work, transfer, credit.report, charge)
 
 
 def _decide(work: UnitOfWork, credit: Credit) -> ChargeDecision:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from pixconnect.features.due_charges.rules.day_amount import DayAmount
-from pixconnect.features.institutions.rules import returned_line as give_back
-from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.returned_line import GiveBack
-from pixconnect.features.institutions.source import InstitutionSource
-from pixconnect.features.institutions.tables import give_back as give_back_store
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.context import Context, Port
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.charge import Charge, compose_amount
-from pixconnect.kernel.rules.holder import find_holder_at
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.rail import CreditReport
 from pixconnect.kernel.rules.transfer import Transfer
@@ -65,6 +58,10 @@ class CreditSource(Protocol):
         """Whether the account automatically returns payments that pay no charge."""
         ...
 
+    async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
+        """Record that a credited payment is to be given back, where ``gives_back``."""
+        ...
+
     async def find_credited(self, context: Context, report: CreditReport) -> Credited: ...
 
     async def plan_refund(self, context: Context) -> AutomaticRefund | None:
@@ -103,6 +100,9 @@ class OwnRail:
         former = await holder_store.find_former_owner(context.pool, party.key)
         return Credited(holder_id=former, charge_txid=report.txid, key_was_removed=former is not None)
 
+    async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
+        """Nothing: it refunds what it cannot accept (``plan_refund``)."""
+
     async def plan_refund(self, context: Context) -> AutomaticRefund | None:
         if context.policy.abilities.refuses_credits:
             return None
@@ -127,76 +127,9 @@ async def _is_for_owner(context: Context, report: CreditReport, owner: int) -> b
     return (account.branch, account.account_number) == (named.branch, named.account_number)
 
 
-class AccountSource(Struct, frozen=True):
-    account: InstitutionAccount
-    is_final = True
-
-    @property
-    def account_id(self) -> int:
-        return self.account.id
-
-    @property
-    def house_id(self) -> int:
-        return self.account.house_id
-
-    @property
-    def gives_back(self) -> bool:
-        return give_back.gives_back(self.account)
-
-    async def find_credited(self, context: Context, report: CreditReport) -> Credited:
-        """Find the holder on this account that a payment belongs to.
-
-        The holder whose charge it names; else the holder that had its key when it settled; else the account's house.
-        """
-        account, key = self.account, report.credit_party.key
-        if report.txid is not None:
-            charge = await InstitutionSource(account.id).find_named_charge(context.pool, None, report.txid)
-            if charge is not None:
-                return Credited(holder_id=charge.holder_id, charge_txid=charge.txid)
-        # No holder's key contains text that PostgreSQL cannot store.
-        if key is None or not key.isprintable():
-            return Credited(holder_id=account.house_id, charge_txid=None)
-        # Not from this process's cache: a list may contain long-settled payments.
-        holdings = await holder_store.list_key_holdings(context.pool, key, account.id)
-        settled_at = self.find_instant(report)
-        member, is_doubtful = find_holder_at(holdings, settled_at)
-        misfit = None
-        if is_doubtful:
-            names = sorted({f"holder {held.member_id}" for held in holdings if held.member_id is not None})
-            misfit = Misfit(
-                reason="two_holders",
-                explanation=f"it settled at {settled_at.isoformat()}, when its key led to none of {', '.join(names)}; the "
-                f"house of {account.name} has it",
-            )
-        return Credited(holder_id=account.house_id if member is None else member, charge_txid=None, misfit=misfit)
-
-    async def plan_refund(self, context: Context) -> None:
-        return None
-
-    def find_instant(self, report: CreditReport) -> datetime:
-        return report.settled_at or report.reported_at
-
-    def find_parts(self, report: CreditReport, charge: Charge) -> DayAmount | None:
-        return report.parts
+CREDIT_SOURCE: Final = Port[CreditSource]("source of credits", OwnRail())
 
 
 def find_source(context: Context) -> CreditSource:
-    return OwnRail() if context.policy.account is None else AccountSource(context.policy.account)
-
-
-async def note_giving_back(work: UnitOfWork, names: Collection[str], new: Mapping[str, Transfer]) -> None:
-    """With automatic returns, record a payment without a charge together with the credit.
-
-    It is returned once a reading has shown that it was not returned yet (``features/institutions/service/rail_memory.py``).
-    """
-    for received in (new[name] for name in names if name in new):
-        if received.institution_id is not None and received.charge_id is None and received.settled_at is not None:
-            noted = GiveBack(
-                transfer_id=received.id,
-                holder_id=received.holder_id,
-                institution_id=received.institution_id,
-                state="waiting",
-                due_at=work.now,
-                created_at=work.now,
-            )
-            await give_back_store.GIVE_BACK.insert(work.connection, noted)
+    """That of a context's rail."""
+    return context.port(CREDIT_SOURCE)

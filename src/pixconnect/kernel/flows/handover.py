@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import structlog
 from msgspec import structs
@@ -16,7 +16,7 @@ from msgspec import structs
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.before_order import find_holds
-from pixconnect.kernel.flows.context import Context, read_ordered
+from pixconnect.kernel.flows.context import Context, Port, read_ordered
 from pixconnect.kernel.flows.network_id import NamedOrder, name_orders
 from pixconnect.kernel.flows.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
 from pixconnect.kernel.flows.unresolved import NOTE_WAITING, NewWaiting
@@ -63,6 +63,15 @@ JUDGED_FOR: Final = timedelta(seconds=2)
 """An order older than this at its start is checked again."""
 HELD_AGAIN_AFTER: Final = timedelta(seconds=10)
 """How long an order that may not leave now waits for the next check."""
+
+
+class Preparation(Protocol):
+    async def look_up(self, names: Sequence[str]) -> None:
+        """Find what the sending of these orders needs; raises nothing."""
+        ...
+
+
+PREPARATION: Final = Port[Preparation | None]("preparation of orders", None)
 
 SaidTo = Literal["first", "again", "query"]
 """The request that the rail answered: an order's first sending, a resend under the same id, or a query."""
@@ -116,10 +125,10 @@ async def give_up_unsent(context: Context, institution_id: int, until: datetime,
 
 
 async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until: datetime) -> None:
-    if context.traces is not None:
-        # Checked here, since nothing may wait between a mark and the sending.
-        await context.traces.look_up([order.name for order in due])
-    # Without a rail no order was ever sent, even if facts were lost.
+    if (preparation := context.port(PREPARATION)) is not None:
+        # Here, since nothing may wait between a mark and the sending.
+        await preparation.look_up([order.name for order in due])
+    # Without a rail none was ever sent, even if facts were lost.
     policy = context.policy
     first_ids = context.server.first_ids if policy.has_rail else FirstIds()
     holds = await _find_holds(context, due, until)

@@ -6,20 +6,18 @@ for an operator. We answer the rail only after everything is durable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pixconnect.features.movements.rules import Movement
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows import suspect_credit
 from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.charge_moves import count_returned
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.credit import NOT_GIVEN_BACK, Credit, go_on, receive
-from pixconnect.kernel.flows.credit_source import Credited, find_source, note_giving_back
+from pixconnect.kernel.flows.credit import NOT_GIVEN_BACK, Credit, find_suspect_credits, go_on, receive
+from pixconnect.kernel.flows.credit_source import Credited, find_source
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.settlement import is_surely_not_ours
 from pixconnect.kernel.rules import identifiers, kept_report, reject_code
@@ -108,7 +106,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
-    await suspect_credit.read_held(work, (credit.report for credit in batch), known)
+    await find_suspect_credits().read(work, [credit.report for credit in batch], known)
     await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
     listed: list[CreditReport] = []
@@ -142,8 +140,14 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     # Together with the credit: a repeated report emits nothing more.
     for report in listed:
         await kept_usecases.keep(batch.connection, report, NOT_GIVEN_BACK)
-    await note_giving_back(work, [credit.report.end_to_end_id for credit in batch if credit.source.gives_back], new)
+    await _give_back(work, batch, new)
     return answers
+
+
+async def _give_back(work: UnitOfWork, batch: Sequence[Credit], new: Mapping[str, Transfer]) -> None:
+    for credit in batch:
+        if credit.source.gives_back and credit.report.end_to_end_id in new:
+            await credit.source.give_back(work, new[credit.report.end_to_end_id])
 
 
 class UnclaimedCredit(Struct, frozen=True, kw_only=True):
@@ -227,9 +231,17 @@ async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> None:
 RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
 
 
-def first_answer(
-    report: CreditReport | ReturnReport | MovementReport, recorded: Transfer | Refund | Movement
-) -> Acknowledgement:
+class Recorded(Protocol):
+    """What a report has become."""
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def outcome_code(self) -> str | None: ...
+
+
+def first_answer(report: CreditReport | ReturnReport | MovementReport, recorded: Recorded) -> Acknowledgement:
     code = recorded.outcome_code if recorded.status == "ERROR" else None
     return _acknowledge(report, reject_code.NOT_SETTLED if code == reject_code.CREDIT_CANCELLED else code)
 

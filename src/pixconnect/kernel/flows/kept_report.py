@@ -15,6 +15,7 @@ import structlog
 from pixconnect.features.cases import tables as case_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.flows.credit_source import find_source
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.kept_report import Kept, KeptItem, KeptReport, Misfit
 from pixconnect.kernel.tables import kept_report as kept_store
@@ -64,7 +65,8 @@ async def keep_reported(
     refusal_code: str | None = None,
     connection: Connection | None = None,
 ) -> None:
-    is_listed = context.policy.account is not None
+    """Keep a report of the context's rail, or of the list of its account."""
+    is_listed = find_source(context).is_final
     await keep(connection or context.pool, report, misfit, refusal_code, is_listed=is_listed)
 
 

@@ -15,7 +15,6 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.kernel.flows import forgotten_refund
 from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.before_order import begin_rules
 from pixconnect.kernel.flows.charge_moves import count_returned
@@ -24,6 +23,7 @@ from pixconnect.kernel.flows.credit_source import AutomaticRefund
 from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.of_caller import of_caller
 from pixconnect.kernel.flows.order_rule import OrderRule
+from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.flows.way import source_of
 from pixconnect.kernel.rules import ability, identifiers, money, reject_code
 from pixconnect.kernel.rules import refund as refund_rules
@@ -74,7 +74,7 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
             # HOLDER_BLOCKED comes before it in the documented order.
             await _check_may_withdraw(context, caller)
             if original is None:
-                await forgotten_refund.check_read(context, caller)
+                await find_accounts().check_read(context, caller)
             raise errors.OriginalNotRefundable(refund_rules.explain_unsettled(original))
         if original.holder_id != caller.holder_id:
             await _check_family(context, caller, original.holder_id)
@@ -119,11 +119,11 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
     await work.lock_transfers({(new.original_id, new.holder_id) for new in batch} | sides)
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
     rules = await begin_rules(work, batch)
-    forgotten = await forgotten_refund.find_made(batch.connection, batch)
+    forgotten = await find_accounts().find_forgotten(batch.connection, batch)
 
     def accept(new: NewRefund) -> Refund:
         made = forgotten.get(new.refund_id)
-        return _accept(work, new, rules) if made is None else forgotten_refund.repeat_made(new, made)
+        return _accept(work, new, rules) if made is None else _repeat_forgotten(new, made)
 
     outcomes = _IDEMPOTENCY.decide_each(batch, known, accept)
     await work.write()
@@ -133,6 +133,12 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
 START_REFUNDS: Final = WriteOperation(
     "start_refunds", _start_refunds, makes_orders=True, external_id_of=lambda new: new.external_id
 )
+
+
+def _repeat_forgotten(new: NewRefund, made: Refund) -> Refund:
+    if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
+        raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
+    return structs.replace(made, external_id=new.external_id)
 
 
 def _holders_of(new: NewRefund) -> tuple[int, ...]:
@@ -146,7 +152,7 @@ async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) ->
 async def read_refund_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund:
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     if refund is None:
-        refund = await forgotten_refund.find_by_external_id(context, caller, external_id)
+        refund = await find_accounts().find_forgotten_by_external_id(context, caller, external_id)
     return _found(refund, "externalId")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Protocol
 
 from msgspec import Struct
 
+from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
 from pixconnect.kernel.flows.lookup_budget import Lookup
@@ -13,8 +16,10 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
 from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Payee, SendingTerms, TransferRequest
-from pixconnect.platform.pool import Pool
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection, Pool
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -94,3 +99,30 @@ class Source(Protocol):
 
 def is_key_alone(payee: Payee) -> bool:
     return payee.holder_id is None and payee.party.tax_id == UNKNOWN_PARTY.tax_id
+
+
+class Accounts:
+    """What a feature adds where money of holders lies on accounts at institutions. The kernel alone knows of none."""
+
+    def find_source(self, account_id: int) -> Source:
+        raise errors.InternalError(f"no feature moves money over the account {account_id}")
+
+    async def admit_renamed(self, context: Context, payer: OwnAccount, request: TransferRequest) -> None:
+        """Raise ``OutcomeUnknown`` if another account may have paid the request under a name that is unknown now."""
+
+    async def find_forgotten(self, connection: Connection, batch: Sequence[NewRefund]) -> dict[int, Refund]:
+        """The refunds that the same requests made before the database was restored, by the ids of the new ones."""
+        del connection, batch
+        return {}
+
+    async def find_forgotten_by_external_id(self, context: Context, caller: Caller, external_id: str) -> Refund | None:
+        """Such a refund by its name."""
+        del context, caller, external_id
+
+    async def check_read(self, context: Context, caller: Caller) -> None:
+        """Raise ``ServiceUnavailable`` while an account of the caller's was not read since the database was restored."""
+
+
+@cache
+def find_accounts() -> Accounts:
+    return gather_one("accounts", Accounts)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from pixconnect.features.institutions.source import InstitutionSource, admit_renamed
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
 from pixconnect.kernel.flows.rail_source import OWN_RAIL
-from pixconnect.kernel.flows.source import Source, Way, is_key_alone
+from pixconnect.kernel.flows.source import Source, Way, find_accounts, is_key_alone
 from pixconnect.kernel.rules.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
@@ -34,14 +33,14 @@ def source_of(placed: Placed | None) -> Source:
     """Return the source of a holder's account, transfer or order; of an unknown one our own rail."""
     if placed is None or placed.institution_id is None:
         return OWN_RAIL
-    return InstitutionSource(placed.institution_id)
+    return find_accounts().find_source(placed.institution_id)
 
 
 async def choose_way(
     context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
 ) -> Way:
     """Choose how a transfer leaves, or that it goes by book; as ``Source.choose_way``."""
-    await admit_renamed(context, payer, request)
+    await find_accounts().admit_renamed(context, payer, request)
     if payee.holder_id is None:
         return await source_of(payer).choose_way(context, payer, request, payee, terms)
     # A sandbox has no account at an institution.
@@ -93,4 +92,4 @@ async def admit_forgotten(context: Context, payer: OwnAccount, request: Transfer
     if request.external_id is None or context.policy.is_sandbox:
         return
     await source_of(payer).admit_forgotten(context, request)
-    await admit_renamed(context, payer, request)
+    await find_accounts().admit_renamed(context, payer, request)

@@ -7,6 +7,7 @@ from msgspec import structs
 from features.faces.test_efi import COB, SEND, TXID, open_face
 from pixconnect.features.faces.frame import open_faces
 from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import (
     Arrival,
     FaultAnswer,
@@ -51,7 +52,7 @@ async def test_a_refund_of_one_cent_is_given_to_the_network_to_be_rejected(bank:
 async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) -> None:
     rules, control = open_faces("efi")[0].profile.homologation, Control()
     bank.service.rail.entries[rules.settled_key] = bank.service.rail.entries[PAYEE]
-    context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
+    context = bank.service.context.with_port(SANDBOX_CONTROL, cast("SandboxControl", control))
     face = await open_face(
         structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
     )
@@ -89,7 +90,7 @@ class Away:
 
 async def test_a_charge_that_was_made_is_never_answered_as_if_it_were_not(bank: Bank) -> None:
     control = Away()
-    context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
+    context = bank.service.context.with_port(SANDBOX_CONTROL, cast("SandboxControl", control))
     face = await open_face(
         structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
     )

@@ -15,6 +15,7 @@ from pixconnect.features.finding.rules import Timeline
 from pixconnect.features.finding.service import browse, timeline
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.service.search import find_with_origins
+from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
@@ -221,7 +222,7 @@ async def test_a_delivery_says_what_holds_it_back_and_its_headers(service: Servi
     view = await look(second)
     headers = dict(view.headers)
     assert headers["webhook-id"] == f"evt_{view.delivery.event_id}"
-    behind = structs.replace(service.context, signer=_SignerBehind())
+    behind = service.context.with_port(SIGNER, _SignerBehind())
     found = await timeline.read_delivery_view(behind, _OPERATOR, second)
     assert dict(found.headers)["X-Webhook-Signature-JWS"] == "new..signature"
     assert (await look(second, _viewer(caller, "webhook.read"))).headers == ()

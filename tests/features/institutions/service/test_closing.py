@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import closing as closing_usecases
 from pixconnect.features.institutions.service.statement import record_file
@@ -273,7 +274,7 @@ async def test_a_process_that_missed_the_closing_opens_no_charge(live: Service, 
     shop, maria, joana = await open_filled(live, there)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     # It has just read the accounts, and uses that for a second.
-    assert await shop.context.institutions.find(shop.account.id) is not None
+    assert await shop.context.port(INSTITUTIONS).find(shop.account.id) is not None
     await confirm_waiting(joana, shop.context, "loja")
     with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
         await shop.charge("too-late")

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 from structlog.testing import capture_logs
 
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.loss import list_lost, recover_account
@@ -100,7 +101,7 @@ async def read_again(shop: Shop) -> None:
     # The test's clock differs from the database's, which dates its observations.
     now = shop.live.clock.now().isoformat()
     await shop.live.execute_as_owner(f"update institution_account set lost_at = '{now}' where lost_at is not null")
-    institutions: Any = shop.context.institutions
+    institutions: Any = shop.context.port(INSTITUTIONS)
     institutions.forget()
     assert await institutions.find(shop.account.id) is None, "callers find nothing to send over"
     opened = await institutions.find_read(shop.account.id)
@@ -162,7 +163,7 @@ async def test_a_refund_of_a_forgotten_pix_waits_for_the_reading(live: Service, 
     await shop.allow()
     pix = shop.pay(1000)
     await lose(live)
-    institutions: Any = shop.context.institutions
+    institutions: Any = shop.context.port(INSTITUTIONS)
     institutions.forget()
     with pytest.raises(errors.ServiceUnavailable, match="may have been done before that"):
         await shop.give_back(pix, external_id="r1")

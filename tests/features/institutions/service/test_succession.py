@@ -11,6 +11,7 @@ from msgspec import structs
 from pixconnect.features.cases.service.case import list_cases, look_for_cases
 from pixconnect.features.finding.service.timeline import read_delivery_view, read_timeline
 from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import NotSent, UnknownOutcome
 from pixconnect.features.institutions.service import account as account_usecases
@@ -323,7 +324,7 @@ async def test_the_webhook_of_a_key_lists_and_sends_again_what_came_to_either(sh
     first = await shop.receive(500, key=own_key("2"))
     heir = await heir_of(shop, company)
     shop.context.directory.forget_all()
-    (banco,) = [each for each in await shop.context.institutions.list_all() if each.name == "banco"]
+    (banco,) = [each for each in await shop.context.port(INSTITUTIONS).list_all() if each.name == "banco"]
     shop.there.received.clear()
     over_banco = structs.replace(shop, account=banco, house=heir)
     second = over_banco.pay(700, key=own_key("2"))

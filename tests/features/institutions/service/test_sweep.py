@@ -5,6 +5,8 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from pixconnect.features.institutions.accounts import ACCOUNT
+from pixconnect.features.institutions.credit import AccountSource
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionUnavailable, KnownPayer
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
@@ -21,6 +23,7 @@ from pixconnect.features.institutions.service.sweep import (
 from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.credit_source import CREDIT_SOURCE
 from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
@@ -146,7 +149,7 @@ async def test_what_two_accounts_list_is_credited_on_the_first_alone(shop: Shop)
         as_operator(shop.live.context), there.open, "banco", said, await make_owner(shop.live, "2")
     )
     there.receive(pix)
-    context = structs.replace(shop.at, policy=structs.replace(shop.at.policy, account=account))
+    context = shop.at.with_port(ACCOUNT, account).with_port(CREDIT_SOURCE, AccountSource(account))
     await sweep(context, there, "near")
     (kept,) = await kept_usecases.list_kept(as_operator(shop.live.context), with_closed=False)
     assert (kept.reason, kept.name) == ("another_account", pix.end_to_end_id)

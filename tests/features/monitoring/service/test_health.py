@@ -12,7 +12,7 @@ from msgspec import structs
 from pixconnect.doors.worker.problem import counted, find_problems
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.documentation.records import describe_fields
-from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.keyring import SIGNER, Keyring
 from pixconnect.features.monitoring import api as contract_health
 from pixconnect.features.monitoring.service import health
 from pixconnect.features.monitoring.service.health import HealthWatch, check_rail, check_webhooks, watch_health
@@ -207,7 +207,7 @@ async def test_where_there_is_no_rail_health_says_so() -> None:
 
 async def test_a_doubtful_setting_degrades_health_and_is_told_to_operators_only(database: Addresses) -> None:
     async with open_service(database) as service:
-        keyring = cast("Keyring", service.context.signer)
+        keyring = cast("Keyring", service.context.port(SIGNER))
         live = structs.replace(service.context, policy=a_policy(is_sandbox=False))
         # Not looked at yet, so that it is not read from.
         standby = Standby(live.pool, live.clock, age_max_s=10)
@@ -233,7 +233,7 @@ async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:
 
 async def test_a_report_that_waits_degrades_health_until_it_is_closed(database: Addresses) -> None:
     async with open_service(database) as service:
-        check = watch_health(service.context, cast("Keyring", service.context.signer))._checks["rail"]
+        check = watch_health(service.context, cast("Keyring", service.context.port(SIGNER)))._checks["rail"]
         await check()
         unknown = SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
         await take_reports(service.context, [unknown])

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
@@ -30,7 +31,7 @@ BODY = {"webhookUrl": URL}
 async def door(services: Services, service: Service, caller: Caller, other_caller: Caller) -> AsyncIterator[Api]:
     """The application over the service, with its rules on addresses; ``good`` is the caller's token."""
     async with open_http() as http:
-        context = structs.replace(service.context, receivers=WebhookSender(http, allows_loopback=True))
+        context = service.context.with_port(RECEIVERS, WebhookSender(http, allows_loopback=True))
         verifier = HolderVerifier({"good": caller, "other": other_caller})
         served = structs.replace(services, context=context, verifier=verifier)
         yield Api(make_application(served, AccessLog(service.context.clock, wanted="off")))

@@ -12,6 +12,7 @@ from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem
 from pixconnect.features.lots.service import NewItem, do_due_items
 from pixconnect.features.pix_api.service import charge as standard_usecases
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import (
     GIVE_BACK,
     LIST_KEYS,
@@ -302,7 +303,7 @@ class Returning:
 
 def with_control(service: Service, control: object) -> Service:
     """The same service, beside this sandbox."""
-    context = structs.replace(service.context, sandbox_control=cast("SandboxControl", control))
+    context = service.context.with_port(SANDBOX_CONTROL, cast("SandboxControl", control))
     return structs.replace(service, context=context)
 
 

@@ -13,7 +13,9 @@ import pytest
 from msgspec import structs
 from standardwebhooks import Webhook
 
+from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.sandbox.service import clock
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange
@@ -137,7 +139,7 @@ async def test_an_unbegun_delivery_is_left(database: postgres.Addresses, monkeyp
             monkeypatch.undo()
             worker.delivery._leases._lose()
 
-        monkeypatch.setattr(worker.delivery._context.signer, "look_after_rest", lose_slots)
+        monkeypatch.setattr(worker.delivery._context.port(SIGNER), "look_after_rest", lose_slots)
         await service.add_endpoint(receiver.url)
         await service.announce([1])
         await eventually(lambda: is_settled(service, delivered=1))
@@ -552,7 +554,7 @@ async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_
     async with open_webhook_service(database) as service, open_receiver() as receiver:
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1])
-        defective = structs.replace(service.context, receivers=cast(Receivers, DefectiveReceivers()))
+        defective = service.context.with_port(RECEIVERS, cast(Receivers, DefectiveReceivers()))
         async with running_worker(structs.replace(service, context=defective)):
             await eventually(lambda: _has_attempts(service, 1))
             page = await endpoint_usecases.list_deliveries(

@@ -20,6 +20,7 @@ from pixconnect.features.contests.service.infraction import announce
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTIONS
+from pixconnect.features.institutions.accounts import find_abilities
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, is_due
@@ -29,7 +30,7 @@ from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.context import Context, find_abilities, write_alone
+from pixconnect.kernel.flows.context import Context, write_alone
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState, TakenPart
 from pixconnect.kernel.rules.listing import Page, Span

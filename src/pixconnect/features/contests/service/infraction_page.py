@@ -15,7 +15,8 @@ from pixconnect.features.contests.rules.infraction import AnswerTerms, Infractio
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables import infraction_list as list_store
 from pixconnect.features.finding.service.browse import LISTED, Browsed, check_names, check_span
-from pixconnect.kernel.flows.context import Context, Core, find_abilities
+from pixconnect.features.institutions.accounts import find_abilities
+from pixconnect.kernel.flows.context import Context, Core
 from pixconnect.kernel.rules.access import Viewer
 from pixconnect.kernel.rules.block_report import BLOCK_KINDS, InfractionState
 from pixconnect.kernel.rules.charge import Charge

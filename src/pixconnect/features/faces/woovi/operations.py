@@ -26,6 +26,7 @@ from pixconnect.features.pix_api.service.cents_records import PixEmCentavos, sho
 from pixconnect.features.pix_api.service.event_callback import EventWebhook, NewEventWebhook
 from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.features.statements import service as statement_usecases
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -72,7 +73,7 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
         body.refuse("event", f"aqui deve ser {' ou '.join(events)}")
     body.raise_if_any()
     try:
-        await context.receivers.check_url(url or "")
+        await context.port(RECEIVERS).check_url(url or "")
     except errors.InvalidWebhookUrl:
         raise NamedRefusal("URL", "url: deve ser https e levar a um endereço público") from None
     new = NewEventWebhook(

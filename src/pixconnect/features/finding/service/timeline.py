@@ -15,6 +15,7 @@ from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.features.finding import rules as timeline
 from pixconnect.features.finding.rules import Facts, Timeline, Waiting
 from pixconnect.features.finding.tables import timeline as timeline_store
+from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.webhooks.rules import signature as webhook_signature
 from pixconnect.features.webhooks.rules.delivery import Delivery
 from pixconnect.features.webhooks.rules.endpoint import ENDPOINTS_MAX, Endpoint
@@ -157,12 +158,12 @@ async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int)
 async def _make_headers(
     context: Context, delivery: Delivery, event: Event, endpoint: Endpoint
 ) -> tuple[tuple[str, str], ...]:
-    await context.signer.look_after_rest()
+    await context.port(SIGNER).look_after_rest()
     real_now, body, message = context.clock.real_now(), event.body.encode(), webhook_signature.message_id(event.id)
     try:
         secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
         signed = webhook_signature.jws_header(delivery.holder_id, message, int(real_now.timestamp()))
-        jws = context.signer.sign_detached(body, signed)
+        jws = context.port(SIGNER).sign_detached(body, signed)
     # Without its secret, or without a key to sign with, an attempt would fail before it is sent.
     except (SealBroken, errors.ServiceUnavailable):
         return ()

@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import structlog
 from joserfc.jwk import ECKey
 
 from pixconnect.features.identity import rules as signing_rules
-from pixconnect.features.identity.rules import SigningKey
+from pixconnect.features.identity.rules import Signer, SigningKey
 from pixconnect.features.identity.service import signing_key
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.identity.tables import signing_key as signing_key_store
-from pixconnect.kernel.flows.context import Core
+from pixconnect.kernel.flows.context import Core, Port
 from pixconnect.platform import jose
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
@@ -28,6 +29,8 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.flow.shares import on_behalf_of_all
 from pixconnect.platform.pool import Pool
 from pixconnect.platform.shared_look import SharedLook, answer_in_time, wait_for
+
+SIGNER: Final = Port[Signer]("signer")
 
 LOOK_INTERVAL_S = 0.5
 """How often a process that uses the keys checks whether ``access_revision`` has moved."""

@@ -13,6 +13,8 @@ from typing import Final
 import structlog
 from msgspec import structs
 
+from pixconnect.features.institutions.accounts import ACCOUNT
+from pixconnect.features.institutions.credit import AccountSource
 from pixconnect.features.institutions.rules.account import UNNAMED_ISPB, InstitutionAccount, abilities_of
 from pixconnect.features.institutions.rules.institution import (
     InstitutionUnavailable,
@@ -29,6 +31,7 @@ from pixconnect.features.institutions.service.credential import (
 )
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.credit_source import CREDIT_SOURCE
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
 from pixconnect.kernel.rules.rail import Rail
 from pixconnect.platform.base import errors
@@ -173,7 +176,6 @@ async def _close(opened: OpenAccount) -> None:
 
 def at_account(context: Context, account: InstitutionAccount, rail: Rail) -> Context:
     """Return the context for one account's reports: its own rail and abilities, and the process's everything else."""
-    policy = structs.replace(
-        context.policy, account=account, abilities=abilities_of(account), has_rail=True, ispb=UNNAMED_ISPB
-    )
-    return structs.replace(context, policy=policy, rail=rail)
+    policy = structs.replace(context.policy, abilities=abilities_of(account), has_rail=True, ispb=UNNAMED_ISPB)
+    at = context.with_port(ACCOUNT, account).with_port(CREDIT_SOURCE, AccountSource(account))
+    return structs.replace(at, policy=policy, rail=rail)

@@ -20,6 +20,7 @@ from typing import Final, Generic, TypeVar
 import structlog
 from msgspec import Struct
 
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     Institution,
@@ -65,7 +66,7 @@ class CallKind(Struct, Generic[Row], frozen=True, kw_only=True):
 
 async def require_account(context: Context, institution_id: int) -> OpenAccount:
     """Return a request's account; ``ServiceUnavailable`` while a loss of the database has paused it, and once it is closed."""
-    opened = await context.institutions.find_receiving(institution_id)
+    opened = await context.port(INSTITUTIONS).find_receiving(institution_id)
     if opened is None:
         raise explain_pause()
     return opened

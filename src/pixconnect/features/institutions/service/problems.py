@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from pixconnect.doors.worker.problem import Problem, counted
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import find_ending
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import certificate as certificate_store
@@ -22,7 +23,7 @@ _CHECK: Final = "institutions"
 
 async def _count_unread(context: Context) -> int:
     late_count = 0
-    for account in await context.institutions.list_active():
+    for account in await context.port(INSTITUTIONS).list_active():
         near = await sweep_store.find(context.pool, account.id, "near")
         since = account.created_at if near is None else near.ended_at
         late_count += context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s))

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import (
     Institution,
@@ -308,7 +309,7 @@ def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transf
 
 
 def _account(context: Context) -> InstitutionAccount:
-    account = context.policy.account
+    account = context.port(ACCOUNT)
     if account is None:
         raise ValueError("it is the context of no account")
     return account

@@ -19,11 +19,12 @@ from msgspec import Struct
 
 from pixconnect.doors.worker.problem import Problem, check_problems, counted, find_problems
 from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.institutions.accounts import INSTITUTIONS, Institutions
 from pixconnect.features.institutions.rules.account import describe_end
 from pixconnect.features.webhooks.service import delivery, feed
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import installation, kept_report, partition, unresolved
-from pixconnect.kernel.flows.context import Context, Institutions
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.standby import Standby, check_standby
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable
 from pixconnect.kernel.writing.service_time import service_now_to_write
@@ -255,7 +256,7 @@ def watch_health(
             context.rail,
             partial(find_problems, context, by_check.pop("rail")),
             has_rail=policy.has_rail,
-            institutions=context.institutions,
+            institutions=context.port(INSTITUTIONS),
         ),
         "webhooks": partial(check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
         "signing_key": partial(check_signing_key, keyring),

@@ -17,6 +17,7 @@ from msgspec import structs
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile, reshape
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.send_record import show_sent_notice
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import DeliveryStatus, DueDelivery, KeyDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, KeyWebhook
@@ -83,7 +84,7 @@ async def judge_webhook(
     if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
         rows.append(_not_owned(key))
     try:
-        await context.receivers.check_url(find_callback_url(url, profile))
+        await context.port(RECEIVERS).check_url(find_callback_url(url, profile))
     except errors.InvalidWebhookUrl:
         rows.append(_not_at(url, _WHERE))
     if rows:

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.features.due_charges.rules.day_amount import DayAmount, compute_amount, find_last_day
 from pixconnect.features.due_charges.rules.terms import DueTerms
+from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context
@@ -279,8 +280,8 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
 
 
 async def _sign(context: Context, payload: Struct) -> str:
-    await context.signer.look_after_rest()
-    return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
+    await context.port(SIGNER).look_after_rest()
+    return context.port(SIGNER).sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
 class DynamicCode(Struct, frozen=True, kw_only=True):

@@ -217,7 +217,7 @@ async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], c
 
 async def _tell_heads(context: Context) -> None:
     # A sandbox's history proves nothing to others, and its terminal is for people.
-    if context.sandbox_control is None:
+    if not context.policy.is_sandbox:
         await log_heads(context)
 
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.sandbox import rules as sandbox_control
+from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import (
     Answered,
     Arrival,
@@ -243,9 +244,7 @@ async def call(context: Context, what: ControlCall[Asked, Answered], asked: Aske
 
 def find_control(context: Context) -> SandboxControl:
     """Return the sandbox's control; raises ``NotFound`` in live mode."""
-    if context.sandbox_control is None:
-        raise errors.NotFound("there is no sandbox in live mode")
-    return context.sandbox_control
+    return errors.found(context.port(SANDBOX_CONTROL), "there is no sandbox in live mode")
 
 
 async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:

@@ -16,7 +16,9 @@ from msgspec import Struct
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.pix_api.service import event_callback
 from pixconnect.features.pix_api.service.key_webhook import find_callback_url
+from pixconnect.features.sandbox.control import draw_fault
 from pixconnect.features.sandbox.rules import Message
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules import signature as webhook_signature
@@ -25,7 +27,7 @@ from pixconnect.features.webhooks.rules.endpoint import Endpoint, callback_url
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
-from pixconnect.kernel.flows.context import Context, draw_fault
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.platform.base import errors
@@ -140,8 +142,8 @@ async def _post(
             # The sender counts it as delivered, so it never comes again.
             return WebhookExchange(status_code=200, retry_after=None, response=_KEPT_BACK, error=None, duration_us=0)
         if effect == "duplicate_answer":
-            await context.receivers.post(recipient.url, headers, body)
-        return await context.receivers.post(recipient.url, headers, body)
+            await context.port(RECEIVERS).post(recipient.url, headers, body)
+        return await context.port(RECEIVERS).post(recipient.url, headers, body)
     finally:
         current_party.reset(whose)
 

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
@@ -112,7 +113,7 @@ async def create_endpoint(
     endpoint_rules.check_secret(request.secret)
     # Before the name is resolved, which may take seconds.
     _check_count(await endpoint_store.count(context.pool, caller.holder_id))
-    await context.receivers.check_url(request.url)
+    await context.port(RECEIVERS).check_url(request.url)
     # The id comes first: the secret's seal is bound to it, so that it opens in no other row.
     endpoint_id = await endpoint_store.next_id(context.pool)
     sealed = _seal(context, endpoint_id, request.secret)
@@ -162,7 +163,7 @@ async def change_endpoint(
         endpoint_rules.check_secret(change.secret)
     await read_endpoint(context, caller, endpoint_id)
     if change.url is not None:
-        await context.receivers.check_url(change.url)
+        await context.port(RECEIVERS).check_url(change.url)
     async with write_alone(context.pool) as connection:
         before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
         if change.url is not None and change.url != before.url:

@@ -26,6 +26,7 @@ from msgspec import Struct, structs
 
 from pixconnect.doors.worker.leases import Member, Poller, Rest, SlotLeases
 from pixconnect.features.identity.rules import Signer
+from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery
 from pixconnect.features.webhooks.rules.signature import jws_header
@@ -157,7 +158,7 @@ class DeliveryWorker(Member):
         self._attempts: set[asyncio.Task[object]] = set()
         self._records = AttemptRecords(context, leases, self.queue, self._recorded)
         self._done: list[DueDelivery] = []
-        self._signatures = EventSignatures(context.signer)
+        self._signatures = EventSignatures(context.port(SIGNER))
         self._has_news = asyncio.Event()
         self._is_due_news = False
         self._has_work = asyncio.Event()
@@ -284,7 +285,7 @@ class DeliveryWorker(Member):
             endpoints = {}
             await asyncio.sleep(_RETRY_ENDPOINTS_S)
         recipients = {each.id: Recipient(each) for each in endpoints.values() if each.status == "active"}
-        await self._context.signer.look_after_rest()
+        await self._context.port(SIGNER).look_after_rest()
         begun: list[tuple[Work, Recipient]] = []
         for work in taken:
             recipient = recipients.get(work.delivery.endpoint_id)

@@ -29,8 +29,9 @@ from pixconnect.doors.api.rates import OCTETS_EACH, PublicRates
 from pixconnect.doors.api.routing import Router
 from pixconnect.doors.api.sending import refusal_headers, send_response, write_answer
 from pixconnect.kernel.flows.holder import read_as_former
-from pixconnect.kernel.rules.access import Caller, Network, authorize, check_certificate
+from pixconnect.kernel.rules.access import Caller, authorize, check_certificate
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.address_rules import Network
 from pixconnect.platform.database_failure import (
     DATABASE_AWAY,
     DATABASE_BUSY,

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Final
 
 from pixconnect.doors.api.operation import Verifier
-from pixconnect.kernel.rules.access import Caller, Network, check_certificate, client_address, sender_address
+from pixconnect.kernel.rules.access import Caller, check_certificate
+from pixconnect.platform.base.address_rules import Network, client_address, sender_address
 
 
 async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:

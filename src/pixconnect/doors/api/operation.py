@@ -22,10 +22,11 @@ from pixconnect.doors.api.rates import RequestRates
 from pixconnect.doors.api.site import Site
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.standby import Standby
-from pixconnect.kernel.rules.access import Caller, Network, ScopeName
+from pixconnect.kernel.rules.access import Caller, ScopeName
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform import logging as our_logging
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.address_rules import Network
 from pixconnect.platform.base.clock import Clock, RatePolicy
 from pixconnect.platform.base.errors import PixConnectError
 from pixconnect.platform.base.feature_parts import FeatureParts

@@ -23,9 +23,10 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.standby import Standby
-from pixconnect.kernel.rules.access import Caller, Network, Viewer, Visitor, client_address
+from pixconnect.kernel.rules.access import Caller, Viewer, Visitor
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.address_rules import Network, client_address
 from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.turns import Turns

@@ -12,7 +12,6 @@ import base64
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -63,10 +62,7 @@ Three of a million codes are valid at a time. An attacker who has the password a
 with a probability of 1 %; nine tries an hour would make it 21 %.
 """
 
-_HOPS_MAX: Final = 32
 _CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-Network = IPv4Network | IPv6Network
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -173,51 +169,6 @@ def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     if not scopes:
         raise errors.BadRequest("scope: a client needs at least one")
     return tuple(scope for scope in SCOPES if scope in scopes)
-
-
-def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """Find the address that the failures of a token request count for; arguments as in ``sender_address``."""
-    address = _find_sender(peer, forwarded_for, trusted)
-    if isinstance(address, IPv6Address):
-        # A caller with one IPv6 address has its whole /64.
-        return str(IPv6Network((address, 64), strict=False))
-    return peer if address is None else str(address)
-
-
-def sender_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """Find the address that a request comes from; ``forwarded_for`` is joined with commas, the oldest first, or empty."""
-    address = _find_sender(peer, forwarded_for, trusted)
-    return peer if address is None else str(address)
-
-
-def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> IPv4Address | IPv6Address | None:
-    address = _parse_address(peer)
-    if address is None:
-        return None
-    # From right to left, and only as far as trusted proxies wrote it: any client can send this header, and could give each
-    # guess at a secret another address.
-    for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
-        if not any(address in network for network in trusted):
-            break
-        earlier = _parse_address(hop)
-        if earlier is None:
-            break
-        address = earlier
-    return address
-
-
-def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    # Proxies write addresses with a port, in brackets, with a zone, or IPv4 inside IPv6.
-    text = text.strip()
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 Role = Literal["reader", "operator"]

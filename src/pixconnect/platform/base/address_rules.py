@@ -1,4 +1,4 @@
-"""The permitted addresses for a URL that a caller chose: webhook endpoints, and locations of QR codes.
+"""The permitted addresses for a URL that a caller chose: webhook endpoints, and locations of QR codes; and callers' own.
 
 ::
 
@@ -296,3 +296,51 @@ def _check_name(host: str, address: Address | None) -> None:
         raise NotPublic("must have a host of more than one label")
     elif host.endswith(_DENIED_SUFFIXES):
         raise NotPublic("must not have a host of a private domain")
+
+
+_HOPS_MAX: Final = 32
+
+
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Find the address that the failures of a token request count for; arguments as in ``sender_address``."""
+    address = _find_sender(peer, forwarded_for, trusted)
+    if isinstance(address, IPv6Address):
+        # A caller with one IPv6 address has its whole /64.
+        return str(IPv6Network((address, 64), strict=False))
+    return peer if address is None else str(address)
+
+
+def sender_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Find the address that a request comes from; ``forwarded_for`` is joined with commas, the oldest first, or empty."""
+    address = _find_sender(peer, forwarded_for, trusted)
+    return peer if address is None else str(address)
+
+
+def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> Address | None:
+    address = _parse_address(peer)
+    if address is None:
+        return None
+    # From right to left, and only as far as trusted proxies wrote it: any client can send this header, and if we trusted all of
+    # it, each guess at a secret could come from a separate address.
+    for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
+        if not any(address in network for network in trusted):
+            break
+        earlier = _parse_address(hop)
+        if earlier is None:
+            break
+        address = earlier
+    return address
+
+
+def _parse_address(text: str) -> Address | None:
+    # Proxies write addresses with a port, in brackets, with a zone, or IPv4 inside IPv6.
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -26,8 +26,8 @@ from typing import Final, cast
 
 import httptools
 
-from pixconnect.kernel.rules.access import client_address
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.address_rules import client_address
 from pixconnect.platform.http import open_connections as limits
 from pixconnect.platform.http.exchange import STATUS_LINES, ASGIApp, Exchange, FlowControl, Prompt
 from pixconnect.platform.http.head import Head, MessageBody, find_end

@@ -24,7 +24,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.access import Network
+from pixconnect.platform.base.address_rules import Network
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.http.connection import Connection
 from pixconnect.platform.http.exchange import ASGIApp

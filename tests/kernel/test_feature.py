@@ -15,7 +15,7 @@ from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.chore import Chore
 from pixconnect.doors.worker.meter import Meter
 from pixconnect.doors.worker.parts import MemberRow, WorkerExtension
-from pixconnect.doors.worker.problem import Problem
+from pixconnect.doors.worker.problem import HealthCheck, Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules import Rule
 from pixconnect.kernel.feature import Feature, Ranked, gather, gather_classes
@@ -23,6 +23,7 @@ from pixconnect.kernel.flows.available import CLAIMS
 from pixconnect.kernel.flows.before_order import ORDER_RULES
 from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.flows.holder import KeyRemoval
+from pixconnect.kernel.flows.kept_report import ReportClosing
 from pixconnect.kernel.flows.order_end import END_RULES, EndRule
 from pixconnect.kernel.flows.order_rule import OrderRule
 from pixconnect.kernel.flows.source import Accounts
@@ -32,6 +33,8 @@ from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.writing.unit_of_work import Claim, Follower
 
 ROWS: dict[Any, type[Any]] = dict(
+    checks=HealthCheck,
+    report_closings=ReportClosing,
     accounts=Accounts,
     suspect_credits=SuspectCredits,
     event_facts=Fact,

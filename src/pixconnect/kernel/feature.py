@@ -75,6 +75,8 @@ class Feature(NamedTuple):
     """Rows that are written with each event: ``kernel.tables.fact.Fact``."""
     followers: Places = ()
     """Written with the events of transfers and refunds: ``kernel.writing.unit_of_work.Follower``."""
+    report_closings: Places = ()
+    """Done when an operator closes a kept report: ``kernel.flows.kept_report.ReportClosing``."""
     key_removals: Places = ()
     """Done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``."""
     accounts: Places = ()
@@ -85,6 +87,8 @@ class Feature(NamedTuple):
     """Deadlines on service time: ``kernel.tables.deadline.Deadline``."""
     members: Places = ()
     """Parts of a worker: ``doors.worker.parts.MemberRow``."""
+    checks: Places = ()
+    """Checks of health: ``doors.worker.problem.HealthCheck``."""
     problems: Places = ()
     """The problems that health checks report: ``doors.worker.problem.Problem``."""
     meters: Places = ()

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
+
+
+class HealthCheck(NamedTuple):
+    """A check that every process runs; it raises ``ServiceUnavailable``."""
+
+    name: str
+    check: Callable[[Context], Awaitable[None]]
 
 
 class Problem(Struct, frozen=True, kw_only=True):

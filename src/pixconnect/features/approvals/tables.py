@@ -96,17 +96,6 @@ async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOr
     await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)
 
 
-# Only of those that still wait: an approval that was committed before this stays.
-_LAPSE: Final[LiteralString] = """
-    update open_order set approval = 'refused' where name = any($1) and approval = 'awaited' and give_up_at <= $2
-"""
-
-
-async def refuse_late(pool: Pool, names: Sequence[str], now: datetime) -> None:
-    """Refuse those of these orders whose time for approval has passed."""
-    await pool.execute(_LAPSE, sorted(names), now)
-
-
 # Matches the index `open_order_awaiting`.
 _LIST_AWAITED: Final[LiteralString] = f"""
     select {ORDER.select} from open_order

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Event, Feature, Verb
 
 FEATURE: Final = Feature(
+    report_closings=("features.cases.service.case:REPORT_CLOSINGS",),
     verbs=(
         Verb(
             *("operator", "proposal", "features.cases.cli.proposal:app"),

@@ -19,7 +19,8 @@ from pixconnect.features.institutions.service.credential import list_ending
 from pixconnect.features.institutions.service.day import AccountDays, DayLines
 from pixconnect.features.institutions.service.figures import count_waiting_transfers
 from pixconnect.features.institutions.service.inquiry import Inquiries
-from pixconnect.kernel.flows.unresolved import WaitingCharge, list_late_charges
+from pixconnect.features.institutions.service.problems import list_late_charges
+from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 

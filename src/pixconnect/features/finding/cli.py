@@ -15,6 +15,7 @@ from pixconnect.doors.console.wanted import Wanted, as_days
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.tables.search import Found
 from pixconnect.features.identity.cli.client import show_asker
+from pixconnect.features.institutions.service.problems import list_waiting_charges
 from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
 from pixconnect.kernel.flows import unresolved as unresolved_usecases
 from pixconnect.kernel.flows.context import Operator
@@ -137,7 +138,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
     asked = timedelta(seconds=silent_for_s), holder_id, name
 
     async def look(context: Operator) -> Unresolved:
-        charges = await unresolved_usecases.list_waiting_charges(context, *asked)
+        charges = await list_waiting_charges(context, *asked)
         if name is not None and not charges:
             await unresolved_usecases.check_known(context, name)
         found = await unresolved_usecases.list_unresolved(context, *asked)

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
+    checks=("features.proof.service.figures:CHECKS",),
     problems=("features.proof.service.figures:PROBLEMS",),
     meters=("features.proof.service.figures:METERS",),
     rules=(

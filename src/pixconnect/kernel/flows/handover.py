@@ -13,7 +13,6 @@ from typing import Final, Literal, Protocol
 import structlog
 from msgspec import structs
 
-from pixconnect.features.approvals import tables as approval_store
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.context import Context, Port, read_ordered
@@ -179,7 +178,7 @@ async def _count_as_handed(
     """Mark orders without sending them; return those that no other worker has marked or ended meanwhile."""
     names = [order.name for order in orders]
     if not all(order.may_leave for order in orders):
-        await approval_store.refuse_late(context.pool, names, now)
+        await order_store.refuse_late(context.pool, names, now)
     marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
     if marked is None:
         raise errors.ServiceUnavailable("another worker has taken over")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.tables import database_loss as loss_store
@@ -87,16 +86,6 @@ async def check_losses(pool: Pool) -> None:
         raise errors.ServiceUnavailable(
             f"the database has forgotten something ({losses[-1].reason}): read 'After a restore or a failover' in the guide to "
             "production, and end this by `pixconnect database recovered`"
-        )
-
-
-async def check_books(pool: Pool) -> None:
-    """Health check: known errors in the books."""
-    broken = await run_store.count_broken(pool)
-    if broken:
-        raise errors.ServiceUnavailable(
-            f"`pixconnect verify` has found {sum(broken.values())} things wrong in the books, by {len(broken)} rules: run it "
-            "with --whole, and read what each may mean and what to do"
         )
 
 

@@ -6,13 +6,13 @@ and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
-from pixconnect.features.cases import tables as case_store
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.flows.credit_source import find_source
@@ -110,6 +110,12 @@ async def read_kept(context: Operator, kept_id: int) -> KeptReport:
     return errors.found(await kept_store.find(context.pool, kept_id), f"report: there is none with the id {kept_id}")
 
 
+class ReportClosing(NamedTuple):
+    """Ends what a feature keeps for a report, in the transaction that closes it: by whom, and why."""
+
+    end: Callable[[Connection, int, str, str], Awaitable[None]]
+
+
 async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport:
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
         raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters that say something")
@@ -124,9 +130,10 @@ async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport
         if closed is None:
             known = "there is none with" if before is None else "it is closed already:"
             raise errors.NotFound(f"report: {known} the id {kept_id}")
-        # Together with the case that waits for the same person: an open case would ask for a completed task.
-        await case_store.end_of_report(
-            connection, kept_id, errors.require(closed.closed_by, "it is closed"), closed.close_reason or reason
-        )
+        # Together with the case that waits for the same person: a case left open would ask for a completed task.
+        for closing in gather("report_closings", ReportClosing):
+            await closing.end(
+                connection, kept_id, errors.require(closed.closed_by, "it is closed"), closed.close_reason or reason
+            )
         await audit.record(context, connection, "report close", f"report {kept_id}", before=before, after=closed)
     return closed

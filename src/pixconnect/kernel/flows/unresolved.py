@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.tables import charge_opening as waiting_store
-from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
 from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.context import Context, Operator, read_ordered
 from pixconnect.kernel.rules.order import OpenOrder
@@ -26,10 +23,6 @@ from pixconnect.platform.base import errors
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)
 """The scheme gives up an order that has not settled 40 s after acceptance, and we have queried by then."""
-
-
-CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
-"""An opening may arrive up to ten minutes after its request; a shorter wait is no problem."""
 
 
 PERSON_WAITS_MAX: Final = timedelta(days=1)
@@ -84,19 +77,6 @@ async def count_silent(context: Context) -> int:
 async def count_accepted(context: Context) -> int:
     """Count payments that the rail accepted, and neither settled nor cancelled for as long."""
     return await transfer_store.count_accepted(context.pool, context.clock.now() - SILENT_MAX, LISTED_MAX)
-
-
-async def list_late_charges(context: Context, count_max: int = LISTED_MAX) -> Sequence[WaitingCharge]:
-    """List charges that an institution has taken too long to open or change, longest first."""
-    return await waiting_store.list_begun(context.pool, context.clock.real_now() - CHARGE_WAITS_MAX, count_max)
-
-
-async def list_waiting_charges(
-    context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
-) -> list[WaitingCharge]:
-    """List charges pending at an institution for this long; optionally of one holder, or of one txid."""
-    found = await waiting_store.list_begun(context.pool, context.clock.real_now() - silent_for, LISTED_MAX)
-    return [one for one in found if holder_id in (None, one.holder_id) and name in (None, one.txid)]
 
 
 async def list_unresolved(

@@ -363,3 +363,14 @@ _LIST_WAITING: Final[LiteralString] = """
 async def list_waiting_since(pool: Pool, count_max: int) -> list[tuple[str, datetime]]:
     """List the account and the start of each waiting order, longest waiting first."""
     return [(row["institution"], row["since"]) for row in await pool.fetch(_LIST_WAITING, count_max)]
+
+
+# Only of those that still wait: an approval that was committed before this stays.
+_LAPSE: Final[LiteralString] = """
+    update open_order set approval = 'refused' where name = any($1) and approval = 'awaited' and give_up_at <= $2
+"""
+
+
+async def refuse_late(pool: Pool, names: Sequence[str], now: datetime) -> None:
+    """Refuse those of these orders whose time for approval has passed."""
+    await pool.execute(_LAPSE, sorted(names), now)

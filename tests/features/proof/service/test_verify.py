@@ -4,12 +4,12 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.proof.rules import Extent
+from pixconnect.features.proof.service.figures import check_books
 from pixconnect.features.proof.service.rule_group import BookReader
 from pixconnect.features.proof.service.verify import ProofRequest, Verification, verify
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, SLICES_MAX, HolderRange, list_slices
 from pixconnect.features.proof.tables.rules import RULES
-from pixconnect.kernel.flows import installation
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.base import errors
 from support.postgres import Addresses, as_owner
@@ -114,7 +114,7 @@ async def test_a_finding_degrades_health_until_a_new_run(service: Service, calle
             await verify(reader, request, lambda *_: None)
             assert (await run_store.count_broken(service.context.pool))["balance_follows_last_entry"] == 1
         with pytest.raises(errors.ServiceUnavailable, match="pixconnect verify"):
-            await installation.check_books(service.context.pool)
+            await check_books(service.context)
         await verify(reader, WHOLE, lambda *_: None)
     # Servers of tests are forgetful on purpose.
     assert await run_store.count_broken(service.context.pool) == dict(server_keeps_what_it_wrote=3)

@@ -33,6 +33,7 @@ from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.context import Context, Core, Operator, read_ordered, write_alone
+from pixconnect.kernel.flows.kept_report import ReportClosing
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.adjustment import Adjustment
 from pixconnect.kernel.rules.proposal import Proposal
@@ -344,3 +345,4 @@ async def count_cases(context: Core) -> int:
 
 
 CHORES: Final = (Chore(name="cases", run=look_for_cases, every_s=60.0),)
+REPORT_CLOSINGS: Final = (ReportClosing(case_store.end_of_report),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -10,15 +11,32 @@ from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import find_ending
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import certificate as certificate_store
+from pixconnect.features.institutions.tables import charge_opening as waiting_store
 from pixconnect.features.institutions.tables import day as sweep_store
+from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.kernel.flows import unresolved
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.tables import order as order_store
 
 UNREAD_MAX: Final = timedelta(minutes=5)
 """How long an account at an institution may stay unread; one with a longer interval, for three intervals."""
 _CHECK: Final = "institutions"
+CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
+"""An opening may arrive for ten minutes after its request, so one that waits that long is no problem."""
+
+
+async def list_late_charges(context: Context, count_max: int = unresolved.LISTED_MAX) -> Sequence[WaitingCharge]:
+    """Charges at institutions that have been opened or changed for too long, the longest waiting first."""
+    return await waiting_store.list_begun(context.pool, context.clock.real_now() - CHARGE_WAITS_MAX, count_max)
+
+
+async def list_waiting_charges(
+    context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
+) -> list[WaitingCharge]:
+    """Charges at institutions that have been opened or changed for so long, of one holder and of one txid, or of all."""
+    found = await waiting_store.list_begun(context.pool, context.clock.real_now() - silent_for, unresolved.LISTED_MAX)
+    return [one for one in found if holder_id in (None, one.holder_id) and name in (None, one.txid)]
 
 
 async def _count_unread(context: Context) -> int:
@@ -39,7 +57,7 @@ async def _count_alarms(context: Context) -> int:
 
 
 async def _count_late_charges(context: Context) -> int:
-    return len(await unresolved.list_late_charges(context))
+    return len(await list_late_charges(context))
 
 
 async def _count_late_transfers(context: Context) -> int:
@@ -69,7 +87,7 @@ PROBLEMS: Final = (
     ),
     counted(
         *(_CHECK, _count_late_charges, "charge at an institution has", "charges at institutions have"),
-        f"waited for over {unresolved.CHARGE_WAITS_MAX // timedelta(seconds=1)} s to be opened or changed",
+        f"waited for over {CHARGE_WAITS_MAX // timedelta(seconds=1)} s to be opened or changed",
     ),
     counted(
         *(_CHECK, _count_late_transfers, "transfer has", "transfers have"),

@@ -17,7 +17,7 @@ from typing import Final, Literal, LiteralString
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.problem import Problem, check_problems, counted, find_problems
+from pixconnect.doors.worker.problem import HealthCheck, Problem, check_problems, counted, find_problems
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.institutions.accounts import INSTITUTIONS, Institutions
 from pixconnect.features.institutions.rules.account import describe_end
@@ -262,7 +262,7 @@ def watch_health(
         "signing_key": partial(check_signing_key, keyring),
         "partitions": partial(partition.check_partitions, context.pool),
         "database_loss": partial(installation.check_losses, context.pool),
-        "books": partial(installation.check_books, context.pool),
+        **{each.name: partial(each.check, context) for each in gather("checks", HealthCheck)},
         "feed": partial(feed.check_feed, context.pool, context.clock),
     }
     if standby is not None:

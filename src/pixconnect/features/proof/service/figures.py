@@ -9,12 +9,13 @@ from typing import Final, get_args
 from msgspec import Struct
 
 from pixconnect.doors.worker.meter import Gauge, Meter, age_s
-from pixconnect.doors.worker.problem import counted
+from pixconnect.doors.worker.problem import HealthCheck, counted
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import CaseKind
 from pixconnect.features.proof.rules import Extent
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows.context import Context
+from pixconnect.platform.base import errors
 
 
 class _Runs(Struct, frozen=True, kw_only=True):
@@ -81,3 +82,16 @@ PROBLEMS: Final = (
         "another balance there than in the books",
     ),
 )
+
+
+async def check_books(context: Context) -> None:
+    """Raise ``ServiceUnavailable`` if anything is known to be wrong in the books."""
+    broken = await run_store.count_broken(context.pool)
+    if broken:
+        raise errors.ServiceUnavailable(
+            f"`pixconnect verify` has found {sum(broken.values())} things wrong in the books, by {len(broken)} rules: run it "
+            "with --whole, and read what each may mean and what to do"
+        )
+
+
+CHECKS: Final = (HealthCheck("books", check_books),)

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from pixconnect.features.contests.service.infraction import receive_infraction
 from pixconnect.features.contests.service.report import take_reports
-from pixconnect.features.due_charges.rules.terms import DueTerms, Rebate
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ListedRefund
@@ -43,7 +42,7 @@ from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.charge import ChargeRequest
-from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueChange
+from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueChange, DueTerms, Rebate
 from pixconnect.kernel.rules.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.order import Ending, GivenUp

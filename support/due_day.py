@@ -11,8 +11,7 @@ from functools import cache
 from math import floor
 from pathlib import Path
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
-from pixconnect.features.due_charges.rules.terms import DueTerms
+from pixconnect.kernel.rules.charge_contents import DayAmount, DueTerms
 
 CALENDAR = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "market_holidays.json"
 _DAYS_OF_PERIOD = {"month": 30, "year": 365, "month_of_business_days": 21, "year_of_business_days": 252}

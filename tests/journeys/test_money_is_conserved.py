@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec import structs
 
 from pixconnect.features.due_charges.rules.day_amount import compute_amount
-from pixconnect.features.due_charges.rules.terms import DueTerms, Fine, Interest, Rebate
+from pixconnect.kernel.rules.charge_contents import DueTerms, Fine, Interest, Rebate
 from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.platform.base.clock import SAO_PAULO
 from support.both_sides import Kind, Seen, Thing

@@ -81,6 +81,10 @@ class Feature(NamedTuple):
     """Done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``."""
     accounts: Places = ()
     """Accounts at institutions, of one feature: ``kernel.flows.source.Accounts``."""
+    day_rules: Places = ()
+    """Amounts of charges with a due date, of one feature: ``kernel.rules.charge_contents.DayRules``."""
+    paid_parts: Places = ()
+    """What keeps the parts of their payments: ``kernel.flows.charge.PaidParts``."""
     suspect_credits: Places = ()
     """What holds suspect credits, of one feature: ``kernel.flows.credit.SuspectCredits``."""
     deadlines: Places = ()

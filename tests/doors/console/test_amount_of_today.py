@@ -10,12 +10,12 @@ from starlette.responses import Response
 from doors.console.test_account_days import visit
 from pixconnect.doors.console.visit import Visit
 from pixconnect.features.console_pages import payments
-from pixconnect.features.due_charges.rules.terms import INTEREST_KINDS, Discount, DueTerms, Fine, Interest, Rebate
+from pixconnect.features.due_charges.rules.terms import INTEREST_KINDS
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.sandbox import pages as sandbox
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge_contents import ChargeContents, Payer
+from pixconnect.kernel.rules.charge_contents import ChargeContents, Discount, DueTerms, Fine, Interest, Payer, Rebate
 from support.records import own_key
 from support.service import Service, credit_report
 

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 import pixconnect
 from pixconnect.features.contests.service.defence import defend, list_infractions
 from pixconnect.features.contests.service.infraction import receive_infraction
-from pixconnect.features.due_charges.rules.terms import DueTerms
 from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem, slot_of
 from pixconnect.features.lots.service import NewItem, do_due_items
@@ -31,7 +30,7 @@ from pixconnect.kernel.flows.settlement import Ending, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.charge import ChargeRequest
-from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Payer
+from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueTerms, Payer
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.kernel.rules.refund import RefundRequest

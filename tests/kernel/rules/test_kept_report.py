@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import structs
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
+from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.kept_report import fingerprint
 from pixconnect.kernel.rules.rail import CreditReport
 from support.records import outside_party

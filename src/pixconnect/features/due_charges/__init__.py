@@ -4,4 +4,8 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature(sections=("features.due_charges.contract:SECTIONS",))
+FEATURE: Final = Feature(
+    sections=("features.due_charges.contract:SECTIONS",),
+    day_rules=("features.due_charges.rules.day_amount:DAY_RULES",),
+    paid_parts=("features.due_charges.service:PAID_PARTS",),
+)

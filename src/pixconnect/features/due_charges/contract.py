@@ -12,11 +12,10 @@ from pixconnect.doors.api.envelope import Amount, clamp_cents
 from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.operation import Request, Section, Services
 from pixconnect.doors.api.routing import NONE
-from pixconnect.features.due_charges.rules import terms
-from pixconnect.features.due_charges.rules.terms import VALID_DAYS, DeductionKind, DiscountKind, InterestKind
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service.charge import DueChargeRequest
-from pixconnect.kernel.rules.charge_contents import Payer
+from pixconnect.kernel.rules import charge_contents
+from pixconnect.kernel.rules.charge_contents import VALID_DAYS, DeductionKind, DiscountKind, InterestKind, Payer
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base import errors
 
@@ -123,21 +122,21 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
     return await answer_charge(services, charge, request.query)
 
 
-def _read_terms(body: CreateDueChargeRequest) -> terms.DueTerms:
+def _read_terms(body: CreateDueChargeRequest) -> charge_contents.DueTerms:
     # As stored: the API's record is never equal to the stored one, with which a replay is compared.
     fine, interest, rebate, discount = body.fine, body.interest, body.rebate, body.discount
-    return terms.DueTerms(
+    return charge_contents.DueTerms(
         due_on=_read_day("due_on", body.due_on),
         valid_days=body.valid_days,
-        fine=fine and terms.Fine(kind=fine.kind, value=fine.value),
-        interest=interest and terms.Interest(kind=interest.kind, value=interest.value),
-        rebate=rebate and terms.Rebate(kind=rebate.kind, value=rebate.value),
+        fine=fine and charge_contents.Fine(kind=fine.kind, value=fine.value),
+        interest=interest and charge_contents.Interest(kind=interest.kind, value=interest.value),
+        rebate=rebate and charge_contents.Rebate(kind=rebate.kind, value=rebate.value),
         discount=discount
-        and terms.Discount(
+        and charge_contents.Discount(
             kind=discount.kind,
             value=discount.value,
             dated=tuple(
-                terms.DatedDiscount(until=_read_day("discount.dated.until", each.until), value=each.value)
+                charge_contents.DatedDiscount(until=_read_day("discount.dated.until", each.until), value=each.value)
                 for each in discount.dated or ()
             ),
         ),

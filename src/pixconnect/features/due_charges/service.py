@@ -11,13 +11,18 @@ from pixconnect.features.due_charges.rules.day_amount import (
     RefusedTerm,
     TermMember,
     TermReason,
+    list_parts,
     list_refused_terms,
 )
-from pixconnect.features.due_charges.rules.terms import DueTerms
-from pixconnect.kernel.rules.charge_contents import ChargeContents
+from pixconnect.features.due_charges.tables import PAID_AMOUNTS
+from pixconnect.kernel.flows.charge_moves import PaidParts
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.kernel.rules.money import format_reais
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.rules.violation import Violation
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base.clock import to_day
 
 _PLACES: Final[Mapping[TermMember, str]] = dict[TermMember, str](
@@ -99,3 +104,10 @@ def _find_value(terms: DueTerms, refused: RefusedTerm) -> str | None:
             dated = terms.discount.dated[refused.place]
             is_of_date = refused.reason in ("after_due_date", "date_again")
             return dated.until.isoformat() if is_of_date else format_reais(dated.value)
+
+
+def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount) -> None:
+    work.put(PAID_AMOUNTS, list_parts(parts, transfer.id, transfer.holder_id, charge.id))
+
+
+PAID_PARTS: Final = (PaidParts(keep_parts),)

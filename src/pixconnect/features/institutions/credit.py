@@ -6,7 +6,6 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
 from pixconnect.features.institutions.rules import returned_line as give_back
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.returned_line import GiveBack
@@ -15,6 +14,7 @@ from pixconnect.features.institutions.tables import give_back as give_back_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import Credited
 from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.holder import find_holder_at
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.rail import CreditReport

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pixconnect.features.due_charges.rules import day_amount
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.rules.charge import Charge, announce_charge, pay_charge, read_contents, return_charge
-from pixconnect.kernel.rules.charge_contents import digest_contents
+from pixconnect.kernel.rules.charge_contents import DayAmount, digest_contents
 from pixconnect.kernel.rules.divergence import announce_divergence
 from pixconnect.kernel.rules.event import Divergence
 from pixconnect.kernel.rules.transfer import Transfer, return_part
-from pixconnect.kernel.tables.charge import CHARGES, PAID_AMOUNTS
+from pixconnect.kernel.tables.charge import CHARGES
 from pixconnect.kernel.tables.charge_revision import REVISIONS, ChargeRevision
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
@@ -64,9 +66,16 @@ def revise_charge(work: UnitOfWork, before: Charge, after: Charge) -> None:
         work.put(REVISIONS, revision)
 
 
+class PaidParts(NamedTuple):
+    """Keeps the parts of a payment of a charge with a due date."""
+
+    keep: Callable[[UnitOfWork, Transfer, Charge, DayAmount], None]
+
+
 def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount | None) -> None:
     """Store the parts of a payment of a charge with a due date, if they sum up to the amounts of both."""
     if charge.due_on is None or parts is None:
         return
     if (parts.total_cents, parts.original_cents) == (transfer.amount_cents, charge.amount_cents):
-        work.put(PAID_AMOUNTS, day_amount.keep_parts(parts, transfer.id, transfer.holder_id, charge.id))
+        for each in gather("paid_parts", PaidParts):
+            each.keep(work, transfer, charge, parts)

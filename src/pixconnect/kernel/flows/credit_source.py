@@ -7,10 +7,10 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
 from pixconnect.kernel.flows.context import Context, Port
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.charge import Charge, compose_amount
+from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.rail import CreditReport
 from pixconnect.kernel.rules.transfer import Transfer

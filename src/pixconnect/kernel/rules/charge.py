@@ -25,15 +25,16 @@ from typing import ClassVar, Final, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount, compute_amount
 from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import holder, reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge_contents import (
     LIFETIME_S,
     ChargeContents,
+    DayAmount,
     Payer,
     digest_contents,
+    find_day_rules,
     find_expiry,
     set_rule,
 )
@@ -235,7 +236,7 @@ def compose_amount(charge: Charge, at: datetime) -> DayAmount | None:
     contents = charge.contents
     if contents is None or contents.due is None:
         return None
-    return compute_amount(contents.due, contents.amount_cents, to_day(at))
+    return find_day_rules().compute_amount(contents.due, contents.amount_cents, to_day(at))
 
 
 def list_amounts_at_institution(charge: Charge, at: datetime) -> set[int]:

@@ -1,20 +1,25 @@
 """A charge's contents, as the standard API creates and changes them: the latest revision, and earlier ones.
 
 They are stored as JSON and read by later programs: a new field needs a default, and none is renamed.
+
+Source of the terms of charges with a due date: Pix API 2.9.0, ``CobDataDeVencimento`` and ``CobVValor``. The tables of kinds
+stand in its order: a kind's place in its table, counted from 1, is the standard's ``modalidade``.
 """
 
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from functools import cache
 from hashlib import sha256
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.due_charges.rules import day_amount
-from pixconnect.features.due_charges.rules.terms import Discount, DueTerms, Fine, Interest, Rebate
+from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.rules.money import Cents
+from pixconnect.platform.base import errors
 
 LIFETIME_S: Final = ARRANGEMENT.find_constant("charge_lifetime").read_value()
 """Default lifetime of the standard's charges. Source: Pix API 2.9.0, ``CobExpiracao``."""
@@ -40,6 +45,118 @@ class Line(Struct, frozen=True, kw_only=True):
 
     name: str
     value: str
+
+
+VALID_DAYS: Final = ARRANGEMENT.find_constant("valid_after_due").read_value()
+"""Default of a charge (``validadeAposVencimento``)."""
+Hundredths = int
+"""Cents of a sum, or hundredths of a per cent: both are written with two decimals."""
+DeductionKind = Literal["sum", "percentage"]
+InterestKind = Literal[
+    "sum_a_day",
+    "percentage_a_day",
+    "percentage_a_month",
+    "percentage_a_year",
+    "sum_a_business_day",
+    "percentage_a_business_day",
+    "percentage_a_month_of_business_days",
+    "percentage_a_year_of_business_days",
+]
+DiscountKind = Literal[
+    "sum_until_a_date",
+    "percentage_until_a_date",
+    "sum_a_day",
+    "sum_a_business_day",
+    "percentage_a_day",
+    "percentage_a_business_day",
+]
+
+
+class Fine(Struct, frozen=True, kw_only=True):
+    """Added once, from the first day after the due date on (``multa``)."""
+
+    kind: DeductionKind
+    value: Hundredths
+
+
+class Interest(Struct, frozen=True, kw_only=True):
+    """Added for each day after the due date (``juros``)."""
+
+    kind: InterestKind
+    value: Hundredths
+
+
+class Rebate(Struct, frozen=True, kw_only=True):
+    """Taken off on every day, whenever it is paid (``abatimento``)."""
+
+    kind: DeductionKind
+    value: Hundredths
+
+
+class DatedDiscount(Struct, frozen=True, kw_only=True):
+    until: date
+    """Its last day."""
+    value: Hundredths
+
+
+class Discount(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Taken off when it is paid early, and never once it is late (``desconto``)."""
+
+    kind: DiscountKind
+    value: Hundredths | None = None
+    """For each day before the due date; ``None`` if dates are given."""
+    dated: tuple[DatedDiscount, ...] = ()
+    """In the order in which they were sent; empty if each day counts."""
+
+
+class DueTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    due_on: date
+    """As it was sent; on a day without business it rolls to the next business day (``dataDeVencimento``)."""
+    valid_days: int = VALID_DAYS
+    """Calendar days after the due date on which it may still be paid."""
+    fine: Fine | None = None
+    interest: Interest | None = None
+    rebate: Rebate | None = None
+    discount: Discount | None = None
+    discounts_roll: bool = False
+    """Whether a discount's date without business is moved to the next business day.
+
+    The rule at the charge's creation applies, and a revision keeps it. Requests lack it, as do charges older than the rule.
+    """
+
+
+class DayAmount(Struct, frozen=True, kw_only=True):
+    """The parts of ``total_cents``. Fine and interest are added, rebate and discount are taken off; none is negative."""
+
+    original_cents: Cents
+    fine_cents: Cents = 0
+    interest_cents: Cents = 0
+    rebate_cents: Cents = 0
+    discount_cents: Cents = 0
+
+    @property
+    def total_cents(self) -> Cents:
+        """The amount to pay: from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``."""
+        added_cents = self.original_cents + self.fine_cents + self.interest_cents
+        return added_cents - self.rebate_cents - self.discount_cents
+
+
+class DayRules:
+    """What a charge with a due date asks for on each day, and until when. A feature computes it."""
+
+    def find_expiry(self, terms: DueTerms) -> datetime:
+        """The instant from which on it can no longer be paid."""
+        raise errors.InternalError(f"no feature has charges with a due date, such as {terms.due_on}")
+
+    def compute_amount(self, terms: DueTerms, original_cents: Cents, day: date) -> DayAmount:
+        raise errors.InternalError(
+            f"no feature has charges with a due date, such as {terms.due_on}: {original_cents}, {day}"
+        )
+
+
+@cache
+def find_day_rules() -> DayRules:
+    return gather_one("day_rules", DayRules)
 
 
 class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,7 +234,7 @@ def _said(change: ContentsChange | DueChange) -> dict[str, object]:
 def find_expiry(contents: ChargeContents, counts_from: datetime) -> datetime:
     """Find the instant from which a charge of these contents cannot be paid."""
     if contents.due is not None:
-        return day_amount.find_expiry(contents.due)
+        return find_day_rules().find_expiry(contents.due)
     return counts_from + timedelta(seconds=contents.lifetime_s)
 
 

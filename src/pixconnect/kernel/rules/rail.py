@@ -11,8 +11,8 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
 from pixconnect.kernel.rules.block_report import BlockReport, Defence, DefenceAnswer, InfractionReport
+from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.holder import KeyType, Party
 
 InitiationType = Literal["KEY", "MANUAL", "QRCODE"]

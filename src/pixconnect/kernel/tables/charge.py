@@ -1,4 +1,4 @@
-"""The table of charges, the parts of payments of those with a due date, and searches."""
+"""The table of charges, and searches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import Struct, structs
 
-from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.kernel.rules.charge import SHOWN_AS_EXPIRED, Charge, ChargeSearch, ShownStatus
 from pixconnect.kernel.rules.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
 from pixconnect.kernel.rules.listing import Page, Span
@@ -362,23 +361,3 @@ async def _read_search(
 ) -> list[asyncpg.Record]:
     position = arguments[-2]
     return await connection.fetch(statement, *arguments) if isinstance(position, int) and position < count else []
-
-
-PAID_AMOUNT: Final = Table(
-    "paid_amount",
-    PaidAmount,
-    """
-    transfer_id bigint, holder_id bigint, charge_id bigint, amount_cents bigint, original_cents bigint, fine_cents bigint,
-    interest_cents bigint, rebate_cents bigint, discount_cents bigint
-    """,
-    key=("transfer_id", "holder_id"),
-)
-
-INSERT_PAID_AMOUNT: Final = Part[PaidAmount](
-    name="paid_amount_row",
-    sql=f"insert into paid_amount ({PAID_AMOUNT.names}) {PAID_AMOUNT.rows}",
-    arguments=PAID_AMOUNT.arrays,
-)
-PAID_AMOUNTS: Final = Fact(rank=50, inserts=(INSERT_PAID_AMOUNT,), key=None)
-
-find_paid_amounts: Final = lookup.by_pairs(PAID_AMOUNT, "transfer_id")

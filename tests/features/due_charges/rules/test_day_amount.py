@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from pixconnect.features.due_charges.rules import day_amount
-from pixconnect.features.due_charges.rules.terms import (
-    DEDUCTION_KINDS,
-    DISCOUNT_KINDS,
-    INTEREST_KINDS,
-    UNTIL_A_DATE,
+from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS, UNTIL_A_DATE
+from pixconnect.kernel.rules.charge_contents import (
     DatedDiscount,
     Discount,
     DiscountKind,

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from pixconnect.features.due_charges.rules.day_amount import RefusedTerm, list_refused_terms
-from pixconnect.features.due_charges.rules.terms import DatedDiscount, Discount, DueTerms, Fine, Interest, Rebate
+from pixconnect.kernel.rules.charge_contents import DatedDiscount, Discount, DueTerms, Fine, Interest, Rebate
 
 TODAY = date(2026, 11, 24)
 YESTERDAY = date(2026, 11, 23)

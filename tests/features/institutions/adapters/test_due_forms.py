@@ -11,7 +11,6 @@ from msgspec import structs
 from features.institutions.adapters.test_lying_counterpart import Liar, answer, liar, open_there  # noqa: F401  a fixture
 from features.institutions.adapters.test_standard import KEY, TXID, list_all, shown
 from pixconnect.features.due_charges.rules import terms as due
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
 from pixconnect.features.institutions.adapters.standard_records import (
     decode_terms,
     find_parts,
@@ -26,20 +25,24 @@ from pixconnect.features.institutions.rules.institution import (
     InstitutionUnavailable,
     UnknownOutcome,
 )
-from pixconnect.kernel.rules.charge_contents import PayerAddress
+from pixconnect.kernel.rules import charge_contents
+from pixconnect.kernel.rules.charge_contents import DayAmount, PayerAddress
 from support.account_there import AccountThere, open_account_there
 from support.faces import Bank
 
 DUE_ON = date(2026, 7, 10)
-ALL = due.DueTerms(
+ALL = charge_contents.DueTerms(
     due_on=DUE_ON,
     valid_days=5,
-    fine=due.Fine(kind="percentage", value=200),
-    interest=due.Interest(kind="percentage_a_year_of_business_days", value=1),
-    rebate=due.Rebate(kind="sum", value=99),
-    discount=due.Discount(
+    fine=charge_contents.Fine(kind="percentage", value=200),
+    interest=charge_contents.Interest(kind="percentage_a_year_of_business_days", value=1),
+    rebate=charge_contents.Rebate(kind="sum", value=99),
+    discount=charge_contents.Discount(
         kind="percentage_until_a_date",
-        dated=(due.DatedDiscount(until=DUE_ON, value=100), due.DatedDiscount(until=date(2026, 7, 1), value=1_000)),
+        dated=(
+            charge_contents.DatedDiscount(until=DUE_ON, value=100),
+            charge_contents.DatedDiscount(until=date(2026, 7, 1), value=1_000),
+        ),
     ),
 )
 CONTENTS = ChargeTerms(
@@ -65,7 +68,7 @@ async def institution(there: AccountThere) -> Institution:
     return there.institution
 
 
-def read(calendar: dict[str, Any], value: dict[str, Any]) -> due.DueTerms | None:
+def read(calendar: dict[str, Any], value: dict[str, Any]) -> charge_contents.DueTerms | None:
     return decode_terms(calendar, value)
 
 
@@ -74,14 +77,14 @@ def test_what_is_written_is_read_again_of_every_kind() -> None:
         for discount in due.DISCOUNT_KINDS:
             dated = (ALL.discount and ALL.discount.dated) or ()
             made = (
-                due.Discount(kind=discount, dated=dated)
+                charge_contents.Discount(kind=discount, dated=dated)
                 if discount in due.UNTIL_A_DATE
-                else due.Discount(kind=discount, value=7)
+                else charge_contents.Discount(kind=discount, value=7)
             )
-            terms = structs.replace(ALL, interest=due.Interest(kind=interest, value=3), discount=made)
+            terms = structs.replace(ALL, interest=charge_contents.Interest(kind=interest, value=3), discount=made)
             assert read(write_calendar(terms), write_value(terms, 1234)) == terms
     assert read({"expiracao": 3600}, {}) is None
-    assert read({"dataDeVencimento": "2026-07-10"}, {"original": "1.00"}) == due.DueTerms(due_on=DUE_ON)
+    assert read({"dataDeVencimento": "2026-07-10"}, {"original": "1.00"}) == charge_contents.DueTerms(due_on=DUE_ON)
 
 
 def test_forms_that_say_the_same_are_the_same() -> None:
@@ -90,7 +93,7 @@ def test_forms_that_say_the_same_are_the_same() -> None:
     assert read(write_calendar(ALL), texts) == ALL
     turned = structs.replace(ALL, discount=structs.replace(ALL.discount, dated=ALL.discount.dated[::-1]))  # type: ignore[union-attr]
     assert due.are_same(turned, ALL)
-    nothing = due.Fine(kind="sum", value=0)
+    nothing = charge_contents.Fine(kind="sum", value=0)
     assert due.are_same(structs.replace(ALL, fine=nothing), structs.replace(ALL, fine=None))
     assert not due.are_same(structs.replace(ALL, fine=nothing), ALL)
     assert not due.are_same(structs.replace(ALL, valid_days=6), ALL)
@@ -137,8 +140,8 @@ def test_parts_are_known_where_all_of_them_can_be_read(told: object, parts: DayA
 
 def asked_at(bank: Bank, **changes: Any) -> ChargeTerms:
     due_on = bank.service.context.clock.now().date() + timedelta(days=10)
-    dated = (due.DatedDiscount(until=due_on, value=100),)
-    terms = structs.replace(ALL, due_on=due_on, discount=due.Discount(kind="sum_until_a_date", dated=dated))
+    dated = (charge_contents.DatedDiscount(until=due_on, value=100),)
+    terms = structs.replace(ALL, due_on=due_on, discount=charge_contents.Discount(kind="sum_until_a_date", dated=dated))
     return structs.replace(CONTENTS, **{"due": terms, **changes})
 
 
@@ -156,7 +159,7 @@ async def test_one_is_opened_read_revised_paid_and_removed(institution: Institut
     # Each difference is found separately.
     assert await institution.read_charge(TXID) is None
     later = structs.replace(
-        asked, amount_cents=2000, due=structs.replace(asked.due, rebate=due.Rebate(kind="sum", value=1))
+        asked, amount_cents=2000, due=structs.replace(asked.due, rebate=charge_contents.Rebate(kind="sum", value=1))
     )
     revised = shown(await institution.revise_charge(later))
     assert (revised.amount_cents, revised.revision, revised.is_as_asked(later)) == (2000, 1, True)

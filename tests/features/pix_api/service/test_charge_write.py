@@ -7,7 +7,6 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.features.due_charges.rules.terms import DatedDiscount, Discount, DueTerms, Fine, Interest, Rebate
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
@@ -17,7 +16,19 @@ from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.br_code import parse_br_code
-from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueChange, Payer, PayerAddress
+from pixconnect.kernel.rules.charge_contents import (
+    ChargeContents,
+    ContentsChange,
+    DatedDiscount,
+    Discount,
+    DueChange,
+    DueTerms,
+    Fine,
+    Interest,
+    Payer,
+    PayerAddress,
+    Rebate,
+)
 from pixconnect.kernel.rules.transfer import QrCodeTransferRequest
 from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors

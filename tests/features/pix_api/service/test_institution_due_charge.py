@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
-from pixconnect.features.due_charges.rules.terms import DatedDiscount, Discount, DueTerms, Fine, Interest
 from pixconnect.features.institutions.rules.institution import CertainRefusal, InstitutionTraits, UnknownOutcome
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
@@ -20,7 +18,19 @@ from pixconnect.features.lots.service import NewItem
 from pixconnect.features.pix_api.service import charge as standard_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
-from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueChange, Payer, PayerAddress
+from pixconnect.kernel.rules.charge_contents import (
+    ChargeContents,
+    ContentsChange,
+    DatedDiscount,
+    DayAmount,
+    Discount,
+    DueChange,
+    DueTerms,
+    Fine,
+    Interest,
+    Payer,
+    PayerAddress,
+)
 from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors
 from support.account_shop import Shop, open_shop

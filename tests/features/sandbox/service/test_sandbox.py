@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from pixconnect.features.due_charges.rules.terms import DueTerms, Fine, Rebate
 from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem
 from pixconnect.features.lots.service import NewItem, do_due_items
@@ -43,7 +42,7 @@ from pixconnect.kernel.flows.incoming import receive_return
 from pixconnect.kernel.flows.settlement import ASK_AFTER_MAX, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import read_contents
-from pixconnect.kernel.rules.charge_contents import ChargeContents, Payer
+from pixconnect.kernel.rules.charge_contents import ChargeContents, DueTerms, Fine, Payer, Rebate
 from pixconnect.kernel.rules.rail import ReturnReport, Settled
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import clock as clock_store

@@ -21,8 +21,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.features.due_charges.rules.terms import (
-    UNTIL_A_DATE,
+from pixconnect.features.due_charges.rules.terms import UNTIL_A_DATE, count_business_days, roll
+from pixconnect.kernel.rules.charge_contents import (
+    DayAmount,
+    DayRules,
     DeductionKind,
     Discount,
     DiscountKind,
@@ -32,8 +34,6 @@ from pixconnect.features.due_charges.rules.terms import (
     Interest,
     InterestKind,
     Rebate,
-    count_business_days,
-    roll,
 )
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS, Cents
 from pixconnect.platform.base.clock import SAO_PAULO
@@ -45,22 +45,6 @@ _ONE: Final = 10_000
 """Hundredths of a per cent in 1; also the unit of exact sums, ten-thousandths of a cent."""
 
 _CountDays = Callable[[date, date], int]
-
-
-class DayAmount(Struct, frozen=True, kw_only=True):
-    """The parts of ``total_cents``. Fine and interest are added, rebate and discount are taken off; none is negative."""
-
-    original_cents: Cents
-    fine_cents: Cents = 0
-    interest_cents: Cents = 0
-    rebate_cents: Cents = 0
-    discount_cents: Cents = 0
-
-    @property
-    def total_cents(self) -> Cents:
-        """The amount to pay: from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``."""
-        added_cents = self.original_cents + self.fine_cents + self.interest_cents
-        return added_cents - self.rebate_cents - self.discount_cents
 
 
 class ShownAmount(Struct, frozen=True, kw_only=True):
@@ -231,7 +215,7 @@ class PaidAmount(Struct, frozen=True, kw_only=True):
     discount_cents: int
 
 
-def keep_parts(amount: DayAmount, transfer_id: int, holder_id: int, charge_id: int) -> PaidAmount:
+def list_parts(amount: DayAmount, transfer_id: int, holder_id: int, charge_id: int) -> PaidAmount:
     """Split a payment of a charge by the amount of the day of its report."""
     return PaidAmount(
         transfer_id=transfer_id,
@@ -345,3 +329,14 @@ def _find_reason(kind: DeductionKind | DiscountKind, value: Hundredths, original
     if kind.startswith("sum"):
         return "not_below_original" if value >= original_cents else None
     return "not_below_all" if value >= _HUNDRED_PER_CENT else None
+
+
+class DueDays(DayRules):
+    def find_expiry(self, terms: DueTerms) -> datetime:
+        return find_expiry(terms)
+
+    def compute_amount(self, terms: DueTerms, original_cents: Cents, day: date) -> DayAmount:
+        return compute_amount(terms, original_cents, day)
+
+
+DAY_RULES: Final = (DueDays(),)

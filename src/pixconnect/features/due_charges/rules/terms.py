@@ -1,105 +1,20 @@
-"""The terms of a charge with a due date (its last day, and the parts that raise or lower its amount), and business days.
-
-They are stored as JSON and read by later programs: a new field needs a default, and none is renamed.
-
-Source: Pix API 2.9.0, ``CobDataDeVencimento`` and ``CobVValor``. The tables of kinds are in its order: a kind's place in its
-table, counted from 1, is the standard's ``modalidade``.
-"""
+"""The kinds of parts that a charge with a due date may have, whether terms are equivalent, and business days."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from datetime import date, timedelta
 from functools import cache, lru_cache
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from pixconnect.kernel.register.register import ARRANGEMENT
-
-VALID_DAYS: Final = ARRANGEMENT.find_constant("valid_after_due").read_value()
-"""Default of a charge (``validadeAposVencimento``)."""
-
-Hundredths = int
-"""Cents of a sum, or hundredths of a per cent: both are written with two decimals."""
-
-DeductionKind = Literal["sum", "percentage"]
-InterestKind = Literal[
-    "sum_a_day",
-    "percentage_a_day",
-    "percentage_a_month",
-    "percentage_a_year",
-    "sum_a_business_day",
-    "percentage_a_business_day",
-    "percentage_a_month_of_business_days",
-    "percentage_a_year_of_business_days",
-]
-DiscountKind = Literal[
-    "sum_until_a_date",
-    "percentage_until_a_date",
-    "sum_a_day",
-    "sum_a_business_day",
-    "percentage_a_day",
-    "percentage_a_business_day",
-]
+from pixconnect.kernel.rules.charge_contents import DeductionKind, DiscountKind, DueTerms, InterestKind
 
 DEDUCTION_KINDS: Final[tuple[DeductionKind, ...]] = get_args(DeductionKind)
 INTEREST_KINDS: Final[tuple[InterestKind, ...]] = get_args(InterestKind)
 DISCOUNT_KINDS: Final[tuple[DiscountKind, ...]] = get_args(DiscountKind)
 UNTIL_A_DATE: Final = frozenset[DiscountKind](("sum_until_a_date", "percentage_until_a_date"))
-
-
-class Fine(Struct, frozen=True, kw_only=True):
-    """Added once, from the first day after the due date on (``multa``)."""
-
-    kind: DeductionKind
-    value: Hundredths
-
-
-class Interest(Struct, frozen=True, kw_only=True):
-    """Added for each day after the due date (``juros``)."""
-
-    kind: InterestKind
-    value: Hundredths
-
-
-class Rebate(Struct, frozen=True, kw_only=True):
-    """Taken off on every day, whenever it is paid (``abatimento``)."""
-
-    kind: DeductionKind
-    value: Hundredths
-
-
-class DatedDiscount(Struct, frozen=True, kw_only=True):
-    until: date
-    """Its last day."""
-    value: Hundredths
-
-
-class Discount(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Taken off when it is paid early, and never once it is late (``desconto``)."""
-
-    kind: DiscountKind
-    value: Hundredths | None = None
-    """For each day before the due date; ``None`` if dates are given."""
-    dated: tuple[DatedDiscount, ...] = ()
-    """In the order in which they were sent; empty if each day counts."""
-
-
-class DueTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    due_on: date
-    """As it was sent; on a day without business it rolls to the next business day (``dataDeVencimento``)."""
-    valid_days: int = VALID_DAYS
-    """Calendar days after the due date on which it may still be paid."""
-    fine: Fine | None = None
-    interest: Interest | None = None
-    rebate: Rebate | None = None
-    discount: Discount | None = None
-    discounts_roll: bool = False
-    """Whether a discount's date without business is moved to the next business day.
-
-    The rule at the charge's creation applies, and a revision keeps it. Requests lack it, as do charges older than the rule.
-    """
 
 
 def are_same(one: DueTerms, other: DueTerms) -> bool:

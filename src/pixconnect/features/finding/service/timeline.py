@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
+from pixconnect.features.due_charges.tables import find_paid_amounts
 from pixconnect.features.finding import rules as timeline
 from pixconnect.features.finding.rules import Facts, Timeline, Waiting
 from pixconnect.features.finding.tables import timeline as timeline_store
@@ -26,7 +27,6 @@ from pixconnect.kernel.flows.payee import with_payee
 from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
 from pixconnect.kernel.rules.event import Event, Resource
 from pixconnect.kernel.rules.order import name_of
-from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
@@ -100,7 +100,7 @@ async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:
         return None
     # An accepted and cancelled payment has its row too, and has paid nothing.
     settled = [(transfer.id, transfer.holder_id) for transfer in facts.transfers if transfer.settled_at is not None]
-    paid = await charge_store.find_paid_amounts(pool, settled) if settled else {}
+    paid = await find_paid_amounts(pool, settled) if settled else {}
     return next(iter(paid.values()), None)
 
 

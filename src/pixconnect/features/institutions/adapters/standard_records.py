@@ -11,20 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final, Literal, TypeVar
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
-from pixconnect.features.due_charges.rules.terms import (
-    DEDUCTION_KINDS,
-    DISCOUNT_KINDS,
-    INTEREST_KINDS,
-    UNTIL_A_DATE,
-    VALID_DAYS,
-    DatedDiscount,
-    Discount,
-    DueTerms,
-    Fine,
-    Interest,
-    Rebate,
-)
+from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS, UNTIL_A_DATE
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.message import as_list, as_members
 from pixconnect.features.institutions.rules.institution import (
@@ -36,7 +23,17 @@ from pixconnect.features.institutions.rules.institution import (
 )
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
-from pixconnect.kernel.rules.charge_contents import PayerAddress
+from pixconnect.kernel.rules.charge_contents import (
+    VALID_DAYS,
+    DatedDiscount,
+    DayAmount,
+    Discount,
+    DueTerms,
+    Fine,
+    Interest,
+    PayerAddress,
+    Rebate,
+)
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
 from pixconnect.kernel.rules.identifiers import is_end_to_end_id
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais

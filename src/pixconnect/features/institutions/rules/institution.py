@@ -15,12 +15,11 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from pixconnect.features.contests.rules.contest import Contests
-from pixconnect.features.due_charges.rules.day_amount import DayAmount
-from pixconnect.features.due_charges.rules.terms import DueTerms, are_same
+from pixconnect.features.due_charges.rules.terms import are_same
 from pixconnect.features.institutions.rules.account import AccountCertificate, InstitutionAccount
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
-from pixconnect.kernel.rules.charge_contents import PayerAddress
+from pixconnect.kernel.rules.charge_contents import DayAmount, DueTerms, PayerAddress
 from pixconnect.kernel.rules.rail import InitiationType, MovementKind
 
 

@@ -25,7 +25,6 @@ import msgspec
 import structlog
 from msgspec import Struct, field
 
-from pixconnect.features.due_charges.rules.terms import VALID_DAYS
 from pixconnect.features.pix_api.adapters.certificate_chain import (
     Jwk,
     PayloadHeader,
@@ -35,7 +34,7 @@ from pixconnect.features.pix_api.adapters.certificate_chain import (
     select_key,
     verify_payload,
 )
-from pixconnect.kernel.rules.charge_contents import LIFETIME_S
+from pixconnect.kernel.rules.charge_contents import LIFETIME_S, VALID_DAYS
 from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.platform.base import errors

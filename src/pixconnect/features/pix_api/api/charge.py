@@ -21,15 +21,7 @@ from pixconnect.features.due_charges.api import (
     ValorVencimento,
     Vencimento,
 )
-from pixconnect.features.due_charges.rules.terms import (
-    DEDUCTION_KINDS,
-    DISCOUNT_KINDS,
-    INTEREST_KINDS,
-    Discount,
-    DueTerms,
-    Fine,
-    Rebate,
-)
+from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS
 from pixconnect.features.pix_api.api import charge_body, frame, location
 from pixconnect.features.pix_api.api.charge_body import ChargePut
 from pixconnect.features.pix_api.api.charge_records import (
@@ -51,7 +43,7 @@ from pixconnect.features.pix_api.service.pix import Pix
 from pixconnect.kernel.flows.directory import OwnAccount
 from pixconnect.kernel.rules import br_code, tax_id
 from pixconnect.kernel.rules.charge import Charge, ChargeSearch, counts_from
-from pixconnect.kernel.rules.charge_contents import ChargeContents, PayerAddress
+from pixconnect.kernel.rules.charge_contents import ChargeContents, Discount, DueTerms, Fine, PayerAddress, Rebate
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.violation import Violated

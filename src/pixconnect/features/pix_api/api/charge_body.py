@@ -12,31 +12,26 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
-from pixconnect.features.due_charges.rules.terms import (
-    DEDUCTION_KINDS,
-    DISCOUNT_KINDS,
-    INTEREST_KINDS,
-    UNTIL_A_DATE,
-    VALID_DAYS,
-    DatedDiscount,
-    Discount,
-    DiscountKind,
-    DueTerms,
-    Fine,
-    Interest,
-    Rebate,
-)
+from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS, UNTIL_A_DATE
 from pixconnect.features.pix_api.api.charge_records import CobRevisada, CobSolicitada
 from pixconnect.features.pix_api.api.violations import Members, Violations
 from pixconnect.kernel.rules import holder
 from pixconnect.kernel.rules.charge_contents import (
     LIFETIME_S,
+    VALID_DAYS,
     ChargeContents,
     ContentsChange,
+    DatedDiscount,
+    Discount,
+    DiscountKind,
     DueChange,
+    DueTerms,
+    Fine,
+    Interest,
     Line,
     Payer,
     PayerAddress,
+    Rebate,
 )
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 

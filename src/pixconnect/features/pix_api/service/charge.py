@@ -14,7 +14,6 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from pixconnect.features.due_charges.rules.day_amount import LAST_DAY_MAX, RefusedTerm, TermReason, list_refused_terms
-from pixconnect.features.due_charges.rules.terms import DueTerms
 from pixconnect.features.institutions.rules.pending_call import ChargeChange
 from pixconnect.features.institutions.service.charge_change import begin_change, remove_locked, want_change
 from pixconnect.features.institutions.service.charge_opening import explain_refusal
@@ -38,7 +37,7 @@ from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules import location as location_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeSearch, may_be_changed, read_contents
-from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Payer, are_equivalent
+from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueTerms, Payer, are_equivalent
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import LocationKind
 from pixconnect.kernel.rules.transfer import Transfer

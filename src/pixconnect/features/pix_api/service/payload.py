@@ -12,8 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from pixconnect.features.due_charges.rules.day_amount import DayAmount, compute_amount, find_last_day
-from pixconnect.features.due_charges.rules.terms import DueTerms
+from pixconnect.features.due_charges.rules.day_amount import compute_amount, find_last_day
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.kernel.flows import payee as payee_usecases
@@ -23,7 +22,7 @@ from pixconnect.kernel.rules import br_code, holder, money, tax_id
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeStatus
-from pixconnect.kernel.rules.charge_contents import LIFETIME_S, ChargeContents, Line, Payer
+from pixconnect.kernel.rules.charge_contents import LIFETIME_S, ChargeContents, DayAmount, DueTerms, Line, Payer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.location import WITH_DUE_DATE, LocationUnreachable
 from pixconnect.kernel.rules.money import format_reais

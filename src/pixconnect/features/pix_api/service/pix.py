@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, field, structs
 from pixconnect.features.contests.rules.infraction import REFUND_REASONS
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
+from pixconnect.features.due_charges.tables import find_paid_amounts
 from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch
 from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.kernel.flows.context import Context
@@ -26,7 +27,6 @@ from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.rules.refund import Refund, RefundReason, RefundStatus
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.rules.violation import Violated, Violation
-from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
@@ -181,7 +181,7 @@ async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> di
     found = await refund_store.find_of_transfers(pool, list(received))
     refunds = {name: await add_reasons(pool, each) for name, each in found.items()}
     of_charges = [name for name, each in received.items() if each.charge_id is not None]
-    paid = await charge_store.find_paid_amounts(pool, of_charges) if of_charges else {}
+    paid = await find_paid_amounts(pool, of_charges) if of_charges else {}
     return {each.id: show_pix(each, refunds.get(name, ()), paid.get(name)) for name, each in received.items()}
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from pixconnect.kernel.flows.context import Context, Operator
-from pixconnect.kernel.rules.confirmation import name_person
+from pixconnect.kernel.rules.proposal import name_person
 from pixconnect.platform.pool import Connection, Pool
 from support.kept_pools import kept_pools
 from support.postgres import log_in_second

@@ -24,7 +24,7 @@ from pixconnect.kernel.flows.settlement import Ending, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.adjustment import Adjustment, announce_adjustment
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
-from pixconnect.kernel.rules.divergence import announce_divergence
+from pixconnect.kernel.rules.charge_payment import announce_divergence
 from pixconnect.kernel.rules.event import EVENT_FACTS, EventName
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Rejected, ReturnReport, Settled

@@ -15,8 +15,7 @@ from pixconnect.assembly.operations import list_operations
 from pixconnect.doors.api.decoding import READ_SLOWLY_MAX
 from pixconnect.doors.api.document import safe_headers
 from pixconnect.features.sandbox.rules import Arrival
-from pixconnect.kernel.rules.listing import Page
-from pixconnect.kernel.rules.transfer_search import TransferSearch
+from pixconnect.kernel.rules.listing import Page, TransferSearch
 from pixconnect.platform.base import errors
 from pixconnect.platform.logging import has_written
 from support.records import a_charge, a_transfer

@@ -19,18 +19,17 @@ from pixconnect.doors.worker.problem import HealthCheck, Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules import Rule
 from pixconnect.kernel.feature import Feature, Ranked, gather, gather_classes
-from pixconnect.kernel.flows.available import CLAIMS
-from pixconnect.kernel.flows.before_order import ORDER_RULES
-from pixconnect.kernel.flows.charge_moves import PaidParts
+from pixconnect.kernel.flows.before_order import ORDER_RULES, OrderRule
+from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.flows.holder import KeyRemoval
 from pixconnect.kernel.flows.kept_report import ReportClosing
-from pixconnect.kernel.flows.order_end import END_RULES, EndRule
-from pixconnect.kernel.flows.order_rule import OrderRule
+from pixconnect.kernel.flows.ledger import CLAIMS
+from pixconnect.kernel.flows.settlement import END_RULES, EndRule
 from pixconnect.kernel.flows.source import Accounts
 from pixconnect.kernel.rules.charge_contents import DayRules
 from pixconnect.kernel.rules.event import EventFamily
-from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.writing.unit_of_work import Claim, Follower
 

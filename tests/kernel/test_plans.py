@@ -35,11 +35,10 @@ from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.tables import feed as feed_store
 from pixconnect.kernel.rules.charge import STATUSES, ChargeSearch, read_contents
 from pixconnect.kernel.rules.ledger import Held
-from pixconnect.kernel.rules.listing import Cursor, Page, Span
+from pixconnect.kernel.rules.listing import Cursor, Page, Span, TransferSearch
 from pixconnect.kernel.rules.location import list_statuses
 from pixconnect.kernel.rules.refund import RefundStatus
 from pixconnect.kernel.rules.transfer import TransferStatus
-from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables import ledger as ledger_store

@@ -13,7 +13,7 @@ import asyncpg
 import pixconnect
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.tables import clock
-from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.table import Table
 from support.service import Service
 

@@ -66,11 +66,11 @@ class Feature(NamedTuple):
     event_families: Places = ()
     """Their payloads: ``kernel.rules.event.EventFamily``."""
     order_rules: Places = ()
-    """Judge transfers and refunds before they leave: ``kernel.flows.order_rule.OrderRule``."""
+    """Judge transfers and refunds before they leave: ``kernel.flows.before_order.OrderRule``."""
     claims: Places = ()
     """Claims on money that becomes available: ``kernel.writing.unit_of_work.Claim``."""
     end_rules: Places = ()
-    """Change what belongs to an order that ends: ``kernel.flows.order_end.EndRule``."""
+    """Change what belongs to an order that ends: ``kernel.flows.settlement.EndRule``."""
     event_facts: Places = ()
     """Rows that are written with each event: ``kernel.tables.fact.Fact``."""
     followers: Places = ()
@@ -88,7 +88,7 @@ class Feature(NamedTuple):
     suspect_credits: Places = ()
     """What holds suspect credits, of one feature: ``kernel.flows.credit.SuspectCredits``."""
     deadlines: Places = ()
-    """Deadlines on service time: ``kernel.tables.deadline.Deadline``."""
+    """Deadlines on service time: ``kernel.tables.clock.Deadline``."""
     members: Places = ()
     """Parts of a worker: ``doors.worker.parts.MemberRow``."""
     checks: Places = ()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.kernel.rules.fingerprint import fingerprint
+from pixconnect.kernel.rules.identifiers import fingerprint
 from support.api import Api, UseCases
 
 BODIES: dict[str, dict[str, Any]] = {

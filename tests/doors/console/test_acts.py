@@ -20,10 +20,10 @@ from pixconnect.kernel.flows.holder import HolderChanges, set_holder
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.short_text import LENGTH_MAX
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import audit as audit_store
 from pixconnect.platform.base import errors
+from pixconnect.platform.outgoing_text import LENGTH_MAX
 from support.api import Answer
 from support.console import Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client
 from support.operators import as_operator

@@ -25,7 +25,7 @@ from pixconnect.doors.console.paces import (
     Streams,
 )
 from pixconnect.features.identity.service.console_session import NewSession
-from pixconnect.kernel.rules.short_text import LENGTH_MAX
+from pixconnect.platform.outgoing_text import LENGTH_MAX
 from support.console import Browser, InProcess, open_console, sign_in, sign_in_client
 from support.service import Service, make_charge, open_holder, read_funds
 

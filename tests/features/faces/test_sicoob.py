@@ -15,9 +15,9 @@ from msgspec import structs
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.br_code import format_static_br_code
+from pixconnect.kernel.rules.listing import SEARCHED_MAX
 from pixconnect.kernel.rules.order import Ending, GivenUp
 from pixconnect.kernel.rules.rail import DirectoryEntry, Rejected, Settled
-from pixconnect.kernel.rules.transfer_search import SEARCHED_MAX
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base.clock import SAO_PAULO
 from support.api import Answer, Api

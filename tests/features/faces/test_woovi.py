@@ -32,9 +32,9 @@ from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules.access import make_app_id
+from pixconnect.kernel.rules.listing import SEARCHED_MAX
 from pixconnect.kernel.rules.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.kernel.rules.transfer import KeyTransferRequest
-from pixconnect.kernel.rules.transfer_search import SEARCHED_MAX
 from pixconnect.platform.base.clock import format_milliseconds
 from support.api import Answer, Api
 from support.faces import ACCOUNT as ACCOUNT_NUMBER

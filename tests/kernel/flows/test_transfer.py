@@ -11,10 +11,10 @@ import pytest
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
-from pixconnect.kernel.rules import transfer_search
+from pixconnect.kernel.rules import listing
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.listing import Page, Span, TransferSearch
 from pixconnect.kernel.rules.rail import DirectoryEntry
 from pixconnect.kernel.rules.transfer import (
     AccountTransferRequest,
@@ -23,7 +23,6 @@ from pixconnect.kernel.rules.transfer import (
     TransferRequest,
     TransferView,
 )
-from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.kernel.writing.write_queues import WriteQueues
 from pixconnect.platform.base import errors
 from support.books import check_books
@@ -440,7 +439,7 @@ async def test_failed_ones_are_found_which_the_list_does_not_show(service: Servi
 async def test_too_many_are_refused(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     await open_holder(service, account_number="2")
     made = [(await send(service, caller, "2")).transfer for _ in range(4)]
-    monkeypatch.setattr(transfer_search, "SEARCHED_MAX", 3)
+    monkeypatch.setattr(listing, "SEARCHED_MAX", 3)
     with pytest.raises(errors.BadRequest, match="at most 3 transfers are searched, and these dates and status have 4"):
         await search(service, caller, key=own_key("2"))
     assert len(await ids_of(service, caller)) == 4

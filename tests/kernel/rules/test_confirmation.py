@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixconnect.kernel.rules.confirmation import names_another_door
+from pixconnect.kernel.rules.proposal import names_another_door
 
 
 @pytest.mark.parametrize(

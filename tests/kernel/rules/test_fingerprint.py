@@ -8,8 +8,8 @@ import pytest
 from msgspec import Struct
 
 from pixconnect.kernel.rules.charge import ChargeRequest, Payer
-from pixconnect.kernel.rules.fingerprint import fingerprint, was_made_by
 from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.identifiers import fingerprint, was_made_by
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, QrCodeTransferRequest
 

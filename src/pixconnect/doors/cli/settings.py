@@ -20,7 +20,7 @@ from msgspec import Struct
 from pixconnect.doors.cli import failures, live_mode
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.features.institutions.profiles.profile import FaceListener, parse_answers, parse_listeners
-from pixconnect.kernel.rules import confirmation
+from pixconnect.kernel.rules import proposal
 from pixconnect.platform import config, environment
 from pixconnect.platform.config import Settings, SettingsError
 from pixconnect.platform.environment import read_named_file
@@ -80,7 +80,7 @@ def read_settings() -> Settings:
         if not 1 <= len(named) <= _NAME_LENGTH_MAX or not named.isprintable():
             raise SettingsError(f"--operator: must have 1 to {_NAME_LENGTH_MAX} printable characters")
         settings = dataclasses.replace(settings, operator=named)
-    if confirmation.names_another_door(settings.operator):
+    if proposal.names_another_door(settings.operator):
         raise SettingsError(
             "--operator: must not begin with console or client: the audit names people so who come by those doors"
         )

@@ -6,8 +6,8 @@ import os
 import sys
 from typing import Final, Literal, TextIO
 
-from pixconnect.kernel.rules.short_text import cut_text
 from pixconnect.platform import outgoing_text
+from pixconnect.platform.outgoing_text import cut_text
 
 Colour = Literal["bold", "dim", "green", "yellow", "red"]
 

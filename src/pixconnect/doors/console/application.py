@@ -32,7 +32,6 @@ from pixconnect.doors.console.visit import ConsoleParts, Visit, read_visit
 from pixconnect.kernel.flows import holder
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.access import Visitor
-from pixconnect.kernel.rules.short_text import cut_text
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import RatePolicy
@@ -40,6 +39,7 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.shares import current_party
 from pixconnect.platform.http.exchange import RESPONSE_START, Message, Receive, Scope, Send
+from pixconnect.platform.outgoing_text import cut_text
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

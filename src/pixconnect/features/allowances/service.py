@@ -21,9 +21,9 @@ from pixconnect.features.institutions.service.account import found, name_account
 from pixconnect.features.institutions.service.proposing import confirming, record_confirmed
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.audit import make_proposal, propose
+from pixconnect.kernel.flows.before_order import NewOrder, OrderRule
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
-from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
-from pixconnect.kernel.flows.proposal import make_proposal, propose
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.rules.refund import NewRefund
 from pixconnect.kernel.rules.transfer import NewTransfer

@@ -7,7 +7,7 @@ from typing import Final
 
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.tables import PENDING_APPROVALS, PendingApproval
-from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
+from pixconnect.kernel.flows.before_order import NewOrder, OrderRule
 from pixconnect.kernel.rules.limit import ApprovalReason, find_approval_reason
 from pixconnect.kernel.rules.order import OpenOrder, OrderWait, await_approval
 from pixconnect.kernel.rules.transfer import NewTransfer, Transfer, announce_update

@@ -23,9 +23,9 @@ from pixconnect.features.pix_api.api.charge_records import (
 from pixconnect.features.pix_api.api.location import PayloadLocation
 from pixconnect.features.pix_api.service.payload import CobStatus, RecebedorEndereco
 from pixconnect.features.pix_api.service.pix import Instante, Pix, Reais
-from pixconnect.kernel.rules.address import STREET_LENGTH_MAX
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.kernel.rules.charge import PAYER_NAME_LENGTH_MAX
+from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX
 
 Dia = Annotated[str, Meta(extra_json_schema=dict(format="date"), examples=["2026-12-31"])]
 _Validade = Annotated[int, Meta(ge=0, le=2**31 - 1)]

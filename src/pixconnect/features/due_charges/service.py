@@ -15,7 +15,7 @@ from pixconnect.features.due_charges.rules.day_amount import (
     list_refused_terms,
 )
 from pixconnect.features.due_charges.tables import PAID_AMOUNTS
-from pixconnect.kernel.flows.charge_moves import PaidParts
+from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
 from pixconnect.kernel.rules.location import WITH_DUE_DATE

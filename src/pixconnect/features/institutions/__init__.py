@@ -53,7 +53,7 @@ FEATURE: Final = Feature(
             is_in_sandbox=False,
         ),
     ),
-    event_families=("kernel.rules.divergence:FAMILIES",),
+    event_families=("kernel.rules.charge_payment:FAMILIES",),
     text_columns="""
 account_alarm,kind,none
 account_alarm,said ended_by,operator

@@ -18,7 +18,7 @@ from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.rules import Movement
 from pixconnect.features.movements.service import take_back
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.order_end import EndedOrder, EndRule
+from pixconnect.kernel.flows.settlement import EndedOrder, EndRule
 from pixconnect.kernel.rules.order import Ending, OpenOrder, name_of
 from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.refund import Refund

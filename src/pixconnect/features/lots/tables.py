@@ -14,7 +14,7 @@ from pixconnect.features.lots.rules import ChargeLot, LotItem, LotRequest, Shown
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.listing import bounds
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.fingerprint import was_made_by
 from pixconnect.kernel.rules.holder import KeyType, Party
+from pixconnect.kernel.rules.identifiers import was_made_by
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.rules.transfer import (
     AccountTransferRequest,

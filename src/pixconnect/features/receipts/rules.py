@@ -12,8 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.known_party import judge_member
+from pixconnect.kernel.rules.holder import Party, judge_member
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.kernel.rules.tax_id import mask_cpf
 from pixconnect.kernel.rules.transfer import Direction, Transfer

@@ -23,8 +23,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.payee import with_payee
 from pixconnect.kernel.flows.transfer import read_transfer_by_id, view_transfer
 from pixconnect.kernel.rules.access import READ_SCOPES, Caller, Viewer
-from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.known_party import Certainty, judge_member
+from pixconnect.kernel.rules.holder import Certainty, Party, judge_member
 from pixconnect.kernel.rules.order import HoldsUp, OrderWait
 from pixconnect.kernel.rules.refund import THEIRS_PREFIX, Refund
 from pixconnect.kernel.rules.transfer import Transfer, TransferView

@@ -20,7 +20,7 @@ from pixconnect.features.sandbox.rules import MadeMovementKind, Operation
 from pixconnect.features.webhooks.cli.events import FoundEvent, wait_for_event
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.refund import RefundReason
-from pixconnect.kernel.rules.short_text import trim_pasted
+from pixconnect.platform.outgoing_text import trim_pasted
 from pixconnect_client import FaultMatch, FaultOperation, FaultRule, OutsidePayer, Payment
 
 _WHY_UNPAYABLE: Final = dict(APPROVED="the charge has been paid already", EXPIRED="the charge has expired")

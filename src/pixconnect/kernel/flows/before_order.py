@@ -1,4 +1,7 @@
-"""Rules that check transfers and refunds before they become orders, and again before delayed orders leave."""
+"""Rules that check transfers and refunds before they become orders, and again before delayed orders leave.
+
+Each is an ``OrderRule``: the holder's limits, flags and funds here, others in features.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,124 @@ from datetime import datetime
 from functools import cache
 from typing import Final
 
-from pixconnect.kernel.feature import gather_classes
+from pixconnect.kernel.feature import Ranked, gather_classes
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
-from pixconnect.kernel.flows.spending import HolderLimits
-from pixconnect.kernel.rules.leaving import WaitingOrder, find_debt_hold, find_flag_hold
 from pixconnect.kernel.rules.ledger import Balance, check_funds, check_may_withdraw
-from pixconnect.kernel.rules.order import OrderWait
+from pixconnect.kernel.rules.limit import NO_LIMITS, Interval, Spending, Spent
+from pixconnect.kernel.rules.order import OpenOrder, OrderWait, WaitingOrder, find_debt_hold, find_flag_hold
 from pixconnect.kernel.rules.refund import NewRefund, Refund, check_original
-from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.rules.transfer import NewTransfer, Transfer
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import order as order_store
+from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
+
+NewOrder = NewTransfer | NewRefund
+
+
+class OrderRule(Ranked):
+    """Each batch of new transfers or refunds has one of each kind. A rule defines the methods that it needs.
+
+    Ranks give the documented order of refusals: 10 allowances of the account, 20 limits of the holder, 30 flags, 40 a refund's
+    original, 50 contests, 60 funds, 70 approvals.
+    """
+
+    def __init__(self, work: UnitOfWork) -> None:
+        self.work = work
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        """Read what the rule compares, under the batch's locks; return whether the rule may concern any of the batch.
+
+        A rule that concerns none runs no query.
+        """
+        del batch
+        return True
+
+    def check(self, new: NewOrder) -> None:
+        """Refuse a transfer or refund."""
+
+    def count(self, new: NewOrder) -> None:
+        """Count an accepted one against the next ones of the batch."""
+
+    def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
+        """Return the order of an accepted transfer, delayed if this rule requires it."""
+        del new, transfer
+        return order
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        """Refuse a transfer of this amount to any payee, outside of a batch."""
+
+    @staticmethod
+    async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
+        """Find this rule's reason why an order waits."""
+        del pool, order_name
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        """Find the reasons why some of these orders may not leave now, by name."""
+        del connection, waiting
+        return {}
+
+
+class HolderLimits(OrderRule):
+    rank = 20
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._spending = Spending(work.now)
+
+    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+        balances = self.work.balances
+        payers = {new.holder_id for new in batch if isinstance(new, NewTransfer)}
+        for holder_id in sorted(each for each in payers if balances[each].limits.are_of_sums):
+            await _add_spent(self.work.connection, self._spending, balances[holder_id])
+        return any(balances[each].limits != NO_LIMITS for each in payers)
+
+    def check(self, new: NewOrder) -> None:
+        self._spending.check(new.holder_id, self.work.balances[new.holder_id].limits, new.request.amount_cents)
+
+    def count(self, new: NewOrder) -> None:
+        self._spending.count(new.holder_id, new.request.amount_cents)
+
+    @staticmethod
+    async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
+        spending = Spending(now)
+        if balance.limits.are_of_sums:
+            await _add_spent(pool, spending, balance)
+        spending.check(balance.holder_id, balance.limits, amount_cents)
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        holds: dict[str, str] = {}
+        # Thousands of one holder may wait, and most of them count on one day.
+        sums: dict[tuple[int, Interval, Interval | None], Spent] = {}
+        for each in waiting:
+            transfer, limits = each.ordered, each.balance.limits
+            if not isinstance(transfer, Transfer):
+                continue
+            # It counts on the day on which it was accepted.
+            spending = Spending(transfer.created_at)
+            if limits.are_of_sums:
+                wanted = transfer.holder_id, spending.day, spending.find_night(limits)
+                if wanted not in sums:
+                    sums[wanted] = await tally_store.read_spent(connection, *wanted)
+                spent, own_cents = sums[wanted], transfer.amount_cents
+                others = Spent(day_cents=spent.day_cents - own_cents, night_cents=spent.night_cents - own_cents)
+                spending.start(transfer.holder_id, others)
+            try:
+                spending.check(transfer.holder_id, limits, transfer.amount_cents)
+            except errors.LimitExceeded as exceeded:
+                holds[each.name] = str(exceeded)
+        return holds
+
+
+async def _add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
+    """Start from the present sums of a holder with limits."""
+    spans = spending.day, spending.find_night(balance.limits)
+    spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *spans))
 
 
 class Flags(OrderRule):

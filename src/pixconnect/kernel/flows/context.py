@@ -12,13 +12,15 @@ refund changes only in its network id, which the order has too, so its end needs
 
 A batch resolves a lost COMMIT by running again with the same ids. The rare writes here have no such ids: if a COMMIT was lost,
 or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNKNOWN``.
+
+``of_caller`` makes use cases that only read the caller's own data.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 import asyncpg
 from msgspec import Struct, field
@@ -29,6 +31,7 @@ from pixconnect.kernel.flows.lookup_budget import LookupBudgets
 from pixconnect.kernel.flows.server_watch import ServerWatch
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules import identifiers
+from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.location import Locations
 from pixconnect.kernel.rules.order import name_of
 from pixconnect.kernel.rules.rail import Abilities, Rail
@@ -290,3 +293,18 @@ def or_unknown(unknown: errors.OutcomeUnknown) -> Generator[None]:
         yield
     except (*DATABASE_AWAY, *DATABASE_BUSY, errors.ServiceUnavailable) as error:
         raise unknown from error
+
+
+Asked = ParamSpec("Asked")
+Read = TypeVar("Read")
+
+
+def of_caller(
+    read: Callable[Concatenate[Pool, int, Asked], Awaitable[Read]],
+) -> Callable[Concatenate[Context, Caller, Asked], Awaitable[Read]]:
+    """Make a use case from a store function that takes the pool and the holder first."""
+
+    def read_of_caller(context: Context, caller: Caller, /, *args: Asked.args, **more: Asked.kwargs) -> Awaitable[Read]:
+        return read(context.pool, caller.holder_id, *args, **more)
+
+    return read_of_caller

@@ -30,7 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.kernel.feature import gather_one
-from pixconnect.kernel.flows.charge_moves import finish_payment, keep_parts
+from pixconnect.kernel.flows.charge import finish_payment, keep_parts
 from pixconnect.kernel.flows.credit_source import AutomaticRefund, CreditSource
 from pixconnect.kernel.flows.refund import hold_automatic_refund
 from pixconnect.kernel.rules import charge as charge_rules

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, structs
 
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
-from pixconnect.kernel.rules.address import Address
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.holder import Holder, Party, PixKey
+from pixconnect.kernel.rules.tax_id import Address
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.platform.base import errors

@@ -18,12 +18,12 @@ from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.context import Context, Port, read_ordered
 from pixconnect.kernel.flows.network_id import NamedOrder, name_orders
 from pixconnect.kernel.flows.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
+from pixconnect.kernel.flows.source import source_of
 from pixconnect.kernel.flows.unresolved import NOTE_WAITING, NewWaiting
-from pixconnect.kernel.flows.way import source_of
 from pixconnect.kernel.register.register import is_outside_window
 from pixconnect.kernel.rules import kept_report
-from pixconnect.kernel.rules.fingerprint import was_made_by
 from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.identifiers import was_made_by
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.order import (
     Ending,

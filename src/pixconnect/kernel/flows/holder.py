@@ -14,17 +14,17 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.audit import CONFIRM, confirm, make_proposal, propose
 from pixconnect.kernel.flows.context import Context, Core, Operator, Writer, write_alone
-from pixconnect.kernel.flows.proposal import CONFIRM, confirm, make_proposal, propose
 from pixconnect.kernel.rules import holder as holder_rules
 from pixconnect.kernel.rules import tax_id as tax_id_rules
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.address import STREET_LENGTH_MAX, check_state, read_postal_code
 from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey, check_quarantine
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import cut_limits, find_raise_wait, read_limits, read_night_begin, write_limits
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX, check_state, read_postal_code
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import proposal as proposal_store

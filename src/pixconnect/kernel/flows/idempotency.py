@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import ChargeRequest
-from pixconnect.kernel.rules.fingerprint import was_made_by
+from pixconnect.kernel.rules.identifiers import was_made_by
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import TransferRequest
 from pixconnect.platform.base import errors

@@ -13,11 +13,11 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.charge_moves import count_returned
+from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit import NOT_GIVEN_BACK, Credit, find_suspect_credits, go_on, receive
 from pixconnect.kernel.flows.credit_source import Credited, find_source
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.settlement import is_surely_not_ours
 from pixconnect.kernel.rules import identifiers, kept_report, reject_code

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.order import name_of

@@ -16,14 +16,13 @@ from msgspec import structs
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import with_key
 from pixconnect.kernel.flows.lookup_budget import Lookup
-from pixconnect.kernel.flows.way import source_of
+from pixconnect.kernel.flows.source import source_of
 from pixconnect.kernel.rules import br_code, tax_id
 from pixconnect.kernel.rules import holder as holder_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.br_code import BrCode
 from pixconnect.kernel.rules.charge import PAID, asked_amount_cents, fixed_amount_cents
-from pixconnect.kernel.rules.holder import Party, PixKey
-from pixconnect.kernel.rules.known_party import complete_party
+from pixconnect.kernel.rules.holder import Party, PixKey, complete_party
 from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.kernel.rules.order import Ending
 from pixconnect.kernel.rules.rail import Settled

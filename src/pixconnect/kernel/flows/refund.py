@@ -15,21 +15,18 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.before_order import begin_rules
-from pixconnect.kernel.flows.charge_moves import count_returned
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.before_order import OrderRule, begin_rules
+from pixconnect.kernel.flows.charge import count_returned
+from pixconnect.kernel.flows.context import Context, of_caller
 from pixconnect.kernel.flows.credit_source import AutomaticRefund
 from pixconnect.kernel.flows.idempotency import Idempotency
-from pixconnect.kernel.flows.of_caller import of_caller
-from pixconnect.kernel.flows.order_rule import OrderRule
-from pixconnect.kernel.flows.source import find_accounts
-from pixconnect.kernel.flows.way import source_of
+from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.flows.source import find_accounts, source_of
 from pixconnect.kernel.rules import ability, identifiers, money, reject_code
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules import transfer as transfer_rules
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.fingerprint import fingerprint
+from pixconnect.kernel.rules.identifiers import fingerprint
 from pixconnect.kernel.rules.ledger import check_may_withdraw
 from pixconnect.kernel.rules.order import open_order
 from pixconnect.kernel.rules.refund import NewRefund, Refund, RefundRequest

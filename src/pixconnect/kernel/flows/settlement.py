@@ -10,21 +10,26 @@
 
 The mark is durable before the rail gets anything. A worker that finds it after a crash queries, and resends under the same id
 only if the rail has never seen it. A rejection is final only for the original order: one of a re-send is a reason to query.
+
+Features have rules that act in the transaction which writes an end (``EndRule``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Final, Protocol
 
 import msgspec
+from msgspec import Struct
 
-from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.charge_moves import count_returned
+from pixconnect.kernel.feature import Ranked, gather_classes
+from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context, read_ordered
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.network_id import NamedOrder, name_orders
-from pixconnect.kernel.flows.order_end import EndedOrder, holders_of, list_rules, prepare_end, statements_of
+from pixconnect.kernel.flows.payee import note_payee
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import transfer as transfer_rules
 from pixconnect.kernel.rules.kept_report import Misfit
@@ -33,6 +38,7 @@ from pixconnect.kernel.rules.order import (
     Ending,
     FirstIds,
     GivenUp,
+    OpenOrder,
     complete_ending,
     end_refund,
     end_transfer,
@@ -51,6 +57,92 @@ from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
+
+
+class Beside(Protocol):
+    """Money that the end of an order moves beside the order's own; each rule has its own kind."""
+
+    @property
+    def holder_id(self) -> int: ...
+
+
+class EndedOrder(Struct, frozen=True, kw_only=True):
+    ordered: Transfer | Refund
+    """The accepted transfer or refund; it does not change while its order is open."""
+    ending: Ending
+    has_rail: bool
+    """Without a rail we never sent an order, so that we may give up each."""
+    beside: Sequence[Beside] = ()
+
+    @property
+    def holder_id(self) -> int:
+        return self.ordered.holder_id
+
+
+async def prepare_end(context: Context, ordered: Transfer | Refund, ending: Ending) -> EndedOrder:
+    """Read what the end of an order needs, before any lock."""
+    found = [await rule.prepare(context, ordered, ending) for rule in list_rules()]
+    beside = tuple(each for each in found if each is not None)
+    return EndedOrder(ordered=ordered, ending=ending, has_rail=context.policy.has_rail, beside=beside)
+
+
+def statements_of(ended: EndedOrder) -> tuple[int, ...]:
+    """Whose statements its end may move."""
+    return (ended.holder_id, *(each.holder_id for each in ended.beside))
+
+
+def holders_of(ended: EndedOrder) -> tuple[int, ...]:
+    """Whose balances its end may move: what settles was reserved, and waits for no transfer that is being accepted."""
+    is_settled_alone = isinstance(ended.ending, Settled) and not ended.beside
+    return () if is_settled_alone else statements_of(ended)
+
+
+class EndRule(Ranked):
+    """Each batch of ends has one of each kind. A rule defines the methods that it needs."""
+
+    def __init__(self, work: UnitOfWork) -> None:
+        self.work = work
+
+    @staticmethod
+    async def prepare(context: Context, ordered: Transfer | Refund, ending: Ending) -> Beside | None:
+        """Find what else the end of an order moves, before any lock."""
+        del context, ordered, ending
+
+    async def begin(self, batch: Sequence[EndedOrder]) -> None:
+        """Read what the rule changes, under the batch's locks."""
+
+    def end(self, ended: EndedOrder, order: OpenOrder) -> None:
+        """Change what belongs to an order that ends, before its own money moves."""
+
+    async def finish(self) -> None:
+        """Write what needs the rows of the batch."""
+
+
+class ToldPayees(EndRule):
+    rank = 30
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._told: list[tuple[Transfer, Ending]] = []
+
+    def end(self, ended: EndedOrder, order: OpenOrder) -> None:
+        if isinstance(ended.ordered, Transfer):
+            self._told.append((ended.ordered, ended.ending))
+
+    async def finish(self) -> None:
+        for sent, ending in self._told:
+            await note_payee(self.work.connection, sent, ending, self.work.now)
+
+
+END_RULES: Final[tuple[type[EndRule], ...]] = (ToldPayees,)
+"""The kernel's own."""
+
+
+@cache
+def list_rules() -> tuple[type[EndRule], ...]:
+    """The kernel's rules and those of features, in the order in which they change things."""
+    return gather_classes("end_rules", EndRule, END_RULES)
+
 
 UNKNOWN_ORDER: Final = Misfit(reason="unknown_order", explanation="an order of ours by its id, which is unknown here")
 

@@ -1,23 +1,36 @@
-"""The location of a holder's money, and what depends on it: our own rail, or an account at an institution."""
+"""The location of a holder's money, and what depends on it: our own rail, or an account at an institution.
+
+``choose_way`` decides how a transfer leaves: over the rail, over an account at an institution, or by book.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import cache
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
+from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.lookup_budget import Lookup
+from pixconnect.kernel.rules import ability, br_code, identifiers
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest, NewCharge, announce_charge, open_charge
+from pixconnect.kernel.rules.charge_payment import TXID_LENGTH_MIN
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
-from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.identifiers import fingerprint
+from pixconnect.kernel.rules.rail import Abilities, RailUnavailable
 from pixconnect.kernel.rules.refund import NewRefund, Refund
-from pixconnect.kernel.rules.transfer import Payee, SendingTerms, TransferRequest
+from pixconnect.kernel.rules.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
+from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables.charge import CHARGES
+from pixconnect.kernel.tables.origin import ORIGINS, Asked
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -126,3 +139,176 @@ class Accounts:
 @cache
 def find_accounts() -> Accounts:
     return gather_one("accounts", Accounts)
+
+
+CHARGE_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
+
+
+class RailSource(Struct, frozen=True):
+    account_id = None
+    sends_in_turn = False
+    may_name_payee_at_end = False
+
+    async def find_payee(
+        self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
+    ) -> Payee | None:
+        # A refusal here reveals that the key is not ours, as a miss in the directory does.
+        lookup.found = "nobody"
+        ability.check_resolves_keys(context.policy.abilities)
+        lookup.found = None
+        # The directory requires the asking holder and the transfer.
+        try:
+            async with context.lookups.asking_directory(payer.holder_id):
+                entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
+        except RailUnavailable:
+            return None
+        lookup.found = "somebody" if entry is not None else "nobody"
+        if entry is None:
+            raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
+        return Payee(party=entry.party, holder_id=None)
+
+    async def choose_way(
+        self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
+    ) -> Way:
+        del context, request
+        return Way(payer=payer.party, payee=payee, terms=terms)
+
+    async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
+        """Do nothing: the rail uses our own names."""
+
+    def find_abilities(self, context: Context) -> Abilities:
+        return context.policy.abilities
+
+    async def check_sends(self, context: Context) -> None:
+        """Do nothing: an order that the rail does not accept is given up in time."""
+
+    async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
+        # A shorter name is the reference of a static code, and no charge here has one.
+        if owner is None or len(name) < TXID_LENGTH_MIN:
+            return None
+        charge = await charge_store.find_by_txid(pool, owner, name)
+        # A charge of the owner's predecessor or successor is paid on that holder's account.
+        return charge if charge is not None and charge.holder_id == owner else None
+
+    async def create_charge(
+        self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
+    ) -> Charge:
+        # All ids are generated before the first try, so that a batch whose commit was lost finds its own rows.
+        txid = identifiers.make_txid(context.clock.now(), context.entropy)
+        location = context.policy.location_prefix + txid
+        new = NewCharge(
+            holder_id=caller.holder_id,
+            caller=caller,
+            external_id=request.external_id or context.entropy.uuid7(),
+            fingerprint=fingerprint(request),
+            request=request,
+            charge_id=await context.ids.charge_id(),
+            txid=txid,
+            key=key,
+            br_code=br_code.format_dynamic_br_code(location, account.party.name, account.city),
+            lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
+            may_exist=request.external_id is not None,
+        )
+        return await context.writes.submit(CREATE_CHARGES, new)
+
+
+async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
+    # A charge moves no money, so no balance is locked: charges of one holder never wait for its transfers.
+    work = await begin_work(batch)
+    known = await CHARGE_IDEMPOTENCY.find_known(batch.connection, batch)
+
+    def create(new: NewCharge) -> Charge:
+        charge = open_charge(new, work.now)
+        work.put(CHARGES, charge)
+        work.put(ORIGINS, Asked("charge", charge.id, work.now, new.caller))
+        work.announce(announce_charge, charge, "qrcode.pending")
+        return charge
+
+    outcomes = CHARGE_IDEMPOTENCY.decide_each(batch, known, create)
+    await work.write()
+    return outcomes
+
+
+CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
+OWN_RAIL: Final = RailSource()
+
+
+class AccountChanged(errors.ServiceUnavailable):
+    """Payer or payee was moved to an account at an institution after this process had read where it is."""
+
+    def __init__(self, holder_ids: Sequence[int]) -> None:
+        super().__init__("payer or payee was put on another account meanwhile; nothing was done")
+        self.holder_ids = holder_ids
+
+
+class Placed(Protocol):
+    """A holder's account, or a transfer or order of it."""
+
+    @property
+    def institution_id(self) -> int | None: ...
+
+
+def source_of(placed: Placed | None) -> Source:
+    """Return the source of a holder's account, transfer or order; of an unknown one our own rail."""
+    if placed is None or placed.institution_id is None:
+        return OWN_RAIL
+    return find_accounts().find_source(placed.institution_id)
+
+
+async def choose_way(
+    context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
+) -> Way:
+    """Choose how a transfer leaves, or that it goes by book; as ``Source.choose_way``."""
+    await find_accounts().admit_renamed(context, payer, request)
+    if payee.holder_id is None:
+        return await source_of(payer).choose_way(context, payer, request, payee, terms)
+    # A sandbox has no account at an institution.
+    if not context.policy.is_sandbox:
+        await check_same_place(context, payer, payee.holder_id)
+    return Way(payer=payer.party, payee=payee, terms=terms)
+
+
+def check_way(work: UnitOfWork, new: NewTransfer) -> None:
+    """Compare the chosen way with the location of the money, while its balances are locked."""
+    lies_on = work.balances[new.holder_id].institution_id
+    payee_id = new.payee.holder_id
+    chosen = new.account_id if payee_id is None else work.balances[payee_id].institution_id
+    if chosen != lies_on:
+        raise AccountChanged((new.holder_id,) if payee_id is None else (new.holder_id, payee_id))
+
+
+def is_another(payee: Payee, terms: SendingTerms) -> bool:
+    """Whether the payee is known to differ from the owner named by the caller."""
+    return terms.payee_tax_id not in (None, payee.party.tax_id) and not is_key_alone(payee)
+
+
+_BETWEEN: Final = "nothing is sent between two accounts at institutions of this service yet; nothing was done"
+
+
+async def check_same_place(context: Context, payer: OwnAccount, payee_id: int) -> None:
+    """Refuse a book transfer between holders on two accounts at institutions: that would be a real Pix."""
+    payee = await context.directory.read_account(payee_id)
+    if payer.institution_id != payee.institution_id:
+        # One of them may have been put on its account since this process read it.
+        payer = await context.directory.read_account_anew(payer.holder_id)
+        payee = await context.directory.read_account_anew(payee_id)
+    if payer.institution_id != payee.institution_id:
+        raise errors.ServiceUnavailable(_BETWEEN)
+
+
+async def admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
+    """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
+
+    If the institution keeps none of our names, it is also called before anything is accepted.
+
+    After a restore, a payment of the lost span becomes a movement once its line is read, and takes the money of the very
+    request that had ordered it. Only the institution knows which request that was; accepted ones are queried there.
+
+    Raises:
+        OutcomeUnknown: A line of the same amount has no order; or not all lines of that time were read yet.
+    """
+    # A request without a name cannot be repeated; and a sandbox has no account at an institution.
+    if request.external_id is None or context.policy.is_sandbox:
+        return
+    await source_of(payer).admit_forgotten(context, request)
+    await find_accounts().admit_renamed(context, payer, request)

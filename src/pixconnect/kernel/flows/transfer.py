@@ -10,25 +10,23 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.before_order import BEFORE_PAYEE, begin_rules, check_payer
-from pixconnect.kernel.flows.charge_moves import finish_payment, keep_parts
+from pixconnect.kernel.flows.before_order import BEFORE_PAYEE, OrderRule, begin_rules, check_payer
+from pixconnect.kernel.flows.charge import finish_payment, keep_parts
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.idempotency import Idempotency
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.lookup_budget import Lookup
-from pixconnect.kernel.flows.order_rule import OrderRule
 from pixconnect.kernel.flows.payee import find_payee
-from pixconnect.kernel.flows.source import Way
-from pixconnect.kernel.flows.way import AccountChanged, admit_forgotten, check_way, choose_way, is_another
+from pixconnect.kernel.flows.source import AccountChanged, Way, admit_forgotten, check_way, choose_way, is_another
 from pixconnect.kernel.rules import identifiers, money, reject_code
 from pixconnect.kernel.rules import transfer as transfer_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import compose_amount
 from pixconnect.kernel.rules.charge_payment import ChargePayment, decide_charge
-from pixconnect.kernel.rules.fingerprint import fingerprint
 from pixconnect.kernel.rules.holder import parse_pix_key
-from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.identifiers import fingerprint
+from pixconnect.kernel.rules.listing import Page, Span, TransferSearch
 from pixconnect.kernel.rules.order import open_order
 from pixconnect.kernel.rules.transfer import (
     NO_TERMS,
@@ -40,7 +38,6 @@ from pixconnect.kernel.rules.transfer import (
     TransferStatus,
     TransferView,
 )
-from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables import transfer_search as transfer_search_store
 from pixconnect.kernel.tables.origin import ORIGINS, Asked

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.context import Context, Operator, read_ordered
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.rail import WaitsFor
 from pixconnect.kernel.rules.refund import Refund

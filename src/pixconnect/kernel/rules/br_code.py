@@ -25,8 +25,8 @@ from msgspec import Struct
 from pixconnect.kernel.rules import holder, money
 from pixconnect.kernel.rules.holder import ISPB
 from pixconnect.kernel.rules.money import Cents
-from pixconnect.kernel.rules.short_text import trim_pasted
 from pixconnect.platform.base import errors
+from pixconnect.platform.outgoing_text import trim_pasted
 
 Kind = Literal["static", "dynamic", "recurrence"]
 

@@ -8,6 +8,10 @@ become it.
 
 An account's list may report a payment long after it settled, so a removed key is in quarantine until a whole reading has ended
 that began 72 hours after the removal. Without one, two operators may release it.
+
+An institution reports each member of a counterparty in full, masked with asterisks, or not at all. The contract's schemas
+require all members, so unknown ones have the values of ``UNKNOWN_PARTY``, and masked ones are shown as received. The trigger
+``check_payer`` recognizes both by the same marks.
 """
 
 from __future__ import annotations
@@ -21,10 +25,10 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from pixconnect.kernel.rules import tax_id
-from pixconnect.kernel.rules.address import Address
 from pixconnect.kernel.rules.limit import Limits
-from pixconnect.kernel.rules.short_text import trim_pasted
+from pixconnect.kernel.rules.tax_id import Address
 from pixconnect.platform.base import errors
+from pixconnect.platform.outgoing_text import trim_pasted
 
 AccountType = Literal["CHECKING", "SAVINGS", "SALARY", "TRANSACTIONAL"]
 KeyType = Literal["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"]
@@ -310,3 +314,57 @@ def check_quarantine(quarantine: Quarantine | None) -> None:
             f"whole reading has ended there that began after {(quarantine.removed_at + QUARANTINE).isoformat()}; if the "
             "account can no longer be read, two operators release it: `pixconnect institution release`"
         )
+
+
+Certainty = Literal["known", "masked", "unknown"]
+
+_STAR: Final = "*"
+_ORDER: Final[tuple[Certainty, ...]] = ("unknown", "masked", "known")
+_TOLD: Final = ("account_number", "branch", "ispb", "name", "tax_id")
+"""The members of a payer that an institution may report."""
+
+
+def judge_member(party: Party, member: str) -> Certainty:
+    """Return how well a member of a reported party is known."""
+    text = getattr(party, member)
+    if text is None or text == getattr(UNKNOWN_PARTY, member):
+        return "unknown"
+    return "masked" if _STAR in text else "known"
+
+
+def complete_party(known: Party, told: Party) -> Party:
+    """Fill in members that were known less well; an equal party if there are none."""
+    better = {
+        member: getattr(told, member)
+        for member in _TOLD
+        if _ORDER.index(judge_member(told, member)) > _ORDER.index(judge_member(known, member))
+    }
+    return structs.replace(known, **better)
+
+
+def compare_parties(known: Party, told: Party) -> dict[str, tuple[object, object]]:
+    """Return members whose known and reported values contradict each other; unknown ones contradict nothing."""
+    return {
+        f"payer's {member}": (getattr(known, member), getattr(told, member))
+        for member in _TOLD
+        if "unknown" not in (judge_member(known, member), judge_member(told, member))
+        and not _may_be_same(member, getattr(known, member), getattr(told, member))
+    }
+
+
+def _may_be_same(member: str, known: str, told: str) -> bool:
+    """Whether two texts may be one: lists of one institution differ in points, spaces, and leading zeros."""
+    known, told = (_simplify(member, text) for text in (known, told))
+    if _STAR not in known + told:
+        return known == told
+    # The length of a mask reveals nothing about the hidden text.
+    return len(known) != len(told) or all(
+        one == other or _STAR in (one, other) for one, other in zip(known, told, strict=True)
+    )
+
+
+def _simplify(member: str, text: str) -> str:
+    if member == "name":
+        return " ".join(text.casefold().split())
+    bare = "".join(letter for letter in text.upper() if letter.isalnum() or letter == _STAR)
+    return bare.lstrip("0") if member in {"account_number", "branch"} else bare

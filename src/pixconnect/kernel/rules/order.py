@@ -2,6 +2,8 @@
 
 It exists beside its transfer or refund from acceptance to the end, and holds only the state of its way over the rail: the
 transfer or refund itself does not change meanwhile, except for the network's name.
+
+Whether an accepted order's money may still leave: checked when an operator approves it and when it starts late.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from pixconnect.kernel.register.register import find_name_window
 from pixconnect.kernel.rules import identifiers, kept_report, reject_code
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules import transfer as transfer_rules
+from pixconnect.kernel.rules.ledger import Balance
 from pixconnect.kernel.rules.rail import Abilities, NeverTaken, Rejected, Settled
-from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.refund import AUTOMATIC_PREFIX, Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 
@@ -232,3 +235,37 @@ def _with_hold(reason: str, hold: str | None) -> str:
 def _storable(code: str, reason: str) -> tuple[str, str]:
     # A rejection counts regardless of its texts, so these are cut rather than refused.
     return kept_report.storable(code, 35), kept_report.storable(reason, 1000)
+
+
+class WaitingOrder(Struct, frozen=True, kw_only=True):
+    """An accepted transfer or refund with reserved money, and its holder's present state."""
+
+    ordered: Transfer | Refund
+    balance: Balance
+    is_disabled: bool
+    """By an operator."""
+
+    @property
+    def name(self) -> str:
+        return name_of(self.ordered)
+
+    @property
+    def is_holders(self) -> bool:
+        """Whether the money is the holder's: a payment that was not accepted is not."""
+        return not (isinstance(self.ordered, Refund) and (self.ordered.external_id or "").startswith(AUTOMATIC_PREFIX))
+
+
+def find_flag_hold(waiting: WaitingOrder) -> str | None:
+    """Find why an operator's flag stops a holder's payments."""
+    if not waiting.is_holders:
+        return None
+    if not waiting.balance.may_withdraw:
+        return "the holder may not withdraw"
+    return "the holder is disabled" if waiting.is_disabled else None
+
+
+def find_debt_hold(waiting: WaitingOrder) -> str | None:
+    """Find why a debt stops a holder's payments."""
+    if not waiting.is_holders or not waiting.balance.deficit_cents:
+        return None
+    return f"the holder owes {waiting.balance.deficit_cents} cents that its institution took"

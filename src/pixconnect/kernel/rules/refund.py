@@ -23,7 +23,7 @@ from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import Event, EventName
-from pixconnect.kernel.rules.fingerprint import fingerprint
+from pixconnect.kernel.rules.identifiers import fingerprint
 from pixconnect.kernel.rules.ledger import Balance, Cause
 from pixconnect.kernel.rules.rail import InstitutionReturn, ReturnReport
 from pixconnect.kernel.rules.transfer import Transfer

@@ -31,9 +31,9 @@ from pixconnect.kernel.rules.event import SLOTS_COUNT, CreditHold, Event, EventN
 from pixconnect.kernel.rules.holder import KeyType, Party
 from pixconnect.kernel.rules.ledger import Cause
 from pixconnect.kernel.rules.rail import CreditReport, InitiationType
-from pixconnect.kernel.rules.short_text import trim_pasted
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.outgoing_text import trim_pasted
 
 MESSAGE_LENGTH_MAX: Final = 140
 """The scheme's limit for a payer's text."""

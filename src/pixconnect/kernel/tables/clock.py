@@ -1,18 +1,36 @@
-"""The sandbox clock as stored in the database, and its deadlines."""
+"""The sandbox clock as stored in the database, and its deadlines.
+
+A ``Deadline`` is a feature's rows at which the sandbox's clock stops, and which it moves back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, LiteralString
+from typing import Final, LiteralString, TypeAlias
 
 import asyncpg
 from msgspec import Struct
 
 from pixconnect.kernel.rules.event import SLOTS_COUNT
-from pixconnect.kernel.tables.deadline import Deadline
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Connection, Pool
+
+MoveBack: TypeAlias = Callable[[Connection, datetime, timedelta], Awaitable[object]]
+"""Adjusts rows after the clock was moved back to an instant, by a period."""
+
+
+class Deadline(Struct, frozen=True, kw_only=True):
+    """The deadlines in one feature's rows."""
+
+    first: LiteralString | None = None
+    """Selects the earliest open instant, or null."""
+    last: LiteralString | None = None
+    """Selects the latest open instant up to ``$1``, or null."""
+    is_undone: LiteralString | None = None
+    """Selects whether undated work is pending."""
+    move_back: MoveBack | None = None
+
 
 CHANNEL: Final = "pixconnect_clock"
 """The notification channel of all processes: ``<revision>:<offset in microseconds>``."""

@@ -10,6 +10,8 @@ A ``Table`` is declared with its columns and their types as they would stand in 
 ``tests/kernel/tables/test_table.py`` compares every declared table with the one in the database.
 
 Statements are assembled from parts: one insert or update each, of whole groups of rows.
+
+``find_refusal`` maps constraint violations to the caller's errors, if facts changed after they were checked.
 """
 
 from __future__ import annotations
@@ -324,3 +326,19 @@ def numbered(sql: LiteralString, count: int, first: int = 1) -> LiteralString:
 def no_arguments(_: Sequence[object]) -> Arguments:
     """For a part without its own rows: it reads those of another part."""
     return ()
+
+
+SUCCEEDED: Final = "another account succeeded this one: get a new token"
+_ANSWERS: Final[dict[str, tuple[type[errors.PixConnectError], str]]] = {
+    "who_was_succeeded_starts_nothing": (errors.HolderBlocked, SUCCEEDED),
+    "a_charge_opens_on_its_holders_account": (
+        errors.ServiceUnavailable,
+        "the holder was put on another account meanwhile; nothing was done",
+    ),
+}
+
+
+def find_refusal(error: BaseException) -> errors.PixConnectError | None:
+    """Find the error for the constraint that ``error`` names; ``None`` for our own defects."""
+    answer = _ANSWERS.get(getattr(error, "constraint_name", None) or "")
+    return answer[0](answer[1]) if answer else None

@@ -10,9 +10,8 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import structs
 
-from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.listing import Page, Span, TransferSearch, check_searched
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.transfer_search import TransferSearch, check_searched
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.listing import count_statuses, merge_statuses
 from pixconnect.kernel.tables.transfer import TRANSFER

@@ -41,7 +41,7 @@ from typing import Final, Generic
 import asyncpg
 import structlog
 
-from pixconnect.kernel.tables.refusal import find_refusal
+from pixconnect.kernel.tables.table import find_refusal
 from pixconnect.kernel.writing import batch_attempt
 from pixconnect.kernel.writing.batch import Answer, Batch, Outcomes, PendingReply, Request, WriteOperation
 from pixconnect.kernel.writing.batch_attempt import BatchAttempt, PendingRequest

@@ -13,8 +13,8 @@ from pixconnect.doors.api.contract.transfer import (
     InitiatePixWithQRCodeRequest,
 )
 from pixconnect.kernel.rules.charge import ChargeRequest, Payer
-from pixconnect.kernel.rules.fingerprint import IdempotentRequest, fingerprint
 from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.identifiers import IdempotentRequest, fingerprint
 from pixconnect.kernel.rules.transfer import (
     NO_TERMS,
     AccountTransferRequest,

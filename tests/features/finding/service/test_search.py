@@ -21,8 +21,7 @@ from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.charge import ChargeRequest
-from pixconnect.kernel.rules.listing import Span
-from pixconnect.kernel.rules.transfer_search import TransferSearch
+from pixconnect.kernel.rules.listing import Span, TransferSearch
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day

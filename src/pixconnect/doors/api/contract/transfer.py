@@ -23,9 +23,9 @@ from pixconnect.kernel.rules import holder
 from pixconnect.kernel.rules import tax_id as tax_ids
 from pixconnect.kernel.rules import transfer as transfers
 from pixconnect.kernel.rules.holder import AccountType, KeyType, Party
+from pixconnect.kernel.rules.listing import TransferSearch
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
 from pixconnect.kernel.rules.transfer import Direction, TransferStatus, TransferView
-from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 

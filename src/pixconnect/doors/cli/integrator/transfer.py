@@ -18,9 +18,9 @@ from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.doors.cli.whole_number import guess_key_type
 from pixconnect.kernel.rules.holder import KeyType
-from pixconnect.kernel.rules.short_text import trim_pasted
 from pixconnect.kernel.rules.transfer import TransferStatus
 from pixconnect.platform.base.clock import SAO_PAULO
+from pixconnect.platform.outgoing_text import trim_pasted
 from pixconnect_client import AccountType, Client, Receipt, Transfer, TransferParty
 
 PdfFile = Annotated[str | None, Parameter(help="Write it to this file as PDF instead.")]

@@ -30,10 +30,10 @@ from pixconnect.features.institutions.service.proposing import (
     release_key,
 )
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.kernel.flows.available import lock_balances
+from pixconnect.kernel.flows.audit import make_proposal, propose
 from pixconnect.kernel.flows.context import Core, Operator, Writer, write_alone
 from pixconnect.kernel.flows.holder import raise_limits
-from pixconnect.kernel.flows.proposal import make_proposal, propose
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules import adjustment as rules
 from pixconnect.kernel.rules.adjustment import Adjustment, AdjustmentKind, Side, announce_adjustment
 from pixconnect.kernel.rules.ledger import Cause

@@ -41,8 +41,8 @@ from pixconnect.features.institutions.tables import line as line_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import RECEIVE_MOVEMENTS, ReportedMovement, StruckItem, take_back_struck
+from pixconnect.kernel.flows.audit import make_proposal, propose
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
-from pixconnect.kernel.flows.proposal import make_proposal, propose
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.writing.batch import Batch

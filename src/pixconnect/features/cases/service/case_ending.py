@@ -37,10 +37,9 @@ from pixconnect.features.institutions.service.proposing import (
 from pixconnect.features.institutions.service.statement import list_span
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.kernel.flows.audit import make_proposal, propose
 from pixconnect.kernel.flows.context import Context, Operator, Writer, read_ordered, write_alone
-from pixconnect.kernel.flows.order_end import EndedOrder, holders_of, statements_of
-from pixconnect.kernel.flows.proposal import make_proposal, propose
-from pixconnect.kernel.flows.settlement import WRITE_ENDINGS
+from pixconnect.kernel.flows.settlement import WRITE_ENDINGS, EndedOrder, holders_of, statements_of
 from pixconnect.kernel.rules.ledger import Held
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.rules.rail import NeverTaken, Settled

@@ -29,8 +29,8 @@ from pixconnect.features.institutions.service.sweep import keep_unreadable, note
 from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
-from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.context import Context, write_alone
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState, TakenPart
 from pixconnect.kernel.rules.listing import Page, Span

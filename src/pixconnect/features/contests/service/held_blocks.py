@@ -22,10 +22,10 @@ from pixconnect.features.contests.rules.block import (
     take_step,
 )
 from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.kernel.flows.order_rule import NewOrder, OrderRule
+from pixconnect.kernel.flows.before_order import NewOrder, OrderRule
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.kernel.rules.leaving import WaitingOrder
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
+from pixconnect.kernel.rules.order import WaitingOrder
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork

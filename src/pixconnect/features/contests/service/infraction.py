@@ -26,10 +26,10 @@ from pixconnect.features.contests.tables.infraction import INFRACTION_RETURNS, I
 from pixconnect.features.institutions.tables import mistaken_item as name_store
 from pixconnect.features.movements.service import find_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.charge_moves import count_returned
+from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import find_source
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
 from pixconnect.kernel.rules.event import EventName

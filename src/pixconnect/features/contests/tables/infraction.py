@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.block_report import InfractionReason, InfractionSta
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
-from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Table, fetch_row, of_columns, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool

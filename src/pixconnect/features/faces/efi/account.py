@@ -28,10 +28,9 @@ from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.listing import Span
+from pixconnect.kernel.rules.listing import Span, TransferSearch
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds, to_day
 

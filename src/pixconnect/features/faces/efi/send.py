@@ -24,6 +24,7 @@ from pixconnect.kernel.rules import holder, tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.kernel.rules.holder import ACCOUNT_DIGITS, BRANCH, ISPB, KEY_LENGTH_MAX, AccountType, Party, PixKey
+from pixconnect.kernel.rules.listing import TransferSearch
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.rules.transfer import (
@@ -36,7 +37,6 @@ from pixconnect.kernel.rules.transfer import (
     TransferRequest,
     TransferStatus,
 )
-from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.kernel.rules.violation import Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds

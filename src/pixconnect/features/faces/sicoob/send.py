@@ -24,7 +24,7 @@ from pixconnect.kernel.rules import br_code, tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.kernel.rules.holder import ACCOUNT_DIGITS, BRANCH, ISPB, SENT_LENGTH_MAX, AccountType, Party
-from pixconnect.kernel.rules.listing import Span
+from pixconnect.kernel.rules.listing import Span, TransferSearch
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.rules.transfer import (
@@ -34,7 +34,6 @@ from pixconnect.kernel.rules.transfer import (
     SendingTerms,
     Transfer,
 )
-from pixconnect.kernel.rules.transfer_search import TransferSearch
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds, to_day
 

@@ -35,9 +35,8 @@ from pixconnect.kernel.rules import identifiers, tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, parse_pix_key
-from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.listing import SEARCHED_MAX, Page, SearchTooLarge, Span, TransferSearch
 from pixconnect.kernel.rules.transfer import Direction, Transfer
-from pixconnect.kernel.rules.transfer_search import SEARCHED_MAX, SearchTooLarge, TransferSearch
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 from pixconnect.platform.base.clock import format_milliseconds

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.features.institutions.adapters.connection import InstitutionHost
-from pixconnect.kernel.rules.short_text import cut_text
 from pixconnect.platform.http.client import ReceivedAnswer
 from pixconnect.platform.json_members import count_elements
 from pixconnect.platform.logging import current_trace
+from pixconnect.platform.outgoing_text import cut_text
 
 BODY_MAX: Final = 64 * 1024
 LIST_MAX: Final = 4 * 1024 * 1024

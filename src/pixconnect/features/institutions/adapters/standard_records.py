@@ -37,9 +37,9 @@ from pixconnect.kernel.rules.charge_contents import (
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
 from pixconnect.kernel.rules.identifiers import is_end_to_end_id
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais
-from pixconnect.kernel.rules.short_text import trim_pasted
 from pixconnect.kernel.rules.tax_id import is_cpf
 from pixconnect.platform.base import errors
+from pixconnect.platform.outgoing_text import trim_pasted
 
 _DAYS_MAX: Final = 2**31 - 1
 _DATED_MAX: Final = 100

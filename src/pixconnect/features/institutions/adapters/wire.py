@@ -22,9 +22,9 @@ from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, KeyType, Party, parse_pix_key
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
-from pixconnect.kernel.rules.short_text import cut_text
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
+from pixconnect.platform.outgoing_text import cut_text
 
 ReadT = TypeVar("ReadT")
 

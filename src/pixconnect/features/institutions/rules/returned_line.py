@@ -18,7 +18,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, BookLine, ItemJoin, LineKey, are_near
 from pixconnect.kernel.rules.block_report import BlockKind
-from pixconnect.kernel.rules.fingerprint import fingerprint
+from pixconnect.kernel.rules.identifiers import fingerprint
 from pixconnect.kernel.rules.refund import AUTOMATIC_PREFIX, NewRefund, RefundRequest, find_window
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors

@@ -39,7 +39,7 @@ from pixconnect.features.institutions.service.pending_call import (
 from pixconnect.features.institutions.tables import charge_opening as opening_store
 from pixconnect.features.institutions.tables import pending_call as change_store
 from pixconnect.features.institutions.tables.pending_call import CHANGES
-from pixconnect.kernel.flows.charge_moves import revise_charge
+from pixconnect.kernel.flows.charge import revise_charge
 from pixconnect.kernel.flows.context import Context, write_alone
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules.access import Caller

@@ -50,9 +50,9 @@ from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest, read_contents
 from pixconnect.kernel.rules.charge_contents import ChargeContents, are_equivalent
-from pixconnect.kernel.rules.fingerprint import fingerprint, was_made_by
+from pixconnect.kernel.rules.identifiers import fingerprint, was_made_by
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables.refusal import find_refusal
+from pixconnect.kernel.tables.table import find_refusal
 from pixconnect.platform.base import errors
 
 REMOVED_THERE: Final = CertainRefusal(

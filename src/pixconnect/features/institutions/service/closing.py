@@ -29,8 +29,8 @@ from pixconnect.features.institutions.tables.charge_opening import OPENINGS
 from pixconnect.features.institutions.tables.pending_call import CHANGES
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item
+from pixconnect.kernel.flows.audit import check_waiting, confirm, make_proposal, propose
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
-from pixconnect.kernel.flows.proposal import check_waiting, confirm, make_proposal, propose
 from pixconnect.kernel.rules.charge import announce_charge, expire_charge, may_be_changed, may_expire
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.rules.rail import MovementReport

@@ -17,8 +17,8 @@ from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.audit import CONFIRM, confirm, make_proposal, propose
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
-from pixconnect.kernel.flows.proposal import CONFIRM, confirm, make_proposal, propose
 from pixconnect.kernel.rules import holder
 from pixconnect.kernel.rules.holder import QUARANTINE
 from pixconnect.kernel.rules.proposal import Proposal

@@ -34,9 +34,9 @@ from pixconnect.features.institutions.tables import rail_step as step_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item, take_back
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.available import lock_balances
-from pixconnect.kernel.flows.charge_moves import count_returned
+from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules.kept_report import Misfit, find_change

@@ -34,8 +34,8 @@ from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
-from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.context import Writer
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.platform.pool import Connection
 

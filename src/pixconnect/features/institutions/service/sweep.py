@@ -33,12 +33,11 @@ from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.available import lock_balances
 from pixconnect.kernel.flows.charge import expire_charges_of_account
 from pixconnect.kernel.flows.context import Context, Writer
-from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
+from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, compare_parties, complete_party
 from pixconnect.kernel.rules.kept_report import KeptItem, Misfit, find_change, find_other_account
-from pixconnect.kernel.rules.known_party import compare_parties, complete_party
 from pixconnect.kernel.rules.rail import CreditReport, MovementReport
 from pixconnect.kernel.rules.transfer import MESSAGE_LENGTH_MAX, Transfer, announce_update
 from pixconnect.kernel.tables import transfer as transfer_store

@@ -19,7 +19,7 @@ from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.problem import GENERAL, Types, make_form
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.service import payload as payload_usecases
-from pixconnect.kernel.rules import address
+from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 
 LOCATION_PATH: Final = "/v1/qr/"
@@ -65,7 +65,7 @@ async def get_due_payload(services: Services, request: Request[Any, Any, Any]) -
     path, violations = DUE_PATH + asked.parameter[0], Violations(WITH_DUE_DATE)
     parameters = asked.query.under(DuePayloadQuery, violations)
     municipality, day = parameters.text("codMun", _ANYTHING), parameters.day("DPP")
-    if municipality is not None and not address.is_municipality(municipality):
+    if municipality is not None and not tax_id.is_municipality(municipality):
         parameters.refuse("codMun", "deve ser o código IBGE de um município, com 7 dígitos")
     if violations.rows:
         await payload_usecases.check_served(services.context, path)

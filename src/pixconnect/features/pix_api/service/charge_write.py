@@ -18,7 +18,7 @@ from pixconnect.features.lots.item import NOTED, BatchItems, ItemWrite, finish_b
 from pixconnect.features.pix_api.service.location import open_own_location
 from pixconnect.features.pix_api.tables import location as location_store
 from pixconnect.features.pix_api.tables.location import LOCATIONS
-from pixconnect.kernel.flows.charge_moves import revise_charge
+from pixconnect.kernel.flows.charge import revise_charge
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules import location as location_rules
 from pixconnect.kernel.rules.access import Caller

@@ -32,8 +32,7 @@ from pixconnect.features.webhooks.service.endpoint import (
 )
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
-from pixconnect.kernel.flows.context import Context, write_alone, writing
-from pixconnect.kernel.flows.of_caller import of_caller
+from pixconnect.kernel.flows.context import Context, of_caller, write_alone, writing
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.listing import Page, Span

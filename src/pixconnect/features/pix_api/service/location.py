@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pixconnect.features.pix_api.tables import location as location_store
 from pixconnect.features.pix_api.tables.location import LOCATIONS
-from pixconnect.kernel.flows.charge_moves import revise_charge
+from pixconnect.kernel.flows.charge import revise_charge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules import location as location_rules

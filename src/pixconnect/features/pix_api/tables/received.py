@@ -16,7 +16,7 @@ from pixconnect.features.pix_api.rules import ReceivedSearch
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
 

@@ -36,7 +36,7 @@ from pixconnect.kernel.rules import tax_id as tax_id_rules
 from pixconnect.kernel.rules.access import SCOPES, Caller, Client
 from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.tables import clock as clock_store
-from pixconnect.kernel.tables.deadline import Deadline
+from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.writing.service_time import service_now, service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.notifier import Connect, keep_listening

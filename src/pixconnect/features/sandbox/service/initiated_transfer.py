@@ -11,9 +11,8 @@ from msgspec import structs
 
 from pixconnect.features.prepared_transfers import tables as prepared_store
 from pixconnect.features.prepared_transfers.rules import InitiatedTransfer
-from pixconnect.kernel.flows.context import Context, write_alone
+from pixconnect.kernel.flows.context import Context, of_caller, write_alone
 from pixconnect.kernel.flows.lookup_budget import Lookup
-from pixconnect.kernel.flows.of_caller import of_caller
 from pixconnect.kernel.flows.payee import find_payee
 from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules import identifiers

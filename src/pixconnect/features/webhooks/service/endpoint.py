@@ -26,14 +26,13 @@ from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.tables import feed as feed_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
-from pixconnect.kernel.flows.context import Context, Operator, write_alone
-from pixconnect.kernel.flows.of_caller import of_caller
+from pixconnect.kernel.flows.context import Context, Operator, of_caller, write_alone
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import origin as origin_store
-from pixconnect.kernel.tables.refusal import SUCCEEDED
+from pixconnect.kernel.tables.table import SUCCEEDED
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import address_rules, errors
 from pixconnect.platform.base.entropy import SealBroken

@@ -13,6 +13,7 @@ from itertools import count
 
 from msgspec import structs
 
+from pixconnect.features.cases.rules import Adjustment, announce_adjustment
 from pixconnect.features.contests.service.defence import defend, do_due, list_infractions
 from pixconnect.features.contests.service.infraction import receive_infraction
 from pixconnect.features.movements.service import receive_movement
@@ -22,7 +23,6 @@ from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit, receive_return
 from pixconnect.kernel.flows.settlement import Ending, end_orders
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.adjustment import Adjustment, announce_adjustment
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_payment import announce_divergence
 from pixconnect.kernel.rules.event import EVENT_FACTS, EventName

@@ -25,15 +25,16 @@ from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.features.monitoring.tables import figures as figures_store
-from pixconnect.features.pix_api.rules import ReceivedSearch
+from pixconnect.features.pix_api.rules import ChargeSearch, ReceivedSearch
 from pixconnect.features.pix_api.tables import location as location_store
 from pixconnect.features.pix_api.tables import received as received_store
+from pixconnect.features.pix_api.tables.charge_search import search as search_charges
 from pixconnect.features.pix_api.tables.location import LOCATIONS
 from pixconnect.features.webhooks.rules.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.tables import feed as feed_store
-from pixconnect.kernel.rules.charge import STATUSES, ChargeSearch, read_contents
+from pixconnect.kernel.rules.charge import STATUSES, read_contents
 from pixconnect.kernel.rules.ledger import Held
 from pixconnect.kernel.rules.listing import Cursor, Page, Span, TransferSearch
 from pixconnect.kernel.rules.location import list_statuses
@@ -415,14 +416,14 @@ STATEMENTS: Final[dict[str, Statement]] = {
         lambda pool, span: charge_store.read_page_of(pool, HOT, ["PENDING", "EXPIRED"], span), SPAN
     ),
     "charges of a debtor": listing(
-        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span), PAGE
+        lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span), PAGE
     ),
     "charges that no code leads to": listing(
-        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span),
+        lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span),
         PAGE,
     ),
     "charges that a code leads to": listing(
-        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=True), span),
+        lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=True), span),
         PAGE,
     ),
     "what left an account of late": lambda c: alarm_store.sum_out(a_pool(c), 1, STARTED_AT + timedelta(days=365)),

@@ -8,6 +8,7 @@ import pytest
 
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import refund as standard_refund
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import StatementLine
@@ -21,7 +22,6 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.console import open_console, sign_in_client

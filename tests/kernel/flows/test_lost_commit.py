@@ -17,6 +17,7 @@ from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem, slot_of
 from pixconnect.features.lots.service import NewItem, do_due_items
 from pixconnect.features.movements.service import receive_blocks, receive_movement
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.pix_api.service.charge import DueChargeRequest, create_due_charge
@@ -35,7 +36,6 @@ from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.kernel.writing import batch_attempt as timeouts
 from pixconnect.platform.base import errors
 from support.books import check_books

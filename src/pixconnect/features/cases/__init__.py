@@ -23,7 +23,7 @@ FEATURE: Final = Feature(
             is_in_sandbox=False,
         ),
     ),
-    event_families=("kernel.rules.adjustment:FAMILIES",),
+    event_families=("features.cases.rules:FAMILIES",),
     text_columns="""
 adjustment,kind direction account,none
 adjustment,proposed_by confirmed_by,operator

@@ -8,10 +8,20 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.features.cases.rules import Case, CaseEnding, CaseKind, CaseNote, Difference, OpenCases, SilentOrder
+from pixconnect.features.cases.rules import (
+    Adjustment,
+    Case,
+    CaseEnding,
+    CaseKind,
+    CaseNote,
+    Difference,
+    OpenCases,
+    SilentOrder,
+)
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
-from pixconnect.kernel.tables.table import Table
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Table, of_columns
 from pixconnect.platform.pool import Connection, Pool
 
 _encode = msgspec.json.Encoder().encode
@@ -305,3 +315,25 @@ async def list_contrary(connection: Connection, institution_id: int) -> list[tup
     """List contradicted decisions, each with the text of the rail's report."""
     rows = await connection.fetch(_LIST_CONTRARY, institution_id)
     return [(CASE_ENDING.read(row), row["explanation"]) for row in rows]
+
+
+ADJUSTMENT: Final = Table(
+    "adjustment",
+    Adjustment,
+    """
+    id bigint, holder_id bigint, case_id bigint, kind text, direction text, account text, amount_cents bigint,
+    deficit_cents bigint, entry_id bigint, deficit_entry_id bigint, opposite_of bigint, proposed_by text, confirmed_by text,
+    created_at timestamptz
+    """,
+    key=("id", "holder_id"),
+)
+
+_INSERT_ADJUSTMENT: Final = of_columns(
+    ADJUSTMENT, once=(), name="adjustment_row", sql="insert into adjustment ({names}) {rows}"
+)
+ADJUSTMENTS: Final = Fact(rank=170, inserts=(_INSERT_ADJUSTMENT,), key=None)
+
+
+async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
+    """List all adjustments of a case, oldest first."""
+    return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)

@@ -10,7 +10,7 @@ from pixconnect.doors.console import wanted
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.forms import read_field
 from pixconnect.doors.console.visit import MenuEntry, Visit
-from pixconnect.features.cases.rules import Evidence, parse_ending_claim
+from pixconnect.features.cases.rules import KINDS, Evidence, parse_ending_claim, parse_kind
 from pixconnect.features.cases.service import adjustment as adjustment_usecases
 from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
@@ -21,7 +21,6 @@ from pixconnect.features.cases.service.case_ending import WantedEnding
 from pixconnect.features.institutions.rules.unmatched import ANSWERS
 from pixconnect.features.proof.service import verify
 from pixconnect.kernel.flows import audit
-from pixconnect.kernel.rules.adjustment import KINDS, parse_kind
 from pixconnect.platform.base import errors
 
 PAGE_SIZE: Final = 50

@@ -15,13 +15,13 @@ from pixconnect.features.due_charges.rules.day_amount import (
     list_refused_terms,
 )
 from pixconnect.features.due_charges.tables import PAID_AMOUNTS
+from pixconnect.features.pix_api.rules import Violation
 from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.violation import Violation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base.clock import to_day
 

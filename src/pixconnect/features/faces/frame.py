@@ -50,13 +50,13 @@ from pixconnect.features.pix_api.api import webhook
 from pixconnect.features.pix_api.api.frame import READER, Asked, Body, Query, StandardOperation, read_interval
 from pixconnect.features.pix_api.api.operations import SPOKEN
 from pixconnect.features.pix_api.api.violations import Parameters, Violations, show_value
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import Statement, StatementLine
 from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.bounded_cache import BoundedCache

@@ -35,9 +35,9 @@ from pixconnect.features.pix_api.api.frame import Asked, Body, Parametros, Perio
 from pixconnect.features.pix_api.api.frame import StandardOperation as Row
 from pixconnect.features.pix_api.api.problem import ProblemaDoItem, Types, describe_rows
 from pixconnect.features.pix_api.api.violations import TXID, Members, Violations, list_members
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
 from pixconnect.platform.json_members import list_names, refuse_repeated

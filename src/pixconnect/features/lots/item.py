@@ -13,9 +13,9 @@ from msgspec import Struct, structs
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.rules import LotItem, Refusal
 from pixconnect.features.lots.tables import ItemKey, LockedItem
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 

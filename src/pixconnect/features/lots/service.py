@@ -30,6 +30,7 @@ from pixconnect.features.lots.rules import (
     slot_of,
 )
 from pixconnect.features.lots.tables import DueItem, ItemKey
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge import NO_ADDRESS, make_write
 from pixconnect.features.pix_api.service.charge_write import REMOVAL, WRITE_CHARGES, ChargeWrite
 from pixconnect.kernel.flows.context import Context, write_alone
@@ -37,7 +38,6 @@ from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection

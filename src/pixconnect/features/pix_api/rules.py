@@ -1,10 +1,14 @@
-"""Received Pix: settled incoming transfers, and their search conditions."""
+"""Searches of charges and of received Pix (settled incoming transfers), and all errors of a request in one answer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+
+from pixconnect.kernel.rules.charge import ChargeStatus
+from pixconnect.platform.base import errors
 
 SEARCHED_MAX: Final = 100_000
 """The maximum scanned, for conditions without an index."""
@@ -23,3 +27,33 @@ class ReceivedSearch(Struct, frozen=True, kw_only=True):
     def is_filtered(self) -> bool:
         """Whether it filters by a field without an index."""
         return not (self.has_txid is None and self.has_refunds is None and self.payer_tax_id is None)
+
+
+class Violation(Struct, frozen=True, kw_only=True):
+    property: str
+    """With its path, such as ``cob.loc.id``; a parameter by its bare name."""
+    reason: str
+    """In Portuguese, for developers."""
+    value: str | None = None
+    """As sent; ``None`` if missing."""
+
+
+class Violated(errors.BadRequest):
+    """A request violates rules of its entity, in its form or in the present state."""
+
+    def __init__(self, entity: str, rows: Sequence[Violation]) -> None:
+        super().__init__(f"{entity}: {'; '.join(row.property for row in rows) or 'the body must be a JSON object'}")
+        self.entity = entity
+        self.rows = rows
+
+
+class ChargeSearch(Struct, frozen=True, kw_only=True):
+    statuses: Sequence[ChargeStatus]
+    has_due_date: bool = False
+    """Which of the two kinds of charges."""
+    lot_number: int | None = None
+    """The lot that has made it, of those with a due date."""
+    tax_id: str | None = None
+    """The payer's."""
+    is_placed: bool | None = None
+    """Whether a location leads to it; ``None`` is either."""

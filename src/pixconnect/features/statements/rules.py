@@ -10,7 +10,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.adjustment import AdjustmentKind
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import MovementKind, date_settled
 
@@ -141,7 +140,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     """Set where the institution moved the money by itself."""
     is_repayment: bool = False
     """Of a deficit: taken from newly available money."""
-    adjustment: AdjustmentKind | None = None
+    adjustment: str | None = None
     """Set where two operators have adjusted the books for a case."""
     is_suspect: bool = False
     """Of a suspect credit that the institution holds: released or returned, it leaves again."""

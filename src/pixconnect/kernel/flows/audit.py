@@ -1,6 +1,7 @@
 """The audit trail: operators' use cases record each change in the transaction that makes it.
 
-Proposals of all kinds are stored, replaced and confirmed here, in the transactions of the use cases that propose and execute them.
+Proposals of all kinds are stored, replaced and confirmed here, in the transactions of the use cases that propose and
+execute them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ or changed the charge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 
@@ -370,15 +370,3 @@ def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
         body=events.encode_body(event_id, name, payload, charge.modified_at),
         created_at=charge.modified_at,
     )
-
-
-class ChargeSearch(Struct, frozen=True, kw_only=True):
-    statuses: Sequence[ChargeStatus]
-    has_due_date: bool = False
-    """Which of the two kinds of charges."""
-    lot_number: int | None = None
-    """The lot that has made it, of those with a due date."""
-    tax_id: str | None = None
-    """The payer's."""
-    is_placed: bool | None = None
-    """Whether a location leads to it; ``None`` is either."""

@@ -9,7 +9,6 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.kernel.rules.adjustment import Adjustment
 from pixconnect.kernel.rules.ledger import NOTHING_HELD, Balance, Held, LedgerEntry, Repayment, Transaction
 from pixconnect.kernel.rules.limit import ApprovalRule
 from pixconnect.kernel.rules.listing import Page, Span
@@ -228,25 +227,3 @@ def _transaction(row: asyncpg.Record) -> Transaction:
         direction="IN" if row["is_in"] else "OUT",
         created_at=row["created_at"],
     )
-
-
-ADJUSTMENT: Final = Table(
-    "adjustment",
-    Adjustment,
-    """
-    id bigint, holder_id bigint, case_id bigint, kind text, direction text, account text, amount_cents bigint,
-    deficit_cents bigint, entry_id bigint, deficit_entry_id bigint, opposite_of bigint, proposed_by text, confirmed_by text,
-    created_at timestamptz
-    """,
-    key=("id", "holder_id"),
-)
-
-INSERT_ADJUSTMENT: Final = of_columns(
-    ADJUSTMENT, once=(), name="adjustment_row", sql="insert into adjustment ({names}) {rows}"
-)
-ADJUSTMENTS: Final = Fact(rank=170, inserts=(INSERT_ADJUSTMENT,), key=None)
-
-
-async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
-    """List all adjustments of a case, oldest first."""
-    return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)

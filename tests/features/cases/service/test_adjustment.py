@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pixconnect.features.cases.rules import Adjustment
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.case import ShownCase
@@ -18,7 +19,6 @@ from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.webhooks.rules.feed import FeedQuery
 from pixconnect.features.webhooks.service.feed import give_positions, read_feed
-from pixconnect.kernel.rules.adjustment import Adjustment
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors

@@ -16,6 +16,7 @@ from pixconnect.features.finding.service import browse, timeline
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.service.search import find_with_origins
 from pixconnect.features.identity.service.keyring import SIGNER
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
@@ -36,7 +37,6 @@ from pixconnect.kernel.rules.event import EVENT_NAMES
 from pixconnect.kernel.rules.rail import Rejected
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.webhook_exchange import WebhookExchange

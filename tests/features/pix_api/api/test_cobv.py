@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import payload as payload_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors
 from support.api import Api, UseCases, told
 from support.books import check_books

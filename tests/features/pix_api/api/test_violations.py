@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.doors.api.decoding import read_object
 from pixconnect.features.pix_api.api.violations import Members, Parameters, Violations, show_value
-from pixconnect.kernel.rules.violation import Violated
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.platform.base.errors import InvariantBroken
 
 

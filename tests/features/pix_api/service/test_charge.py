@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_charge
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
@@ -20,7 +21,6 @@ from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Line, Payer
 from pixconnect.kernel.rules.listing import Span
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.operators import as_operator

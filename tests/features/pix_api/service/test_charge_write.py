@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 from msgspec import structs
 
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
@@ -30,7 +31,6 @@ from pixconnect.kernel.rules.charge_contents import (
     Rebate,
 )
 from pixconnect.kernel.rules.transfer import QrCodeTransferRequest
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.postgres import Addresses, as_owner

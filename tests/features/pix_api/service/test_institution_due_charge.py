@@ -15,6 +15,7 @@ from pixconnect.features.institutions.service.sweep import expire_account_charge
 from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem
 from pixconnect.features.lots.service import NewItem
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
@@ -31,7 +32,6 @@ from pixconnect.kernel.rules.charge_contents import (
     Payer,
     PayerAddress,
 )
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors
 from support.account_shop import Shop, open_shop
 from support.books import check_books

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import structs
 
+from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import key_webhook
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange, EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service.endpoint import HostIsAnothers
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import address_rules, errors
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -16,7 +16,15 @@ from pixconnect.doors.cli.operating import HolderId, load_file
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.cases.cli.proposal import show_proposed
-from pixconnect.features.cases.rules import EVIDENCE_SIZE_MAX, CaseEnding, CaseKind, EndingClaim, Evidence
+from pixconnect.features.cases.rules import (
+    EVIDENCE_SIZE_MAX,
+    Adjustment,
+    AdjustmentKind,
+    CaseEnding,
+    CaseKind,
+    EndingClaim,
+    Evidence,
+)
 from pixconnect.features.cases.service import adjustment as adjustment_usecases
 from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
@@ -28,7 +36,6 @@ from pixconnect.features.cases.service.case_ending import WantedEnding
 from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.kernel.flows.context import Operator
-from pixconnect.kernel.rules.adjustment import Adjustment, AdjustmentKind
 from pixconnect.platform.base import errors
 
 app = App(name="case", help="Show and end differences between the books and the institution or rail.")

@@ -13,11 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.features.allowances.service import allow_more
+from pixconnect.features.cases import rules
 from pixconnect.features.cases import tables as case_store
-from pixconnect.features.cases.rules import Case
+from pixconnect.features.cases.rules import Adjustment, AdjustmentKind, Case, Side, announce_adjustment
 from pixconnect.features.cases.service import day_case as returned_line
 from pixconnect.features.cases.service.answer import answer_case
 from pixconnect.features.cases.service.case_ending import end_by_case
+from pixconnect.features.cases.tables import ADJUSTMENTS, list_adjustments
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service.closing import close_account
 from pixconnect.features.institutions.service.day import list_waiting
@@ -34,13 +36,9 @@ from pixconnect.kernel.flows.audit import make_proposal, propose
 from pixconnect.kernel.flows.context import Core, Operator, Writer, write_alone
 from pixconnect.kernel.flows.holder import raise_limits
 from pixconnect.kernel.flows.ledger import lock_balances
-from pixconnect.kernel.rules import adjustment as rules
-from pixconnect.kernel.rules.adjustment import Adjustment, AdjustmentKind, Side, announce_adjustment
 from pixconnect.kernel.rules.ledger import Cause
 from pixconnect.kernel.rules.proposal import Proposal, check_confirmation
-from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import proposal as proposal_store
-from pixconnect.kernel.tables.ledger import ADJUSTMENTS
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
@@ -92,7 +90,7 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
             said = dict[str, str | int](case_id=case.id, kind=wanted.kind, **returned)
             return await _propose(context, connection, account, said)
         await _refuse_waiting(connection, account, case, wanted)
-        steps = _plan(case, account, await ledger_store.list_adjustments(connection, case.id), wanted)
+        steps = _plan(case, account, await list_adjustments(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
         said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
         said["direction"], said["holder_id"] = steps[0].direction, wanted.holder_id or steps[0].holder_id
@@ -119,7 +117,7 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         case = await lock_case(connection, wanted.case_id)
         _check_kind(case)
         await _refuse_waiting(connection, account, case, wanted)
-        made = await ledger_store.list_adjustments(connection, case.id)
+        made = await list_adjustments(connection, case.id)
         # Planned again: the case may have become smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
         await _check_holders(connection, account, steps)

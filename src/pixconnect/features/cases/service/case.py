@@ -15,10 +15,19 @@ from msgspec import Struct, structs
 
 from pixconnect.doors.worker.chore import Chore
 from pixconnect.features.cases import tables as case_store
-from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Case, CaseEnding, CaseKind, CaseNote, Difference
+from pixconnect.features.cases.rules import (
+    TEXT_LENGTH_MAX,
+    Adjustment,
+    Case,
+    CaseEnding,
+    CaseKind,
+    CaseNote,
+    Difference,
+)
 from pixconnect.features.cases.service import case_ending as ending_usecases
 from pixconnect.features.cases.service import day_case
 from pixconnect.features.cases.service.day_case import BalancePoint, PossibleAnswer, list_answers, run_balance
+from pixconnect.features.cases.tables import list_adjustments
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.rules.recorded_file import RecordedFile
@@ -35,10 +44,8 @@ from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.context import Context, Core, Operator, read_ordered, write_alone
 from pixconnect.kernel.flows.kept_report import ReportClosing
 from pixconnect.kernel.rules import kept_report
-from pixconnect.kernel.rules.adjustment import Adjustment
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import kept_report as kept_store
-from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors
@@ -247,7 +254,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
     async with context.pool.acquire() as connection:
         case = errors.found(await case_store.find(connection, case_id), f"case: there is none with the id {case_id}")
         notes = await case_store.list_notes(connection, case_id)
-        adjustments = await ledger_store.list_adjustments(connection, case_id)
+        adjustments = await list_adjustments(connection, case_id)
         proposals = await proposal_store.list_waiting(connection, institution_id=case.institution_id)
         endings = await case_store.find_of_cases(connection, [case_id])
         accounts = await account_store.list_all(connection)

@@ -31,6 +31,7 @@ from pixconnect.features.faces.frame import FaceOperation as Row
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api import charge_records, frame, location, webhook
 from pixconnect.features.pix_api.api.frame import Asked
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service import location as location_usecases
@@ -43,7 +44,6 @@ from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.transfer import Direction
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
 

@@ -16,6 +16,7 @@ from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.charge_records import Cnpj, Cpf, Reais
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members
+from pixconnect.features.pix_api.rules import Violation
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service.send_record import STATUSES, DevolucaoRecebida, find_returns, find_sent
 from pixconnect.kernel.flows import payee as payee_usecases
@@ -37,7 +38,6 @@ from pixconnect.kernel.rules.transfer import (
     TransferRequest,
     TransferStatus,
 )
-from pixconnect.kernel.rules.violation import Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
 

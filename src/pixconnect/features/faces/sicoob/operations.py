@@ -28,6 +28,7 @@ from pixconnect.features.faces.sicoob import send
 from pixconnect.features.pix_api.api import location
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Parameters, Violations
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.statements.rules import StatementLine
@@ -35,7 +36,6 @@ from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.rules.br_code import format_dynamic_br_code
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 from pixconnect.kernel.rules.money import format_reais
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 

@@ -17,6 +17,7 @@ from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.faces.woovi.paging import NAME, SliceQuery, read_name, read_slice
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Members, Violations
+from pixconnect.features.pix_api.rules import ChargeSearch
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.features.pix_api.service.cents_records import name_charge, show_cents_charge, show_cents_refund
@@ -27,7 +28,7 @@ from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import PAID, PAYER_NAME_LENGTH_MAX, STATUSES, Charge, ChargeSearch, ChargeStatus
+from pixconnect.kernel.rules.charge import PAID, PAYER_NAME_LENGTH_MAX, STATUSES, Charge, ChargeStatus
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Line, Payer
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.refund import DESCRIPTION_LENGTH_MAX, Refund, RefundRequest, RefundStatus

@@ -17,6 +17,7 @@ from pixconnect.features.institutions.service.charge_opening import NewOpening, 
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
 from pixconnect.features.institutions.tables import charge_opening as opening_store
 from pixconnect.features.institutions.tables import pending_call as change_store
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge_write import REMOVAL, StandardCharge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import charge as charge_rules
@@ -24,7 +25,6 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, are_equivalent, change_contents
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind, location_kind_of
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.platform.base import errors
 

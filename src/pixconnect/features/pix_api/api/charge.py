@@ -36,17 +36,17 @@ from pixconnect.features.pix_api.api.charge_records import (
 )
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Violations
+from pixconnect.features.pix_api.rules import ChargeSearch, Violated
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
 from pixconnect.features.pix_api.service.payload import COB_STATUSES, CobStatus, show_receiver
 from pixconnect.features.pix_api.service.pix import Pix
 from pixconnect.kernel.flows.directory import OwnAccount
 from pixconnect.kernel.rules import br_code, tax_id
-from pixconnect.kernel.rules.charge import Charge, ChargeSearch, counts_from
+from pixconnect.kernel.rules.charge import Charge, counts_from
 from pixconnect.kernel.rules.charge_contents import ChargeContents, Discount, DueTerms, Fine, PayerAddress, Rebate
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 from pixconnect.kernel.rules.money import format_reais
-from pixconnect.kernel.rules.violation import Violated
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
 

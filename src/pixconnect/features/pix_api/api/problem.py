@@ -17,7 +17,7 @@ from msgspec import Struct
 from pixconnect.doors.api import envelope
 from pixconnect.doors.api.envelope import Refused
 from pixconnect.doors.api.operation import RefusalForm
-from pixconnect.kernel.rules.violation import Violated, Violation
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.platform.base import errors
 
 MEDIA_TYPE: Final = "application/problem+json"

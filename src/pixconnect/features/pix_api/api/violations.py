@@ -17,9 +17,9 @@ from typing import Final, TypeVar, cast
 from msgspec import Struct, inspect
 
 from pixconnect.doors.api import decoding
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.kernel.rules import holder, tax_id
 from pixconnect.kernel.rules.holder import PixKey
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.platform.base import errors
 
 ChoiceT = TypeVar("ChoiceT", bound=str)

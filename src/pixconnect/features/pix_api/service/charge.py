@@ -26,22 +26,23 @@ from pixconnect.features.institutions.service.institution_charge import (
 )
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
 from pixconnect.features.institutions.tables.pending_call import CHANGES
+from pixconnect.features.pix_api.rules import ChargeSearch, Violated, Violation
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
 from pixconnect.features.pix_api.service.location import locate_charges
 from pixconnect.features.pix_api.service.pix import Pix
+from pixconnect.features.pix_api.tables import charge_search as charge_search_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.rules import ability, br_code, holder, identifiers, money, tax_id
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules import location as location_rules
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeSearch, may_be_changed, read_contents
+from pixconnect.kernel.rules.charge import Charge, may_be_changed, read_contents
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueTerms, Payer, are_equivalent
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import LocationKind
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables import transfer as transfer_store
@@ -199,7 +200,7 @@ def _write_code(prefix: str, name: str, city: str, path: str, *, is_paid_once: b
 
 async def search_charges(context: Context, caller: Caller, search: ChargeSearch, span: Span) -> Page[StandardCharge]:
     """Read a page of the holder's charges, of both APIs, newest first."""
-    page = await charge_store.search(context.pool, caller.holder_id, search, span)
+    page = await charge_search_store.search(context.pool, caller.holder_id, search, span)
     locations = await locate_charges(context, page.items)
     return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
 

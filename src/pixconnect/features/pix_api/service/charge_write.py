@@ -15,6 +15,7 @@ from pixconnect.features.due_charges.service import in_standard_order, judge_ter
 from pixconnect.features.institutions.service.charge_change import remove_locked
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.item import NOTED, BatchItems, ItemWrite, finish_batch_items, lock_batch_items
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.location import open_own_location
 from pixconnect.features.pix_api.tables import location as location_store
 from pixconnect.features.pix_api.tables.location import LOCATIONS
@@ -25,7 +26,6 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, announce_charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, are_equivalent, change_contents
 from pixconnect.kernel.rules.location import Location, LocationKind
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables.charge import CHARGES

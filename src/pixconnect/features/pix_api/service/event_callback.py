@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.cents_records import (
     show_cents_charge,
     show_cents_pix,
@@ -49,7 +50,6 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import structs
 
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile, reshape
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.send_record import show_sent_notice
 from pixconnect.features.webhooks.receivers import RECEIVERS
@@ -37,7 +38,6 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.transfer import Direction
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables import ledger as ledger_store

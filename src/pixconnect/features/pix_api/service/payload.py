@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.features.due_charges.rules.day_amount import compute_amount, find_last_day
 from pixconnect.features.identity.service.keyring import SIGNER
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context
@@ -26,7 +27,6 @@ from pixconnect.kernel.rules.charge_contents import LIFETIME_S, ChargeContents, 
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.location import WITH_DUE_DATE, LocationUnreachable
 from pixconnect.kernel.rules.money import format_reais
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds, to_day

@@ -17,7 +17,7 @@ from pixconnect.features.contests.rules.infraction import REFUND_REASONS
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.features.due_charges.tables import find_paid_amounts
-from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch
+from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch, Violated, Violation
 from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
@@ -26,7 +26,6 @@ from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.rules.refund import Refund, RefundReason, RefundStatus
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.pix import (
     Devolucao,
     add_reasons,
@@ -21,7 +22,6 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.refund import Refund, RefundRequest, find_window
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.rules.violation import Violated, Violation
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store

@@ -118,7 +118,7 @@ async def test_a_long_body_is_refused_by_the_rule_without_the_place(api: Any) ->
         raw = json.dumps({"amount": "1", "key": "loja@sandbox.pix.example"}).encode()
         return raw + b" " * (size - len(raw))
 
-    assert (await api.call("POST", CHARGE, wrong(READ_SLOWLY_MAX - 1))).message == "amount: must be an integer"
+    assert (await api.call("POST", CHARGE, wrong(READ_SLOWLY_MAX - 1))).message.startswith("amount: must be an integer")
     answer = await api.call("POST", CHARGE, wrong(READ_SLOWLY_MAX))
     assert (answer.status, answer.code) == (400, "BAD_REQUEST")
     assert answer.message.startswith("body: must be valid JSON of the declared form")

@@ -22,6 +22,7 @@ class Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One field of every kind."""
 
     number: Annotated[int, Meta(ge=1, le=9)] = 1
+    amount: int = 1
     share: Annotated[float, Meta(ge=0, le=1)] = 0.5
     word: Annotated[str, Meta(min_length=2, max_length=3)] = "ab"
     form: Annotated[str, Meta(pattern="^[a-z]+$")] = "a"
@@ -49,6 +50,7 @@ class Open(Struct, frozen=True, kw_only=True):
         ([], "body: must be an object"),
         (None, "body: must be an object"),
         ({"number": "1"}, "number: must be an integer"),
+        ({"amount": "10,50"}, "amount: must be an integer number of cents (R$ 10,50 is 1050)"),
         ({"number": 1.0}, "number: must be an integer"),
         ({"number": True}, "number: must be an integer"),
         ({"number": None}, "number: must be an integer"),

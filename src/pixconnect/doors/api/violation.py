@@ -19,6 +19,7 @@ from pixconnect.platform.base import errors
 NAME_LENGTH_MAX: Final = 64
 """A longer name that the caller made up is shown up to here."""
 
+IN_CENTS: Final = " number of cents (R$ 10,50 is 1050)"
 _DECLARED_FORM: Final = "have the declared form"
 _KINDS: Final[Sequence[tuple[str, tuple[type[inspect.Type], ...]]]] = (
     ("an integer", (inspect.IntType,)),
@@ -61,7 +62,8 @@ def _check(value: object, declared: inspect.Type, path: str) -> str | None:
     if kind is None:
         # For a field that may be null the message names its other type.
         nouns = [_NOUNS[type(one)] for one in kinds if not isinstance(one, inspect.NoneType)]
-        return f"{path or 'body'}: must be {' or '.join(dict.fromkeys(nouns))}"
+        of_cents = IN_CENTS if nouns == ["an integer"] and path.rpartition(".")[2] == "amount" else ""
+        return f"{path or 'body'}: must be {' or '.join(dict.fromkeys(nouns))}{of_cents}"
     if isinstance(kind, inspect.StructType):
         return _check_fields(cast(dict[str, object], value), kind, path)
     if isinstance(kind, inspect.DictType):

@@ -13,6 +13,7 @@ from cyclopts import CoercionError, Parameter, Token
 
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.kernel.rules.holder import KeyType
+from pixconnect.kernel.rules.tax_id import is_cpf
 
 NO_LIMIT: Final = "none"
 
@@ -42,6 +43,8 @@ def guess_key_type(key: str) -> KeyType:
     if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", key):
         return "EVP"
     if re.fullmatch(r"[0-9]{11}", digits):
+        if not is_cpf(digits):
+            raise CommandError(f"TO: {key} is no CPF; a phone number begins with the country's code: +55{digits}")
         return "CPF"
     if re.fullmatch(r"[0-9A-Za-z]{12}[0-9]{2}", digits):
         return "CNPJ"

@@ -48,7 +48,7 @@ _REQUEST_ID: Final = {"$ref": "#/components/parameters/RequestId"}
 _IDEMPOTENCY_KEY: Final = {"$ref": "#/components/parameters/IdempotencyKey"}
 
 _FAILURES: Final = {
-    "400": ("BadRequest", errors.BadRequest("amount: must be an integer")),
+    "400": ("BadRequest", errors.BadRequest("amount: must be an integer number of cents (R$ 10,50 is 1050)")),
     "401": ("Unauthorized", errors.Unauthorized("Authorization: token expired")),
     "403": ("Forbidden", errors.Forbidden("the token lacks the scope charge.write")),
     "404": ("NotFound", errors.NotFound("id: there is nothing with the id 123")),

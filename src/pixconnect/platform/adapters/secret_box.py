@@ -133,7 +133,8 @@ def read_secret_key(configured: str, home: Path) -> bytes:
     # A key made now would lock out the processes that have the right one.
     if key is None:
         raise SecretKeyError(
-            f"there is no secret key: set PIXCONNECT_SECRET_KEY, or PIXCONNECT_HOME to the folder of {KEY_FILE}"
+            "there is no secret key: set PIXCONNECT_SECRET_KEY_FILE to its file, PIXCONNECT_SECRET_KEY to the key, "
+            f"or PIXCONNECT_HOME to the folder of {KEY_FILE}"
         )
     return key
 

@@ -90,6 +90,7 @@ def launch(
     *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
     operator: str | None = None,
     profile: str | None = None,
+    field: str | None = None,
 ) -> None:
     """Run one verb.
 
@@ -98,11 +99,17 @@ def launch(
         operator: Your name in the audit; by default PIXCONNECT_OPERATOR, or else the system's user and host.
         profile: The profile whose credentials a holder's verbs use; by default PIXCONNECT_PROFILE, or else the
             environment's own, or those of the home's demonstration.
+        field: Print only this member of the result, such as `end_to_end_id` or `payer.name`: plain text for a script.
     """
     settings.operator.set(operator)
     credentials.profile.set(profile)
+    terminal.field.set(field)
+    if field is not None and "--json" not in words:
+        words = (*words, "--json")
     for line in environment.misspelt_variables():
         terminal.complain(line)
+    if words[:1] == ("version",):
+        words = ("--version",)
     if words[:1] == ("help",):
         words = (*words[1:], "--help")
     # Without a verb we print the introduction, and would also with an unknown one.

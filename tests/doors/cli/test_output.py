@@ -3,6 +3,7 @@
 import pytest
 
 from pixconnect.doors.cli import output, terminal
+from pixconnect.doors.cli.failures import CommandError
 
 CHARGES: list[output.Shown] = [
     {"id": 6, "status": "PENDING", "amount": 100_000_050, "payer": {"name": "Ana"}, "note": None},
@@ -63,3 +64,17 @@ def test_a_pipe_gets_a_line_each_and_scripts_all_of_it(capsys: pytest.CaptureFix
 def test_what_is_inside_of_a_thing_has_a_line_with_both_names(capsys: pytest.CaptureFixture[str]) -> None:
     output.show(CHARGES[0], as_json=False)
     assert capsys.readouterr().out.splitlines()[-1] == "payer.name: Ana"
+
+
+def test_a_script_gets_one_member_as_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    for field, printed in (("charges.1.payer.name", "Maria Silva\n"), ("charges.0.amount", "100000050\n")):
+        chosen = terminal.field.set(field)
+        _show(as_json=True)
+        terminal.field.reset(chosen)
+        assert capsys.readouterr().out == printed
+    chosen = terminal.field.set("charges.0.payr")
+    with pytest.raises(
+        CommandError, match=r"^--field: the result has no charges\.0\.payr; it has id, status, amount, payer$"
+    ):
+        _show(as_json=True)
+    terminal.field.reset(chosen)

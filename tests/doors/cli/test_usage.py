@@ -1,5 +1,6 @@
 """Wrong arguments are reported as they were typed."""
 
+import shlex
 from collections.abc import Iterator
 from typing import get_args
 
@@ -53,11 +54,13 @@ CREATE = "holder create --name Ana --tax-id 52998224725 --account-number 1"
         ),
         ("balance a b", "a b: 2 words too many; see `pixconnect balance --help`"),
         ("charge list --limit 1.9", "--limit: must be a whole number; it is '1.9'"),
+        ("pay ''", "CODE: must not be empty; a shell variable may have no value; it is ''"),
+        ("charge show ''", "CHARGE: must not be empty; a shell variable may have no value; it is ''"),
     ],
 )
 def test_a_wrong_word_is_told_with_what_it_must_be(words: str, complaint: str) -> None:
     with pytest.raises(CycloptsError) as refused:
-        app(words.split())
+        app(shlex.split(words))
     assert usage.explain(refused.value) == complaint
 
 

@@ -16,6 +16,7 @@ import msgspec
 from cyclopts import Parameter
 
 from pixconnect.doors.cli import terminal
+from pixconnect.doors.cli.failures import CommandError
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base.clock import format_instant
@@ -53,7 +54,22 @@ def show(shown: Shown, *, as_json: bool, money: Collection[str] = ()) -> None:
 
 
 def show_json(shown: object) -> None:
-    terminal.say(to_json(shown))
+    wanted = terminal.field.get()
+    terminal.say(to_json(shown) if wanted is None else _read_field(msgspec.to_builtins(shown), wanted))
+
+
+def _read_field(shown: object, wanted: str) -> str:
+    """The member of this name, or of this path, as plain text."""
+    found = shown
+    for name in wanted.split("."):
+        if isinstance(found, list) and name.isdecimal() and int(name) < len(cast("list[object]", found)):
+            found = cast("list[object]", found)[int(name)]
+        elif isinstance(found, dict) and name in found:
+            found = cast("Mapping[str, object]", found)[name]
+        else:
+            known = f"; it has {', '.join(cast('Mapping[str, object]', found))}" if isinstance(found, dict) else ""
+            raise CommandError(f"--field: the result has no {wanted}{known}")
+    return outgoing_text.on_terminal(found) if isinstance(found, str) else to_json(found)
 
 
 def to_json(shown: object) -> str:
@@ -79,15 +95,15 @@ def show_list(
         _show_blocks([_pick(item, columns) for item in items], money)
 
 
-def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool) -> None:
+def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool, money: Collection[str] = ()) -> None:
     """Print things of several kinds: in JSON one object with a list under each name."""
     if as_json:
         show_json({name: [_present(item) for item in items] for name, items in lists.items()})
         return
     if not any(lists.values()):
-        terminal.say("there is none")
+        terminal.say(f"{', '.join(lists)}: none")
     # People do not need the kinds apart: each item names itself.
-    _show_blocks([item for items in lists.values() for item in items], ())
+    _show_blocks([item for items in lists.values() for item in items], money)
 
 
 def _show_blocks(items: Sequence[Shown], money: Collection[str]) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from cyclopts import Parameter
@@ -31,7 +31,14 @@ _NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")
 _ASKED_AGAIN_AFTER_S: Final = 0.3
 
 Amount = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1))]
-AnyId = Annotated[str, Parameter(allow_leading_hyphen=True)]
+
+
+def _refuse_empty(_type: Any, text: str) -> None:  # noqa: ANN401  as the parser calls it
+    if not text.strip():
+        raise ValueError("must not be empty; a shell variable may have no value")
+
+
+AnyId = Annotated[str, Parameter(allow_leading_hyphen=True, validator=_refuse_empty)]
 ExternalId = Annotated[
     str | None,
     Parameter(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
 from typing import Final, Literal, TextIO
 
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.outgoing_text import cut_text
 
+field: Final = ContextVar[str | None]("field", default=None)
+"""The only member of a result that is printed, from ``--field``."""
 Colour = Literal["bold", "dim", "green", "yellow", "red"]
 
 _CODES: Final[dict[Colour, int]] = {"bold": 1, "dim": 2, "green": 32, "yellow": 33, "red": 31}

@@ -55,12 +55,15 @@ async def hand_over_a_refund(database: Addresses) -> str:
         return refund.return_id
 
 
+_NONE = "transfers, refunds, accepted, charges: none\n"
+
+
 def test_nothing_unresolved_is_said_and_an_unknown_id_refused(database: Addresses, pixconnect: CommandLine) -> None:
-    assert pixconnect.run("find", "--unresolved").stdout == "there is none\n"
+    assert pixconnect.run("find", "--unresolved").stdout == _NONE
     return_id = asyncio.run(hand_over_a_refund(database))
     # Known, and silent for less long than asked for.
     lately = pixconnect.run("find", "--unresolved", return_id, "--silent-for-s", "999999999")
-    assert (lately.returncode, lately.stdout) == (0, "there is none\n")
+    assert (lately.returncode, lately.stdout) == (0, _NONE)
     complaint = pixconnect.refusal("find", "--unresolved", "D" + "0" * 31)
     assert f"ANY-ID: there is no transfer or refund D{'0' * 31}" in complaint
     assert "ANY-ID: " in pixconnect.refusal("find", "--unresolved", "E1")

@@ -28,10 +28,12 @@ def test_a_tax_id_may_be_masked_as_people_write_it(pixconnect: CommandLine, mask
 
 
 def test_holders_are_listed_with_their_balances(pixconnect: CommandLine) -> None:
-    assert pixconnect.run("holder", "list").stdout == "there is none\n"
+    assert pixconnect.run("holder", "list").stdout == "holders: none\n"
     first, second = pixconnect.create_holder("1001"), pixconnect.create_holder("1002")
     listed = pixconnect.json("holder", "list")["holders"]
     assert [str(holder["holder_id"]) for holder in listed] == [first, second]
+    assert "available_funds: R$ 0,00" in pixconnect.run("holder", "show", "--holder-id", first).stdout
+    assert pixconnect.run("holder", "show", "--holder-id", second, "--field", "account_number").stdout == "1002\n"
     assert (listed[0]["available_funds"], listed[0]["reserved_funds"], listed[0]["current_funds"]) == (0, 0, 0)
     assert listed[0]["deficit"] == pixconnect.json("holder", "show", "--holder-id", first)["deficit"] == 0
     (last,) = pixconnect.json("holder", "list", "--after", first, "--limit", "1")["holders"]

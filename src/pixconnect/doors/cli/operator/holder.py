@@ -1,6 +1,6 @@
 """``pixconnect holder`` and ``key``: open accounts, limit, block and shut out their owners; the Pix keys that lead to them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -19,6 +19,12 @@ from pixconnect.kernel.rules.limit import find_night_begin, read_limits
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.platform.adapters.system import SystemClock
 
+_FUNDS: Final = "available_funds reserved_funds blocked_funds current_funds deficit"
+_LIMITS: Final = (
+    "transfer_limit day_limit night_limit wanted_transfer_limit wanted_day_limit wanted_night_limit approve_above"
+)
+_MONEY: Final = frozenset(f"{_FUNDS} {_LIMITS}".split())
+"""Amounts, which people are shown as reais."""
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
 
@@ -84,15 +90,15 @@ def create(  # noqa: PLR0913  each is an option on the command line
         made = operating.run(holder_usecases.create_holder, new)
     else:
         made = operating.run(create_holder_on_account, new, institution)
-    output.show(_shown(made), as_json=json)
+    output.show(_shown(made), as_json=json, money=_MONEY)
 
 
 @app.command
 def show(*, holder_id: TheHolder, json: Json = False) -> None:
-    """Print a holder: account, flags, limits, higher limits that wait, and its balance in cents."""
+    """Print a holder: account, flags, limits, higher limits that wait, and its balance."""
     holder, funds = operating.run(holder_usecases.read_holder_with_funds, holder_id)
     wanted = operating.run(holder_usecases.find_waiting_limits, holder_id)
-    output.show(_shown(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json)
+    output.show(_shown(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json, money=_MONEY)
 
 
 @app.command(name="list")
@@ -102,7 +108,7 @@ def list_holders(
     limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
     json: Json = False,
 ) -> None:
-    """Print holders by their ids, with their balances in cents.
+    """Print holders by their ids, with their balances.
 
     Args:
         after: Begin after this holder_id: the last one printed leads to the next page.
@@ -115,7 +121,7 @@ def list_holders(
         | output.pick(holder, "disabled_at")
         for holder, funds in found
     ]
-    output.show_list("holders", shown, as_json=json)
+    output.show_list("holders", shown, as_json=json, money=_MONEY)
 
 
 @app.command(name="set")
@@ -205,7 +211,7 @@ def succeed(
         "clients": ", ".join(client.client_id for client in done.clients),
         "endpoints": done.endpoints_count,
     }
-    output.show(_shown(done.heir) | shown, as_json=json)
+    output.show(_shown(done.heir) | shown, as_json=json, money=_MONEY)
     if done.keys_to_claim:
         terminal.notice(
             f"claim these keys at the bank of {institution}, and name them in its file (`pixconnect institution rotate`): "
@@ -230,7 +236,7 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
     holder = operating.run(holder_usecases.set_holder, holder_id, changes)
     wanted = operating.run(holder_usecases.find_waiting_limits, holder_id)
-    output.show(_shown(holder) | _shown_waiting(wanted), as_json=as_json)
+    output.show(_shown(holder) | _shown_waiting(wanted), as_json=as_json, money=_MONEY)
 
 
 # An option with a value instead of a pair of switches: left out, it changes nothing.

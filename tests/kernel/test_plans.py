@@ -457,6 +457,10 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "payments accepted": lambda c: transfer_store.find_accepted(a_pool(c), LATER, HOT, end_to_end_id(5_001), 64),
     "payments accepted, counted": lambda c: transfer_store.count_accepted(a_pool(c), LATER, 64),
     "anything by an external id": lambda c: search_store.find_by_any_id(a_pool(c), "t5000", None, "t5000", 100),
+    "anything by the beginning of an external id": lambda c: search_store.find_by_external_beginning(
+        a_pool(c), "t50", 5
+    ),
+    "the names of charges": lambda c: browse_store.read_charge_names(a_pool(c), PAIRS),
     "anything by a number": lambda c: search_store.find_by_any_id(a_pool(c), "5000", 5000, "5000", 100),
     "anything by a name": lambda c: search_store.find_by_any_id(a_pool(c), return_id(5_000), None, "r", 100),
     "anything by the network's id": lambda c: search_store.find_by_any_id(

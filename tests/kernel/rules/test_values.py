@@ -232,6 +232,7 @@ def test_a_bucket_is_overdrawn_as_far_as_its_policy_says() -> None:
         ("10..20", 1000, 2000),
         ("0,01 .. 9.999.999.999,99", 1, 999_999_999_999),
         ("12.34", 1234, 1234),
+        ("R$\u00a01.000.040,84", 100_004_084, 100_004_084),
     ],
 )
 def test_an_amount_is_read_with_its_operator(text: str, low: int | None, high: int | None) -> None:
@@ -247,6 +248,8 @@ def test_an_amount_that_makes_no_sense_is_refused(text: str) -> None:
 # Sao Paulo is three hours behind UTC.
 DAY = datetime(2026, 11, 3, 3, tzinfo=UTC)
 END = datetime(2026, 11, 4, 2, 59, 59, 999_999, tzinfo=UTC)
+# Still the third of November there.
+NOW = datetime(2026, 11, 4, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -259,28 +262,32 @@ END = datetime(2026, 11, 4, 2, 59, 59, 999_999, tzinfo=UTC)
         ("2026-11-03..2026-11-03", DAY, END),
         ("2026-11-03 00:00..2026-11-03T12:30", DAY, datetime(2026, 11, 3, 15, 30, 59, 999_999, tzinfo=UTC)),
         (">=2026-11-03T12:00:00Z", datetime(2026, 11, 3, 12, tzinfo=UTC), None),
+        ("today", DAY, END),
+        ("ontem", DAY - timedelta(days=1), END - timedelta(days=1)),
+        ("7 days", DAY - timedelta(days=6), END),
+        ("este mês", DAY - timedelta(days=2), END),
     ],
 )
 def test_an_instant_is_of_sao_paulo_with_its_operator(text: str, low: datetime | None, high: datetime | None) -> None:
-    assert read_instants(text) == (low, high)
+    assert read_instants(text, NOW) == (low, high)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "2026-02-30", "0001-01-01", "2026-11-04..2026-11-03"])
+@pytest.mark.parametrize("text", ["", "tomorrow", "2026-13-01", "2026-02-30", "0001-01-01", "2026-11-04..2026-11-03"])
 def test_an_instant_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(errors.BadRequest, match=r"^instant: "):
-        read_instants(text)
+        read_instants(text, NOW)
 
 
 @pytest.mark.parametrize(
     ("day", "hours"), [("2018-12-21", 24), ("2018-11-04", 23), ("2018-02-17", 25), ("2026-12-21", 24)]
 )
 def test_a_day_is_as_long_as_it_was_in_sao_paulo(day: str, hours: int) -> None:
-    low, high = read_instants(day)
+    low, high = read_instants(day, NOW)
     assert low is not None
     assert high is not None
     assert high - low == timedelta(hours=hours) - timedelta(microseconds=1)
 
 
 def test_the_days_of_a_summer_before_2019_begin_an_hour_earlier() -> None:
-    assert read_instants(">=2018-12-21")[0] == datetime(2018, 12, 21, 2, tzinfo=UTC)
-    assert read_instants(">=2026-12-21")[0] == datetime(2026, 12, 21, 3, tzinfo=UTC)
+    assert read_instants(">=2018-12-21", NOW)[0] == datetime(2018, 12, 21, 2, tzinfo=UTC)
+    assert read_instants(">=2026-12-21", NOW)[0] == datetime(2026, 12, 21, 3, tzinfo=UTC)

@@ -15,7 +15,6 @@ from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.platform.base import errors
 
-WHEN_FIELD = "when"
 AMOUNT_FIELD = "amount"
 
 
@@ -40,8 +39,8 @@ async def show_list(
 
 def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> Wanted:
     """What a list's address asks for; a link of another list may have statuses and types that this one drops."""
-    amount, when = visit.query(AMOUNT_FIELD), visit.query(WHEN_FIELD)
-    initial_at, final_at = wanted_rules.read_instants(when) if when else (None, None)
+    amount, now = visit.query(AMOUNT_FIELD), visit.context.clock.now()
+    initial_at, final_at = wanted_rules.read_instants(visit.when, now) if visit.when else (None, None)
     amount_min, amount_max = wanted_rules.read_amounts(amount) if amount else (None, None)
     direction, endpoint = visit.query("direction"), visit.query("endpoint")
     endpoint_id = wanted_rules.read_id(endpoint)

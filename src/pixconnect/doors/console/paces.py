@@ -30,6 +30,8 @@ SEARCHES: Final = RatePolicy(name="searches", tokens_max=30, refill_per_s=1)
 """Searches of one holder's visitors or of one operator: one may look at rows for a second."""
 REFUSED_LINES: Final = RatePolicy(name="lines", tokens_max=120, refill_per_s=4)
 """Lines of the log about refused acts: of all strangers together, of one holder's visitors, or of one operator."""
+SUGGESTIONS: Final = RatePolicy(name="suggestions", tokens_max=60, refill_per_s=4)
+"""Suggestions while a visitor types, of one holder's visitors or of one operator."""
 KNOWN_MAX: Final = 4096
 """Sessions that we know to be valid without asking the database, those seen last."""
 

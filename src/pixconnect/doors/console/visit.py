@@ -6,8 +6,9 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeVar, cast
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -66,6 +67,8 @@ class MenuEntry(Struct, frozen=True, kw_only=True):
     text: str
     """English: each language translates it."""
     is_shown: Callable[[Visit], bool] = lambda _visit: True
+    count: Callable[[Visit], Awaitable[int]] | None = None
+    """How many things of it wait for a person; the number stands beside its text."""
 
 
 class FindVisitor(Protocol):
@@ -109,6 +112,8 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
 THEMES: Final = ("light", "dark")
 LANGUAGE_COOKIE: Final = "pixconnect_language"
 THEME_COOKIE: Final = "pixconnect_theme"
+SAVED_COOKIE: Final = "pixconnect_saved"
+SAVED_MAX: Final = 10
 _HOLDER: Final = "holder"
 SEARCH_PATH: Final = "/search"
 
@@ -147,6 +152,8 @@ class Visit(Struct, frozen=True, kw_only=True):
     """Whose thing an operator acts on, where the address names the thing and no holder."""
     holder_name: str = ""
     """Of the holder whose visitor it is, or that the address names."""
+    counts: Mapping[str, int] = MappingProxyType({})
+    """What waits for a person, by the path of its entry in the menu."""
 
     @property
     def who(self) -> Visitor:
@@ -174,7 +181,27 @@ class Visit(Struct, frozen=True, kw_only=True):
         return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
 
     def menu(self, section: str) -> list[MenuEntry]:
+        if section == "audit" and self.who.kind == "holder":
+            return []
         return [entry for entry in self.parts.menu if entry.section == section and entry.is_shown(self)]
+
+    @property
+    def menu_path(self) -> str:
+        """The entry of the menu to which the page belongs: of those with which its address begins, the longest."""
+        path = self.request.url.path
+        paths = [each.path for each in self.parts.menu if path == each.path or path.startswith(f"{each.path}/")]
+        return max(paths, key=len, default=path)
+
+    @property
+    def saved(self) -> list[tuple[str, str]]:
+        """The addresses that the visitor has saved in this browser, by name."""
+        pairs = parse_qsl(self.request.cookies.get(SAVED_COOKIE, ""))
+        return [(name, address) for name, address in pairs if is_own_address(address)][:SAVED_MAX]
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a list shows less than all of it."""
+        return any(self.query(name) for name in self.request.query_params if name not in {_HOLDER, "after", "said"})
 
     def refuse_holders(self, reason: str) -> None:
         """Refuse a page about all holders, which is for operators alone."""
@@ -184,6 +211,14 @@ class Visit(Struct, frozen=True, kw_only=True):
     def query(self, name: str) -> str:
         # PostgreSQL takes no NUL: a text with one finds nothing, as any other unknown text.
         return self.request.query_params.get(name, "").strip().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+    @property
+    def when(self) -> str:
+        """The time that a list is about, as ``wanted.read_instants`` reads it: by the form's two days, or else by its text."""
+        since, until = self.query("since"), self.query("until")
+        if since and until:
+            return f"{since}..{until}"
+        return f">={since}" if since else f"<={until}" if until else self.query("when")
 
     def path_id(self, name: str = "id") -> int:
         """A number in the path; if it cannot be an id, the answer is 404."""
@@ -264,8 +299,8 @@ class Visit(Struct, frozen=True, kw_only=True):
     def _make_act(self, verb: str, subject: str, after: Mapping[str, object]) -> Act:
         return Act(operator=self.who.audit_name, verb=verb, subject=subject, after=after)
 
-    async def do_in_sandbox(self, act: Act, deed: Awaitable[Done]) -> Done:
-        """Call the sandbox, and record the act afterwards: the sandbox is another program with its own tables."""
+    async def do_and_note(self, act: Act, deed: Awaitable[Done]) -> Done:
+        """Do a holder's own act, or one of the sandbox, and record it afterwards: neither writes the audit itself."""
         try:
             done = await deed
         except errors.OutcomeUnknown:
@@ -300,6 +335,11 @@ class Visit(Struct, frozen=True, kw_only=True):
     def go(self, path: str, **query: object) -> Response:
         """Lead the browser on after a form, so that loading again sends nothing twice."""
         return RedirectResponse(self.link(path, **query), 303)
+
+
+def is_own_address(text: str) -> bool:
+    """Whether it leads to a page of the console itself."""
+    return text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
 
 
 def read_visit(request: Request, parts: ConsoleParts, visitor: Visitor | None) -> Visit:

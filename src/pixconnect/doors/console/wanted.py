@@ -18,13 +18,21 @@ TEXT_LENGTH_MAX: Final = 255
 _ID_LENGTH_MAX: Final = 16
 _DAY_LENGTH: Final = len("2026-11-03")
 
-_AMOUNT: Final = re.compile(r"(?:R\$\s*)?(\d{1,3}(?:\.\d{3})+|\d{1,10})(?:[,.](\d{2}))?", re.ASCII)
+_REAIS: Final = r"\d{1,3}(?:\.\d{3})+|\d{1,10}"
+# Pages that write amounts by a locale put a no-break space behind the sign.
+_AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?", re.ASCII)
 _BRAZILIAN_DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?=\b)", re.ASCII)
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
-# With cents, or it may be an id.
-_KNOWN_AMOUNT: Final = re.compile(r"(?:R\$\s*)?([0-9.]{1,13},[0-9]{2})(?:\s+([0-9]{4}-[0-9]{2}-[0-9]{2}))?", re.ASCII)
+_WORD: Final = re.compile(
+    r"\b(?:(today|hoje)|(yesterday|ontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b", re.IGNORECASE
+)
+_DAY: Final = r"\d{4}-\d{2}-\d{2}"
+# With the sign or with cents, or it may be an id.
+_KNOWN_AMOUNT: Final = re.compile(
+    rf"(R\$[\s\u00a0]*(?:{_REAIS})(?:[,.]\d{{2}})?|(?:{_REAIS})[,.]\d{{2}})(?:\s+({_DAY}(?:\.\.{_DAY})?))?", re.ASCII
+)
 _TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
 # A part of a name of the network nearly always has a digit, and a person's name none.
 _PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z]{4,35}")
@@ -70,24 +78,25 @@ def read_amounts(text: str) -> tuple[int | None, int | None]:
     return _read_range("amount", text, _read_amount, lambda cents: cents + 1, lambda cents: cents - 1)
 
 
-def read_instants(text: str) -> tuple[datetime | None, datetime | None]:
-    """Read ``>=2026-11-03``, ``01/11/2026..2026-11-03 12:00`` or ``03/11/2026``: a day is a whole one of Sao Paulo."""
+def read_instants(text: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Read ``>=2026-11-03``, ``01/11/2026..2026-11-03 12:00`` or ``yesterday``: a day is a whole one of Sao Paulo."""
     return _read_range(
-        "instant", as_days(text), _read_instant, lambda instant: instant + _TICK, lambda instant: instant - _TICK
+        "instant", as_days(text, now), _read_instant, lambda instant: instant + _TICK, lambda instant: instant - _TICK
     )
 
 
-def read_known(text: str) -> dict[str, str]:
+def read_known(text: str, now: datetime) -> dict[str, str]:
     """A search text as filters of a list; empty for a text that no filter takes.
 
     Example:
-        >>> read_known("R$ 123,45 2026-11-20")
-        {'amount': '123,45', 'when': '2026-11-20'}
-        >>> read_known("529.982.247-25"), read_known("4a1B2c3D4e5"), read_known("Padaria Central")
+        >>> now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+        >>> read_known("R$ 123,45 yesterday", now)
+        {'amount': 'R$ 123,45', 'when': '2026-11-20'}
+        >>> read_known("529.982.247-25", now), read_known("4a1B2c3D4e5", now), read_known("Padaria Central", now)
         ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'}, {'who': 'Padaria Central'})
     """
     text = text.strip()
-    found = _KNOWN_AMOUNT.fullmatch(as_days(text))
+    found = _KNOWN_AMOUNT.fullmatch(as_days(text, now))
     if found is not None:
         return dict(amount=found[1]) | (dict(when=found[2]) if found[2] else {})
     if _TAX_ID.fullmatch(text):
@@ -97,9 +106,18 @@ def read_known(text: str) -> dict[str, str]:
     return dict(who=text) if _NAME.fullmatch(text) else {}
 
 
-def as_days(text: str) -> str:
-    """The same with each day that is written as in Brazil, 20/11/2026, as 2026-11-20."""
-    return _BRAZILIAN_DAY.sub(lambda day: f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}", text)
+def as_days(text: str, now: datetime) -> str:
+    """The same with the days in it as 2026-11-20: those written as in Brazil, 20/11/2026, and words such as yesterday."""
+    today = now.astimezone(SAO_PAULO).date()
+
+    def write_days(word: re.Match[str]) -> str:
+        if word[1]:
+            return f"{today}"
+        if word[2]:
+            return f"{today - timedelta(days=1)}"
+        return f"{today - timedelta(days=6) if word[3] else today.replace(day=1)}..{today}"
+
+    return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(lambda day: f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}", text))
 
 
 def _read_range(

@@ -103,8 +103,7 @@ def _attach(name: str, media_type: str, content: AsyncIterator[bytes], size: int
 
 async def _open(visit: Visit, caller: Caller) -> Statement:
     now = visit.context.clock.now()
-    when = visit.query("when")
-    initial_at, final_at = wanted.read_instants(when) if when else (now - _MONTH, None)
+    initial_at, final_at = wanted.read_instants(visit.when, now) if visit.when else (now - _MONTH, None)
     return await statement.open_statement(
         visit.context, caller, initial_at or _LONG_AGO, final_at or now + timedelta(days=1), visit.language.code
     )

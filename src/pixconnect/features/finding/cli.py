@@ -1,7 +1,7 @@
 """``pixconnect find``: resources by id, and orders that the rail has not ended, of all holders."""
 
-from datetime import date, datetime, timedelta
-from typing import Annotated
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 from msgspec import structs
@@ -25,6 +25,8 @@ from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.origin import Origin
 
+_MONEY: Final = ("amount", "asked_amount", "amount_cents")
+
 
 def find(  # noqa: PLR0913  each narrows the search
     any_id: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
@@ -47,7 +49,8 @@ def find(  # noqa: PLR0913  each narrows the search
     that leads to the resources made by the request, which are none if it was refused. Requests of the last 400 days are shown
     with their origin: the client and its token, the address, the request, or the operator.
 
-    A CPF or CNPJ and a name lead to holders, and to payments by or to others of it. An amount, '123,45' or '123,45 20/11/2026',
+    A CPF or CNPJ and a name lead to holders, and to payments by or to others of it. An amount, '123,45', '123.45' or
+    'R$ 123,45 yesterday',
     leads to payments of it. These search rows back from the newest, for a bounded time: the output names the oldest row read.
 
     If more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all that
@@ -78,7 +81,7 @@ def find(  # noqa: PLR0913  each narrows the search
         raise CommandError("--any-id: missing; give an id or another known fact, or list orders with `--unresolved`")
     found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
     shown = [_shown(one, origin) for one, origin in found]
-    output.show_list("found", shown, as_json=json)
+    output.show_list("found", shown, as_json=json, money=_MONEY)
     _print_oldest(searched_to)
 
 
@@ -99,14 +102,14 @@ def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, t
 
 def _read_day(text: str | None) -> date | None:
     try:
-        return None if text is None else date.fromisoformat(as_days(text))
+        return None if text is None else date.fromisoformat(as_days(text, datetime.now(UTC)))  # noqa: TID251  a person means their own day
     except ValueError:
-        raise CommandError(f"--day: must be as 2026-11-20 or 20/11/2026; it is {text!r}") from None
+        raise CommandError(f"--day: must be as 2026-11-20, 20/11/2026 or yesterday; it is {text!r}") from None
 
 
 def _look_for(holder_id: int | None, wanted: Wanted, day: date | None, *, as_json: bool) -> None:
     found, searched_to = operating.run(search_usecases.look_for, holder_id, wanted, day)
-    output.show_list("found", [_shown(one, None) for one in found], as_json=as_json)
+    output.show_list("found", [_shown(one, None) for one in found], as_json=as_json, money=_MONEY)
     _print_oldest(searched_to)
 
 
@@ -154,6 +157,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
             "charges": [structs.asdict(one) for one in charges],
         },
         as_json=as_json,
+        money=_MONEY,
     )
 
 

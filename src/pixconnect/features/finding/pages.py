@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from pixconnect.doors.console import wanted as wanted_rules
 from pixconnect.doors.console.application import PageRoute
-from pixconnect.doors.console.paces import SEARCHES
+from pixconnect.doors.console.paces import SEARCHES, SUGGESTIONS
 from pixconnect.doors.console.visit import SEARCH_PATH, Visit
 from pixconnect.features.finding.service import search
 from pixconnect.features.finding.service.search import Found
@@ -55,6 +55,12 @@ async def find(visit: Visit) -> Response:
     return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=result.searched_to)
 
 
+async def suggest(visit: Visit) -> Response:
+    """What the search field offers while one types, as options: names and ids, by indexes alone."""
+    found = await search.suggest(visit.context, visit.who.viewer(), visit.query("q"))
+    return visit.page("suggestions.html", found=found)
+
+
 def _place(visit: Visit, found: Found) -> str:
     """Return the address of its page; empty for resources without a page."""
     if found.kind in {"holder", "key", "client"}:
@@ -98,6 +104,7 @@ async def show_holder(visit: Visit) -> Response:
 
 ROUTES: Final = (
     PageRoute(path=SEARCH_PATH, page=find, pace=SEARCHES, may_be_old=True),
+    PageRoute(path=f"{SEARCH_PATH}/suggestions", page=suggest, pace=SUGGESTIONS, may_be_old=True),
     PageRoute(path="/holders", page=list_holders, may_be_old=True),
     PageRoute(path="/holders/{id}", page=show_holder),
 )

@@ -89,7 +89,7 @@ async def pay(visit: Visit) -> Response:
     caller, act = visit.act("sandbox pay", f"charge {subject.id}")
     payer = OutsidePayer(name=read_field(form, "name") or None)
     deed = sandbox.pay_by_code(visit.context, caller, subject.br_code, None, payer)
-    arrival = await visit.do_in_sandbox(act, deed)
+    arrival = await visit.do_and_note(act, deed)
     # Another payer may have paid it since the phone was shown: then the bank refuses this payment, and no money moves.
     return visit.go(path, said=_PAID[arrival.status])
 
@@ -99,7 +99,7 @@ async def deposit(visit: Visit) -> Response:
     form = visit.form()
     cents, _ = wanted.read_amounts(read_field(form, "amount"))
     caller, act = visit.act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
-    await visit.do_in_sandbox(act, ledger.deposit(visit.context, caller.holder_id, cents or 0))
+    await visit.do_and_note(act, ledger.deposit(visit.context, caller.holder_id, cents or 0))
     return visit.go("/ledger", said="deposited")
 
 
@@ -111,7 +111,7 @@ async def give_back(visit: Visit) -> Response:
     visit = visit.about(transfer.holder_id)
     caller, act = visit.act("sandbox return", f"transfer {transfer.id}")
     deed = sandbox.give_back(visit.context, caller, transfer.end_to_end_id, None, "MD06")
-    arrival = await visit.do_in_sandbox(act, deed)
+    arrival = await visit.do_and_note(act, deed)
     return visit.go(f"/transfers/{transfer.id}", said=_GIVEN_BACK[arrival.status])
 
 
@@ -127,7 +127,7 @@ async def make_charge(visit: Visit) -> Response:
         raise errors.BadRequest(f"holder {caller.holder_id} ({account.party.name}) has no Pix key: add one first")
     cents = wanted.read_amounts(read_field(form, "amount"))[0] if read_field(form, "amount") else TEST_AMOUNT_CENTS
     request = ChargeRequest(amount_cents=cents or TEST_AMOUNT_CENTS, key=keys[0].key)
-    made = await visit.do_in_sandbox(act, charge.create_charge(visit.context, caller, request))
+    made = await visit.do_and_note(act, charge.create_charge(visit.context, caller, request))
     if read_field(form, "next").startswith("/endpoints/"):
         return visit.go(read_field(form, "next"), said="tested")
     return visit.go(f"/sandbox/phone/{made.id}")
@@ -142,9 +142,9 @@ async def move_clock(visit: Visit) -> Response:
         raise errors.BadRequest("by: a number of seconds")
     act = visit.sandbox_act("sandbox clock", "clock", {"by": text})
     if text == "reset":
-        await visit.do_in_sandbox(act, clock.reset_clock(context, control))
+        await visit.do_and_note(act, clock.reset_clock(context, control))
     else:
-        await visit.do_in_sandbox(act, clock.advance_clock(context, control, timedelta(seconds=int(text))))
+        await visit.do_and_note(act, clock.advance_clock(context, control, timedelta(seconds=int(text))))
     return visit.go("/sandbox", said="moved")
 
 
@@ -165,7 +165,7 @@ async def set_fault(visit: Visit) -> Response:
         rule = FaultRule(effect=wanted_effect, match=match, times=count)
         rules = [rule, *await sandbox.call(context, sandbox_control.READ_FAULTS, None)]
     act = visit.sandbox_act("sandbox faults", "network", {"effect": wanted_effect})
-    await visit.do_in_sandbox(act, sandbox.call(context, sandbox_control.REPLACE_FAULTS, rules))
+    await visit.do_and_note(act, sandbox.call(context, sandbox_control.REPLACE_FAULTS, rules))
     return visit.go("/sandbox", said="faults")
 
 

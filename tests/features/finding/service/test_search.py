@@ -1,7 +1,7 @@
 """Support's search without an id: half a name, an amount with its day, a CPF; and nothing of other holders."""
 
 import secrets
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -111,7 +111,7 @@ async def test_known_facts_are_found_by_their_readers(service: Service, caller: 
             page = (await own.get(f"/transfers?part={history.received[-9:].lower()}")).content.decode()
             assert page.count(history.received) == count
             hint = (await own.get("/search?q=R$ 12,34 2026-11-20")).content.decode()
-            assert "/transfers?amount=12%2C34&amp;when=2026-11-20" in hint
+            assert "/transfers?amount=R%24+12%2C34&amp;when=2026-11-20" in hint
 
 
 async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
@@ -143,15 +143,20 @@ async def test_a_charge_is_found_by_the_institutions_own_txid_and_by_its_holder_
 async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service) -> None:
     with pytest.raises(errors.BadRequest, match="name_part"):
         await look(service, name_part="\0")
-    assert [read_known(text) for text in ("12", "R$ 1.234,56", "12345678000195", "a b")] == [
-        {},
-        dict(amount="1.234,56"),
-        dict(who="12345678000195"),
-        {},
-    ]
-    assert read_known("Padaria do Zé") == dict(who="Padaria do Zé")
-    assert read_known("12,34 3/11/2026") == dict(amount="12,34", when="2026-11-03")
-    assert read_instants("03/11/2026") == read_instants("2026-11-03")
+    now = datetime(2026, 11, 4, 12, tzinfo=UTC)
+    expected: dict[str, dict[str, str]] = {
+        "12": {},
+        "R$ 1.234,56": dict(amount="R$ 1.234,56"),
+        "25.50": dict(amount="25.50"),
+        "R$ 25": dict(amount="R$ 25"),
+        "12345678000195": dict(who="12345678000195"),
+        "a b": {},
+        "Padaria do Zé": dict(who="Padaria do Zé"),
+        "12,34 3/11/2026": dict(amount="12,34", when="2026-11-03"),
+        "R$ 25,50 yesterday": dict(amount="R$ 25,50", when="2026-11-03"),
+    }
+    assert {text: read_known(text, now) for text in expected} == expected
+    assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now)
 
 
 async def known(service: Service, text: str, holder_id: int | None) -> set[tuple[str, str]]:
@@ -168,6 +173,7 @@ async def test_what_people_read_out_leads_to_their_own(service: Service, caller:
     tax_id = party.tax_id
     masked = f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"
     amount = f"R$ {payment.amount_cents // 100},{payment.amount_cents % 100:02}"
+    dotted = amount.removeprefix("R$ ").replace(",", ".")
     today = f"{service.clock.now().astimezone(SAO_PAULO):%d/%m/%Y}"
     for text in (
         tax_id,
@@ -175,7 +181,9 @@ async def test_what_people_read_out_leads_to_their_own(service: Service, caller:
         party.name.upper(),
         party.name[:5],
         amount,
+        dotted,
         f"{amount} {today}",
+        f"{dotted} today",
         history.received[:21],
     ):
         for holder_id in (None, caller.holder_id):

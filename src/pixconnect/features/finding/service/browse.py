@@ -128,6 +128,12 @@ async def browse(
     return with_items(found, [*map(kind.table.read, found.items)])
 
 
+async def name_charges(context: Core, viewer: Viewer, transfers: Sequence[Transfer]) -> dict[int, str]:
+    """What callers call the charges that these transfers have paid, as far as the viewer may see charges."""
+    wanted = [(each.charge_id, each.holder_id) for each in transfers if each.charge_id is not None]
+    return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may("charge.read") else {}
+
+
 async def _search(
     context: Core,
     viewer: Viewer,

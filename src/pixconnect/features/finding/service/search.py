@@ -183,6 +183,24 @@ async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]
     return [one for one in found if viewer.may_see(one.kind)]
 
 
+SUGGESTED_LENGTH_MIN: Final = 3
+SUGGESTED_MAX: Final = 5
+"""Of each kind."""
+
+
+async def suggest(context: Core, viewer: Viewer, text: str) -> list[Found]:
+    """Few things whose external id or network id begins like this, and holders with it in their names, by indexes alone."""
+    text = text.strip()
+    if not SUGGESTED_LENGTH_MIN <= len(text) <= TEXT_LENGTH_MAX or not text.isprintable():
+        return []
+    found = await search_store.find_by_external_beginning(context.pool, text, SUGGESTED_MAX, viewer.holder_id)
+    if _BEGINNING.fullmatch(text) and len(text) >= (_TO_THE_MINUTE if viewer.holder_id else _HALF):
+        found += await search_store.find_by_beginning(context.pool, text, SUGGESTED_MAX, viewer.holder_id)
+    if viewer.may_see("holder"):
+        found += await search_store.find_holders(context.pool, text, None, SUGGESTED_MAX, _HOLDERS_LOOKED_AT_MAX)
+    return [one for one in found if viewer.may_see(one.kind)]
+
+
 async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     """Find all resources that a typed text matches: by an id, or else by its other possible meanings.
 
@@ -192,7 +210,7 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     tax_id = bare if is_cpf(bare) or is_cnpj(bare) else None
     found = await find_anything(context, viewer, tax_id or text)
     # An id of a request has enough letters for a name.
-    asked = {} if _read_made_at(text) else read_known(text)
+    asked = {} if _read_made_at(text) else read_known(text, context.clock.now())
     if found and tax_id is None:
         return SearchResult(found=found, asked={})
     found = found or await _find_by_request(context.pool, viewer, text)
@@ -203,7 +221,7 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     if not asked:
         return SearchResult(found=found, asked={})
     low, high = read_amounts(asked["amount"]) if "amount" in asked else (None, None)
-    initial_at, final_at = read_instants(asked["when"]) if "when" in asked else (None, None)
+    initial_at, final_at = read_instants(asked["when"], context.clock.now()) if "when" in asked else (None, None)
     wanted = Wanted(
         amount_min_cents=low,
         amount_max_cents=high,
@@ -302,7 +320,7 @@ def _settled(one: Transfer | Refund) -> datetime:
 
 
 def _as_found(kind: str, one: Charge | Transfer | Refund, name: str, at: datetime) -> Found:
-    return Found(
+    found = Found(
         kind=kind,
         id=str(one.id),
         holder_id=one.holder_id,
@@ -310,9 +328,14 @@ def _as_found(kind: str, one: Charge | Transfer | Refund, name: str, at: datetim
         name=name,
         status=one.status,
         amount_cents=one.amount_cents,
-        asked_cents=one.asked_cents if isinstance(one, Charge) else None,
+        asked_cents=None,
         created_at=at,
     )
+    if isinstance(one, Charge):
+        return structs.replace(found, asked_cents=one.asked_cents, party=one.payer and one.payer.name)
+    if isinstance(one, Refund):
+        return structs.replace(found, direction=one.flow)
+    return structs.replace(found, direction=one.direction, party=one.counterparty.name)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

@@ -34,6 +34,20 @@ class BrowsePosition(Struct, frozen=True, kw_only=True):
     id: int
 
 
+_CHARGE_NAMES: Final[LiteralString] = """
+    select charge.id, external_id from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join charge on charge.id = wanted.id and charge.holder_id = wanted.holder_id
+"""
+
+
+async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> dict[int, str]:
+    """The callers' names of charges, by id and holder."""
+    rows = await pool.fetch(
+        _CHARGE_NAMES, [charge_id for charge_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    )
+    return {row["id"]: row["external_id"] for row in rows}
+
+
 class Chunk(Struct, frozen=True, kw_only=True):
     """The result of one scan."""
 

@@ -7,7 +7,7 @@ for any number of holders and rows.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Final, Literal, LiteralString
 
 from msgspec import Struct, convert
 
@@ -29,6 +29,9 @@ class Found(Struct, frozen=True, kw_only=True):
     created_at: datetime
     asked_cents: int | None
     """A charge's requested amount, if it was paid with another."""
+    direction: Literal["IN", "OUT"] | None = None
+    party: str | None = None
+    """The name of the other one: a transfer's, or the payer that a charge names."""
 
 
 # $1 is the text, $2 the same as a number, $3 the same in the form of Pix keys, $4 the maximum per kind, $5 the only holder.
@@ -103,17 +106,24 @@ _EACH: Final[LiteralString] = """
     from kept_report
     where id = $2 and $5 is null)
 """
-_FIND: Final[LiteralString] = f"""
-    select found.*, case kind when 'charge' then (
-        select asked_cents from charge where charge.id = found.id::bigint and charge.holder_id = found.holder_id
-    ) end as asked_cents
-    from ({_EACH}) as found
+_WITH_PARTIES: Final[LiteralString] = """
+    select found.*, asked_cents, direction, party
+    from (select *, case when kind in ('charge', 'transfer', 'refund') then id::bigint end as number from ({}) as one) as found
+    left join lateral (
+        select asked_cents, null as direction, payer_name as party from charge
+        where kind = 'charge' and charge.id = number and charge.holder_id = found.holder_id
+        union all
+        select null, transfer.direction, counterparty ->> 'name' from transfer
+        where kind = 'transfer' and transfer.id = number and transfer.holder_id = found.holder_id
+        union all
+        select null, flow, null from refund where kind = 'refund' and refund.id = number and refund.holder_id = found.holder_id
+    ) as its on true
 """
+_FIND: Final = _WITH_PARTIES.format(_EACH)
 
 
 # By ranges of the same indexes, whose texts are in the order of their octets; "~" sorts after all characters of such a name.
-_FIND_BEGINNING: Final[LiteralString] = """
-    select found.*, null::bigint as asked_cents from (
+_FIND_BEGINNING: Final = _WITH_PARTIES.format("""
     (select 'transfer' as kind, id::text, holder_id, external_id, coalesce(network_id, end_to_end_id) as name, status,
         amount_cents, created_at
     from transfer where end_to_end_id >= $1 and end_to_end_id < $1 || '~' and ($3::bigint is null or holder_id = $3)
@@ -132,13 +142,35 @@ _FIND_BEGINNING: Final[LiteralString] = """
     from refund where network_id is not null and network_id >= $1 and network_id < $1 || '~'
         and ($3 is null or holder_id = $3)
     order by network_id limit $2)
-    ) as found
-"""
+""")
 
 
 async def find_by_beginning(pool: Pool, beginning: str, each_max: int, holder_id: int | None = None) -> list[Found]:
     """Find transfers and refunds whose name on the network has this beginning, of one holder or of all."""
     return [convert(dict(row), Found) for row in await pool.fetch(_FIND_BEGINNING, beginning, each_max, holder_id)]
+
+
+# Callers of all holders begin their names alike: one holder's are those among the first of them.
+_LOOKED_AT: Final[LiteralString] = """
+    (select '{0}' as kind, id::text, holder_id, external_id, {1} as name, status, amount_cents, created_at
+    from (select * from {0} where external_id >= $1 and external_id < $1 || '~' order by external_id limit 500) as begun
+    where $3::bigint is null or holder_id = $3 limit $2)
+"""
+_FIND_EXTERNAL_BEGINNING: Final = _WITH_PARTIES.format(
+    _LOOKED_AT.format("charge", "txid")
+    + "union all"
+    + _LOOKED_AT.format("transfer", "end_to_end_id")
+    + "union all"
+    + _LOOKED_AT.format("refund", "return_id")
+)
+
+
+async def find_by_external_beginning(
+    pool: Pool, beginning: str, each_max: int, holder_id: int | None = None
+) -> list[Found]:
+    """Charges, transfers and refunds whose external id begins like this, of one holder or of all; not all of them."""
+    rows = await pool.fetch(_FIND_EXTERNAL_BEGINNING, beginning, each_max, holder_id)
+    return [convert(dict(row), Found) for row in rows]
 
 
 async def find_by_any_id(

@@ -42,6 +42,6 @@ MENU: Final[tuple[MenuEntry, ...]] = (
     MenuEntry(section="account", path="/figures", text="Figures"),
     MenuEntry(section="account", path="/sandbox", text="Sandbox", is_shown=lambda visit: visit.parts.is_sandbox),
     MenuEntry(section="account", path="/holders", text="Holders", is_shown=_is_for_operators),
-    MenuEntry(section="account", path="/audit", text="Audit", is_shown=_is_for_operators),
+    MenuEntry(section="audit", path="/audit", text="Audit"),
     *gather("menu", MenuEntry),
 )

@@ -118,6 +118,11 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
     await receive_credit(console.service.context, paid)
     await take_reports(console.service.context, [infraction_report(console.service, paid.end_to_end_id)])
     [contested] = await console.service.fetch("select id from infraction")
+    refundable = credit_report(console.service, amount_cents=1_000)
+    await receive_credit(console.service.context, refundable)
+    [received] = await console.service.fetch(
+        "select id from transfer where end_to_end_id = $1", refundable.end_to_end_id
+    )
     approved, refused = await _wait_for_operators(console)
     approvals = "/audit/approvals"
     own, whose = f"/endpoints/{endpoint['id']}", f"endpoint {endpoint['id']}"
@@ -149,6 +154,10 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
         Act(
             verb="sandbox pay", subject=f"charge {charge.id}", path=f"/sandbox/phone/{charge.id}",
             fields={"answer": "pay"}, refused_path="/sandbox/phone/999",
+        ),
+        Act(
+            verb="refund create", subject=f"transfer {received['id']}", path=f"/transfers/{received['id']}/refund",
+            fields={"amount": "R$ 4,00", "number": "1"}, refused_fields={"amount": "1..2", "number": "1"},
         ),
         Act(verb="sandbox return", subject="transfer 5", path="/sandbox/return/5", refused_path="/sandbox/return/999"),
         Act(
@@ -330,3 +339,25 @@ async def test_what_waits_for_a_yes_is_listed_with_what_one_must_know(console: I
     assert all(f"/audit/approvals/{each}/{act}" in page for each in (first, second) for act in ("approve", "refuse"))
     assert outside_party().name in page
     assert b"/audit/approvals" in (await operator.get("/")).content
+
+
+async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Caller) -> None:
+    paid = credit_report(console.service, amount_cents=1_000)
+    await receive_credit(console.service.context, paid)
+    [received] = await console.service.fetch("select id from transfer")
+    holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
+    blind = console.nobody.of(await sign_in_client(console, caller.holder_id, "transfer.read", "refund.read"))
+    page = f"/transfers/{received['id']}"
+    assert b'name="number" value="1"' in (await holder.get(page)).content
+    assert b'name="number"' not in (await blind.get(page)).content
+    form = {"amount": "4,00", "number": "1"}
+    assert (await blind.post(f"{page}/refund", form)).status == 403
+    answers = [await holder.post(f"{page}/refund", form) for _ in range(2)]
+    assert len({answer.headers["location"] for answer in answers}) == 1
+    assert (await holder.post(f"{page}/refund", {"amount": "5,00", "number": "1"})).status == 422
+    assert (await holder.post(f"{page}/refund", {"amount": "7,00", "number": "2"})).status == 422
+    rows = await console.service.fetch("select amount_cents from refund")
+    assert [row["amount_cents"] for row in rows] == [400]
+    shown = (await holder.get(page)).content.decode()
+    assert 'name="number" value="2"' in shown
+    assert 'name="amount" required inputmode="decimal" value="R$ 6,00"' in shown

@@ -62,7 +62,7 @@ async def test_a_holder_sees_its_own_and_nothing_else(played: Any, door: Any) ->
             assert answer is not None
             assert answer.status == 404
         await page.goto("/search?q=not-yours")
-        await expect(page.get_by_role("heading", name="Nothing was found")).to_be_visible()
+        await expect(page.get_by_role("heading", name="No results for not-yours")).to_be_visible()
         assert (await page.goto("/audit")).status == 403  # type: ignore[union-attr]
 
 
@@ -159,7 +159,9 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
         await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page.locator("main")).to_be_focused()
-        newest, oldest = (page.get_by_role("link", name=str(each["id"]), exact=True) for each in reversed(charges))
+        newest, oldest = (
+            page.get_by_role("link", name=f"Charge {each['id']}", exact=True) for each in reversed(charges)
+        )
         for key, focused in (("ArrowDown", newest), ("ArrowDown", oldest), ("ArrowDown", oldest), ("ArrowUp", newest)):
             await page.keyboard.press(key)
             await expect(focused).to_be_focused()

@@ -8,6 +8,7 @@ from pixconnect.doors.console.filters import event_payload
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import incoming
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
@@ -15,7 +16,7 @@ from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import Service, make_charge, open_service
+from support.service import Service, credit_report, make_charge, open_holder, open_service
 from support.statement import make_history
 from support.webhooks import SECRET
 
@@ -29,20 +30,30 @@ async def test_a_filter_that_cannot_be_read_is_said_beside_what_was_typed(servic
             ("/charges", "when=31/13/2026", "Quando: escreva 03/11/2026"),
             ("/transfers", "amount=muito", "Valor: escreva 100"),
             ("/refunds", "amount=20..10", "O período termina antes de começar"),
-            ("/events", "when=ontem", "Quando: escreva"),
-            ("/deliveries", "when=ontem", "Quando: escreva"),
+            ("/events", "when=anteontem", "Quando: escreva"),
+            ("/deliveries", "when=anteontem", "Quando: escreva"),
         ):
             answer = await own.get(f"{path}?{typed}&status=CONFIRMED", **PORTUGUESE)
             page = answer.content.decode()
             assert answer.status == 400
             assert said in page, path
             assert f'value="{typed.partition("=")[2]}"' in page, path
-        assert (await own.get("/charges?when=%3E%3D03/11/2026")).status == 200
+        for when in (
+            "when=%3E%3D03/11/2026",
+            "when=yesterday",
+            "when=7%20dias",
+            "since=2026-11-03",
+            "until=2026-11-03",
+        ):
+            assert (await own.get(f"/charges?{when}")).status == 200, when
+        page = (await own.get("/charges?when=yesterday", **PORTUGUESE)).content.decode()
+        assert '<summary class="button">Ontem</summary>' in page
 
 
 async def test_a_number_says_on_a_telephone_that_it_is_a_holder(service: Service, caller: Caller) -> None:
     """On a telephone rows stand without the table's head, so the style puts the column's name before the number."""
     await make_charge(service, caller, amount_cents=100)
+    await open_holder(service, account_number="2")
     async with open_console(service) as shown:
         reader = shown.nobody.of(await sign_in(shown, "operator"))
         for path in ("/charges", "/events"):
@@ -50,9 +61,15 @@ async def test_a_number_says_on_a_telephone_that_it_is_a_holder(service: Service
             assert f'data-name="Titular">{caller.holder_id}</td>' in page, path
 
 
-async def test_a_page_that_asks_whose_leads_to_where_one_is_chosen(service: Service, caller: Caller) -> None:
+async def test_the_only_holder_is_chosen_and_of_several_one_chooses(service: Service, caller: Caller) -> None:
     async with open_console(service) as shown:
         reader = shown.nobody.of(await sign_in(shown, "operator"))
+        for path in ("/ledger", "/endpoints", "/sandbox"):
+            only = (await reader.get(path)).content.decode()
+            assert "Choose a holder first" not in only, path
+            assert "Only holder" not in only, path
+        assert "available now" in (await reader.get("/ledger")).content.decode()
+        await open_holder(service, account_number="2")
         asked = await reader.get("/ledger")
         assert "/holders?to=%2Fledger" in asked.content.decode()
         listed = (await reader.get("/holders?to=/ledger")).content.decode()
@@ -130,3 +147,93 @@ async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service
         assert "a conexão foi recusada" in page
         # The holder is a link for visitors who may see holders.
         assert f'href="/holders/{caller.holder_id}"' in page
+
+
+async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_reason(
+    service: Service, caller: Caller
+) -> None:
+    for port in (7, 8, 9):
+        request = EndpointRequest(url=f"http://127.0.0.1:{port}/hook", secret=SECRET, event_types=("qrcode.pending",))
+        await endpoint_usecases.create_endpoint(service.context, caller, request)
+    charge = await make_charge(service, caller, amount_cents=100)
+    await service.fetch(
+        "insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)"
+        " select id, 1, now(), null, 1, '', 'the connection was refused' from delivery"
+    )
+    await service.fetch("update delivery set attempts_count = 1, due_at = now() + interval '1 hour'")
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        page = (await own.get(f"/charges/{charge.id}", **PORTUGUESE)).content.decode()
+    alarm = page.partition('class="wait bad"')[2].partition("</div>")[0]
+    assert page.count('class="wait bad"') == 1
+    assert [alarm.count(f"http://127.0.0.1:{port}/hook</a>: a conexão foi recusada") for port in (7, 8, 9)] == [1, 1, 1]
+
+
+async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_other_one(
+    service: Service, caller: Caller
+) -> None:
+    history = await make_history(service, caller)
+    request = ChargeRequest(amount_cents=2550, key=own_key(), external_id="order-7788")
+    charge = await charge_usecases.create_charge(service.context, caller, request)
+    await incoming.receive_credit(service.context, credit_report(service, amount_cents=2550, txid=charge.txid))
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        page = (await own.get(f"/charges/{charge.id}")).content.decode()
+        assert "<h1>order-7788</h1>" in page
+        assert f'<p class="lead">Charge {charge.id}</p>' in page
+        assert '<span class="quiet">from ' in page
+        for path in ("/charges", "/transfers", "/", "/search?q=25.50", "/search?q=R$ 25,50 today"):
+            listed = (await own.get(path)).content.decode()
+            assert ">order-7788</a>" in listed, path
+        sent = (await own.get("/transfers")).content.decode()
+        assert 'title="out">' in sent
+        assert '<span class="under">to ' in sent
+        assert history.sent in sent
+        assert "<h1>No results for 99.99</h1>" in (await own.get("/search?q=99.99")).content.decode()
+        for begun in ("order-7", "ORDER"):
+            offered = (await own.get(f"/search/suggestions?q={begun}")).content.decode()
+            assert ('<option value="order-7788">' in offered) is (begun == "order-7"), begun
+
+
+async def test_the_menu_counts_what_waits_for_operators_alone(service: Service, caller: Caller) -> None:
+    await service.fetch(
+        "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id"
+    )
+    async with open_console(service) as shown:
+        operator = shown.nobody.of(await sign_in(shown, "operator"))
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        page = (await operator.get("/charges")).content.decode()
+        assert 'href="/audit/cases">Cases <span class="count">1</span>' in page
+        assert all(f'href="{path}">' in page for path in ("/audit", "/audit/proof", "/audit/approvals", "/blocks"))
+        assert 'href="/audit' not in (await own.get("/charges")).content.decode()
+        assert '"/audit/cases" aria-current="page"' in (await operator.get("/audit/cases")).content.decode()
+
+
+async def test_a_list_is_saved_by_a_name_and_forgotten(service: Service, caller: Caller) -> None:
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        saved = await own.post("/preferences", {"name": "Big & paid", "next": "/charges?amount=%3E100", "save": "1"})
+        cookie = saved.headers["set-cookie"].partition(";")[0]
+        assert "HttpOnly" in saved.headers["set-cookie"]
+        assert own.session is not None
+        both = {"cookie": f"pixconnect_9080={own.session.token}; {cookie}"}
+        page = (await own.get("/charges?amount=%3E100", **both)).content.decode()
+        assert '<a href="/charges?amount=%3E100">Big &amp; paid</a>' in page
+        assert "Forget it" in page
+        left = await own.post("/preferences", {"name": "Big & paid", "next": "/charges"}, **both)
+        assert left.headers["set-cookie"].startswith('pixconnect_saved="";')
+        elsewhere = await own.post("/preferences", {"name": "x", "next": "//evil.example", "save": "1"})
+        assert "evil" not in elsewhere.headers["set-cookie"]
+
+
+async def test_a_refusal_is_in_the_readers_language_and_of_the_right_cause(service: Service, caller: Caller) -> None:
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        for path, said in (
+            ("/nowhere", "Não há página neste endereço."),
+            ("/charges/987654", "Não existe ou pertence a outro titular."),
+            ("/audit", "Estas páginas são para operadores."),
+        ):
+            page = (await own.get(path, **PORTUGUESE)).content.decode()
+            assert said in page, path
+            assert "there is no" not in page, path

@@ -5,7 +5,7 @@ from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.base import errors
 from support.console import open_console, sign_in, sign_in_client
-from support.service import Service, credit_report, open_holder
+from support.service import Service, credit_report, make_charge, open_holder
 
 
 async def test_the_money_of_the_day_is_on_it_and_nobody_elses(service: Service, caller: Caller) -> None:
@@ -20,10 +20,23 @@ async def test_the_money_of_the_day_is_on_it_and_nobody_elses(service: Service, 
             page = (await browser.get("/")).content.decode()
             assert ("123,45" in page) is shows
             assert ("came in today" in page) is (browser is not without)
+            assert ("yesterday R$ 0,00" in page) is (browser is not without)
         portuguese = (await own.get("/", **{"accept-language": "pt-BR"})).content.decode()
         assert "entrou hoje" in portuguese
         all_holders = (await operator.get("/", **{"accept-language": "pt-BR"})).content.decode()
         assert '<a href="/holders">Todos</a>' in all_holders
+
+
+async def test_the_week_is_a_chart_with_its_table_and_without_a_script(service: Service, caller: Caller) -> None:
+    async with open_console(service) as console:
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        assert 'class="chart"' not in (await own.get("/")).content.decode()
+        await make_charge(service, caller)
+        page = (await own.get("/")).content.decode()
+    week = page.partition("Charges of the last 7 days")[2].partition("</section>")[0]
+    assert 'role="img" aria-label="Charges of the last 7 days"' in week
+    assert week.count('class="bar going"') == 1
+    assert "As a table" in week
 
 
 async def test_waiting_work_is_for_operators_and_a_failing_check_named(service: Service, caller: Caller) -> None:

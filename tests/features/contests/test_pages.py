@@ -49,6 +49,7 @@ async def _id_of(service: Service, name: str) -> int:
 
 
 async def test_the_soonest_end_is_first_and_ended_last(service: Service, caller: Caller, console: InProcess) -> None:
+    await open_holder(service, account_number="2")
     for name, days in (("I1", 7), ("I2", 3), ("I3", 5), ("I4", 2)):
         told = await _contest(service, caller, name, days=days)
         if name == "I4":

@@ -195,9 +195,15 @@ class Console:
         return visitor
 
     async def _name_holder(self, visit: Visit) -> Visit:
-        """The same with the holder's name; a holder that does not exist would look like one who has nothing."""
-        if visit.visitor is None or visit.holder_id is None:
+        """The same with the holder's name; a holder that does not exist would look like one who has nothing.
+
+        Where there is only one holder, nobody has to choose it.
+        """
+        if visit.visitor is None:
             return visit
+        if visit.holder_id is None:
+            holders = await holder.list_holders(visit.operator, 0, 2)
+            return visit.about(holders[0][0].id) if len(holders) == 1 else visit
         found = await holder.read_holder(visit.operator, visit.holder_id)
         return msgspec.structs.replace(visit, holder_name=found.name)
 
@@ -226,7 +232,7 @@ class Console:
         self._admission.enter(party)
         try:
             async with self._turns.hold(party):
-                return await page(visit)
+                return await page(await _count(visit))
         finally:
             self._admission.leave(party)
 
@@ -289,6 +295,15 @@ class Console:
             await _slow_down(visit, failure)
             return refuse(visit, failure)
         return refuse(visit, errors.NotFound("there is no such page"))
+
+
+async def _count(visit: Visit) -> Visit:
+    """The same with what waits for a person, for the menu, which a live part and the answer to a form are without."""
+    if visit.visitor is None or visit.is_part or visit.request.method not in _SAFE_METHODS:
+        return visit
+    entries = [*visit.menu("payments"), *visit.menu("audit")]
+    counts = {each.path: await each.count(visit) for each in entries if each.count is not None}
+    return msgspec.structs.replace(visit, counts=counts)
 
 
 def _read_at_standby(row: PageRoute, parts: ConsoleParts, standby: Standby) -> PageRoute:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Literal, cast
@@ -50,6 +51,16 @@ def shape(wanted: Tone) -> Markup:
     """The drawing of a tone; the word beside it says the state."""
     drawn = Markup(_SHAPES[wanted])  # noqa: S704 - our own table above
     return Markup('<svg class="shape {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>').format(wanted, drawn)
+
+
+_MADE_HERE: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?:theirs|auto):.*"
+)
+
+
+def own_name(external_id: str | None) -> str:
+    """A caller's own name for a thing; empty where the service made it, which tells people nothing."""
+    return "" if external_id is None or _MADE_HERE.fullmatch(external_id) else external_id
 
 
 def last_day(charge: Charge) -> date:
@@ -132,6 +143,7 @@ GLOBALS: Final[Mapping[str, Any]] = dict(
     tax_id=write_tax_id,
     tone=tone,
     shape=shape,
+    own_name=own_name,
     as_json=as_json,
     pretty=pretty,
     event_payload=event_payload,

@@ -32,7 +32,7 @@ async def count_waiting(visit: Visit) -> int:
     return 0 if visit.who.kind == "holder" else await approval_usecases.count_waiting(visit.context)
 
 
-MENU: Final = (MenuEntry(section="audit", path="/audit/approvals", text="To approve"),)
+MENU: Final = (MenuEntry(section="audit", path="/audit/approvals", text="To approve", count=count_waiting),)
 OVERVIEW: Final = (OverviewPart(template="overview_approvals.html", find=count_waiting, is_waiting=True),)
 ROUTES: Final = (
     PageRoute(path="/audit/approvals", page=show_approvals),

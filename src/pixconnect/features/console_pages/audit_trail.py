@@ -134,14 +134,20 @@ def _read_id(visit: Visit, field: str) -> int | None:
     return number
 
 
+async def count_findings(visit: Visit) -> int:
+    """What the last proof of the books found wrong."""
+    runs = await verify.list_runs(visit.context, 1, 0)
+    return runs[0].run.findings_count if runs else 0
+
+
 async def count_cases(visit: Visit) -> int:
     """For operators, on the first page."""
     return 0 if visit.who.kind == "holder" else await case_usecases.count_cases(visit.context)
 
 
 MENU: Final = (
-    MenuEntry(section="audit", path="/audit/proof", text="Proof of the books"),
-    MenuEntry(section="audit", path="/audit/cases", text="Cases"),
+    MenuEntry(section="audit", path="/audit/proof", text="Proof of the books", count=count_findings),
+    MenuEntry(section="audit", path="/audit/cases", text="Cases", count=count_cases),
 )
 OVERVIEW: Final = (OverviewPart(template="overview_cases.html", find=count_cases, is_waiting=True),)
 ROUTES: Final = (PageRoute(path="/audit", page=show_audit),)

@@ -191,6 +191,17 @@ async def show_figures(visit: Visit) -> Response:
     )
 
 
+async def draw_week(visit: Visit, holder_ids: Sequence[int]) -> Chart | None:
+    """The charges that these holders made on each of the last seven days; ``None`` where there is none."""
+    length, step = SPANS["7"]
+    now = await service_now(visit.context.clock, visit.context.pool)
+    steps = list_steps(now - length, now, step, lambda at: at.astimezone(SAO_PAULO))
+    series = await overview.read_days(visit.context, holder_ids, steps[0], now)
+    found = [each for each in series if each.kind == "charge"]
+    drawn = stack(found, _ORDERS["charge"], steps, lambda at: f"{at:%d/%m}")
+    return drawn if drawn.totals else None
+
+
 def _with_pending(series: list[Series]) -> list[Series]:
     """Add pending deliveries: made, but neither delivered nor failed."""
     points: dict[datetime, int] = {}

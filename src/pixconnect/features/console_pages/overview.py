@@ -9,6 +9,7 @@ from starlette.responses import Response
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
+from pixconnect.features.console_pages.figures import draw_week
 from pixconnect.features.finding.service import browse
 from pixconnect.features.monitoring.service import overview as overview_usecases
 from pixconnect.features.monitoring.service.health import HealthWatch
@@ -49,8 +50,11 @@ async def show_overview(visit: Visit) -> Response:
     holder_ids = [each.id for each, _ in holders] if visit.holder_id is None else [visit.holder_id]
     money = await overview_usecases.read_money(context, viewer, holder_ids)
     parts = [(each, found) for each in OVERVIEW if (found := await each.find(visit))]
+    names = await browse.name_charges(context, viewer, transfers.items) if transfers else {}
     return visit.page(
         "overview.html",
+        charge_names=names,
+        week=await draw_week(visit, holder_ids) if charges else None,
         money={each.holder_id: each for each in money},
         is_first_holders=visit.holder_id is None and len(holders) == HOLDERS_MAX,
         waiting=[each for each in parts if each[0].is_waiting],

@@ -8,16 +8,23 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, get_args
 
+from msgspec import Struct
 from starlette.responses import Response
 
+from pixconnect.doors.console import wanted
 from pixconnect.doors.console.application import PageRoute
-from pixconnect.doors.console.forms import show_list
+from pixconnect.doors.console.forms import read_field, show_list
 from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.service import infraction_page
 from pixconnect.features.due_charges.rules.day_amount import ShownAmount, show_amount
+from pixconnect.features.finding.rules import Facts
 from pixconnect.features.finding.service import browse, search, timeline
+from pixconnect.kernel.flows import refund
 from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.refund import Refund, RefundRequest
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 
 _PICTURES_MAX: Final = 128
@@ -29,10 +36,14 @@ _PATHS: Final = dict(charge="/v1/connect/charge/", transfer="/v1/connect/transfe
 
 
 async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
-    async def read(wanted: Wanted, after: str | None) -> object:
-        return await browse.browse(visit.context, visit.viewer, kind, wanted, after)
+    async def read(asked: Wanted, after: str | None) -> object:
+        page = await browse.browse(visit.context, visit.viewer, kind, asked, after)
+        if kind.name == "transfer":
+            names.update(await browse.name_charges(visit.context, visit.viewer, page.items))
+        return page
 
-    return await show_list(visit, "payments.html", read, statuses=kind.statuses, kind=kind.name)
+    names: dict[int, str] = {}
+    return await show_list(visit, "payments.html", read, statuses=kind.statuses, kind=kind.name, charge_names=names)
 
 
 async def show_payment(visit: Visit, kind: Kind) -> Response:
@@ -41,11 +52,15 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
     facts = story.facts
     subjects = {"charge": (facts.charge,), "transfer": facts.transfers, "refund": facts.refunds}[kind]
     subject = next(each for each in subjects if each is not None and each.id == resource_id)
+    payment = _find_payment(facts, subject)
     return visit.page(
         "payment.html",
         kind=kind,
         subject=subject,
         story=story,
+        payment=payment,
+        refund=_find_refundable(visit, facts, payment),
+        charge_names={facts.charge.id: facts.charge.external_id} if facts.charge else {},
         contests=await infraction_page.find_contests(visit.context, visit.viewer, facts.transfers),
         due=facts.charge and show_due(facts.charge, story.now),
         picture=_draw(visit.parts.draw_qr, facts.charge, story.now) if kind == "charge" and facts.charge else "",
@@ -53,6 +68,49 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
         curl=f'curl -s {visit.parts.api_url}{_PATHS[kind]}{resource_id} -H "Authorization: Bearer $TOKEN"',
         cli=f"pixconnect {kind} show {resource_id}",
     )
+
+
+class Refundable(Struct, frozen=True, kw_only=True):
+    left_cents: int
+    number: int
+    """Of the next refund of the payment: the form sent twice makes one refund."""
+
+
+def _find_payment(facts: Facts, subject: Charge | Transfer | Refund) -> Transfer | None:
+    """The received payment that a page is about."""
+    if isinstance(subject, Charge):
+        paying = (each for each in facts.transfers if each.charge_id == subject.id and each.settled_at)
+        return next(paying, None)
+    return subject if isinstance(subject, Transfer) and subject.direction == "IN" else None
+
+
+def _find_refundable(visit: Visit, facts: Facts, payment: Transfer | None) -> Refundable | None:
+    if payment is None or not (visit.who.may_act and visit.viewer.may("refund.write")):
+        return None
+    left_cents = payment.amount_cents - payment.returned_cents - payment.returning_cents
+    if payment.status != "CONFIRMED" or left_cents < 1:
+        return None
+    made = [each for each in facts.refunds if each.transfer_id == payment.id]
+    return Refundable(left_cents=left_cents, number=len(made) + 1)
+
+
+async def make_refund(visit: Visit) -> Response:
+    """Refund a received payment, once for each number that its page has shown."""
+    form = visit.form()
+    visit.viewer.require("refund.write")
+    found = await timeline.read_timeline(visit.context, visit.viewer, "transfer", visit.path_id())
+    payment = next(each for each in found.facts.transfers if each.id == visit.path_id())
+    low, high = wanted.read_amounts(read_field(form, "amount"))
+    number = wanted.read_id(read_field(form, "number"))
+    if low is None or low != high or number is None:
+        raise errors.BadRequest("amount: must be one amount")
+    visit = visit.about(payment.holder_id)
+    caller, act = visit.act("refund create", f"transfer {payment.id}", {"amount": low})
+    request = RefundRequest(
+        end_to_end_id=payment.end_to_end_id, amount_cents=low, external_id=f"console-{payment.id}-{number}"
+    )
+    made = await visit.do_and_note(act, refund.start_refund(visit.context, caller, request))
+    return visit.go(f"/refunds/{made.id}", said="refunded")
 
 
 def _draw(draw_qr: Callable[[str], bytes], charge: Charge, now: datetime) -> str:
@@ -83,4 +141,5 @@ ROUTES: Final = (
         for kind, listed in _LISTED.items()
     ),
     *(PageRoute(path=f"/{kind}s/{{id}}", page=partial(show_payment, kind=kind)) for kind in get_args(Kind)),
+    PageRoute(path="/transfers/{id}/refund", page=make_refund, method="POST"),
 )

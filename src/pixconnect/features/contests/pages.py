@@ -71,6 +71,15 @@ async def list_blocks(visit: Visit) -> Response:
     return visit.page("blocks.html", page=page, kinds=BLOCK_KINDS, chosen=kinds)
 
 
+async def count_unanswered(visit: Visit) -> int:
+    return (await infraction_page.count_unanswered(visit.context, visit.viewer))[0]
+
+
+async def count_blocks(visit: Visit) -> int:
+    """Those on the first page of the list."""
+    return len((await infraction_page.browse_blocks(visit.context, visit.holder_id, ())).items)
+
+
 async def count_contested(visit: Visit) -> tuple[int, datetime | None] | None:
     """For the first page."""
     count, first_ends_at = await infraction_page.count_unanswered(visit.context, visit.viewer)
@@ -78,8 +87,8 @@ async def count_contested(visit: Visit) -> tuple[int, datetime | None] | None:
 
 
 MENU: Final = (
-    MenuEntry(section="payments", path="/infractions", text="Infractions"),
-    MenuEntry(section="audit", path="/blocks", text="Blocks"),
+    MenuEntry(section="payments", path="/infractions", text="Infractions", count=count_unanswered),
+    MenuEntry(section="audit", path="/blocks", text="Blocks", count=count_blocks),
 )
 OVERVIEW: Final = (OverviewPart(template="overview_infractions.html", find=count_contested, is_waiting=True),)
 ROUTES: Final = (

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.language import LANGUAGES
-from pixconnect.doors.console.visit import LANGUAGE_COOKIE, THEME_COOKIE, THEMES, Visit
+from pixconnect.doors.console.visit import (
+    LANGUAGE_COOKIE,
+    SAVED_COOKIE,
+    SAVED_MAX,
+    THEME_COOKIE,
+    THEMES,
+    Visit,
+    is_own_address,
+)
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.identity.service.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
 from pixconnect.platform.base import errors
 
 _PREFERENCE_S: Final = 365 * 86_400
+_NAME_LENGTH_MAX: Final = 40
+_SAVED_LENGTH_MAX: Final = 3_500
+"""A browser keeps no longer cookie."""
 
 
 async def show_sign_in(visit: Visit) -> Response:
@@ -71,7 +83,7 @@ async def sign_out(visit: Visit) -> Response:
 
 
 async def set_preferences(visit: Visit) -> Response:
-    """Store a language or colours in the browser; nothing of the service changes."""
+    """Store a language, colours or an address in the browser; nothing of the service changes."""
     form = visit.sent
     answer = RedirectResponse(_own_address(_text(form, "next")), 303)
     language, theme = _text(form, "language"), _text(form, "theme")
@@ -81,6 +93,17 @@ async def set_preferences(visit: Visit) -> Response:
         answer.set_cookie(THEME_COOKIE, theme, _PREFERENCE_S, httponly=True, samesite="lax")
     elif theme:
         answer.delete_cookie(THEME_COOKIE, httponly=True, samesite="lax")
+    if name := _text(form, "name").strip():
+        # The newest first; the address that has the name already is forgotten.
+        kept = [(each, address) for each, address in visit.saved if each != name]
+        if "save" in form:
+            kept.insert(0, (name[:_NAME_LENGTH_MAX], _own_address(_text(form, "next"))))
+        while len(urlencode(kept)) > _SAVED_LENGTH_MAX:
+            kept.pop()
+        answer.set_cookie(
+            SAVED_COOKIE, urlencode(kept[:SAVED_MAX]), _PREFERENCE_S,
+            secure=visit.parts.is_secure, httponly=True, samesite="strict",
+        )  # fmt: skip
     return answer
 
 
@@ -125,8 +148,7 @@ def _text(form: FormData, name: str) -> str:
 
 def _own_address(text: str) -> str:
     """Return an address of the console itself; for anything else, its first page."""
-    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
-    return text if is_own else "/"
+    return text if is_own_address(text) else "/"
 
 
 ROUTES: Final = (

@@ -93,5 +93,8 @@ class HolderMoney(Struct, frozen=True, kw_only=True):
     in_cents: int
     """Additions to current funds since midnight in Sao Paulo, of any kind."""
     out_cents: int
+    in_yesterday_cents: int
+    out_yesterday_cents: int
     is_cut: bool
-    """Whether there were more lines than are summed: the sums are of the newest alone."""
+    """Whether today had more lines than are summed: the sums are of the newest alone, and yesterday's are zero."""
+    is_yesterday_cut: bool

@@ -24,6 +24,7 @@ async def test_the_money_of_the_day_begins_at_midnight_in_sao_paulo(service: Ser
     service.clock.advance(hours=24 - now.hour, minutes=-now.minute)
     (quiet,) = await overview.read_money(service.context, ALL, [caller.holder_id])
     assert (quiet.available_cents, quiet.in_cents, quiet.out_cents) == (before + 700, 0, 0)
+    assert (quiet.in_yesterday_cents, quiet.out_yesterday_cents, quiet.is_yesterday_cut) == (before + 700, 0, False)
     await receive_credit(service.context, credit_report(service, amount_cents=300))
     await _send(service, caller, 120, settles=True)
     await _send(service, caller, 999, settles=False)

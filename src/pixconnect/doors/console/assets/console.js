@@ -3,6 +3,7 @@
 (() => {
   const live = document.getElementById("live");
   const find = document.getElementById("find");
+  const BOXES = "details.who[open], details.menu[open], details.types[open]";
 
   // Copying needs a script, so the buttons are shown only now.
   const showCopies = (root) => root.querySelectorAll("button.copy").forEach((each) => { each.hidden = false; });
@@ -55,14 +56,25 @@
   if (sent) sent.requestSubmit();
   // What is chosen in a filter is asked for at once.
   document.querySelectorAll("form.filters").forEach((form) => form.addEventListener("change", (event) => {
-    if (event.target.matches("input[type=checkbox], input[type=radio], select") && !event.target.closest("details")) form.requestSubmit();
+    if (event.target.matches("input[type=checkbox], input[type=radio], select") && !event.target.closest(".check")) form.requestSubmit();
   }));
   // Fields that are empty do not belong in an address.
   document.querySelectorAll("form[method='get'], form:not([method])").forEach((form) => form.addEventListener("submit", () => {
     form.querySelectorAll("input").forEach((each) => { if (!each.value) each.disabled = true; });
   }));
   document.addEventListener("click", (event) => {
-    document.querySelectorAll("details.who[open], details.menu[open]").forEach((each) => { if (!each.contains(event.target)) each.open = false; });
+    document.querySelectorAll(BOXES).forEach((each) => { if (!each.contains(event.target)) each.open = false; });
+  });
+
+  // What is typed suggests names and ids, a quarter of a second after the last key.
+  let typing = 0;
+  if (find) find.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(async () => {
+      const text = find.value.trim();
+      const answer = text.length < 3 ? null : await fetch("/search/suggestions?q=" + encodeURIComponent(text));
+      if (answer && answer.ok && find.value.trim() === text) document.getElementById("suggestions").innerHTML = await answer.text();
+    }, 250);
   });
 
   // Keyboard: "/" finds, "?" helps, arrows or j and k walk through a list, Enter opens, Escape closes.
@@ -74,7 +86,7 @@
   };
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
-      document.querySelectorAll("details.who[open], details.menu[open]").forEach((each) => { each.open = false; });
+      document.querySelectorAll(BOXES).forEach((each) => { each.open = false; });
       if (document.activeElement === find) find.blur();
       return;
     }

@@ -244,7 +244,9 @@ class Keyring:
         if key.expires_at <= self._core.clock.real_now():
             raise errors.ServiceUnavailable("signing key: its certificate has expired")
         if self._core.clock.monotonic_s() - self._read_at_s > STALE_AFTER_S:
-            raise errors.ServiceUnavailable("signing key: not read from the database for too long")
+            raise errors.ServiceUnavailable(
+                "signing keys: not read from the database for two minutes; see whether it answers"
+            )
         if not jose.is_signed_by(self.sign_jws(b"check"), self._public[key.kid]):
             raise errors.ServiceUnavailable("signing key: what it signs cannot be verified")
 

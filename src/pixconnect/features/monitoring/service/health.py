@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
@@ -18,7 +19,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.problem import HealthCheck, Problem, check_problems, counted, find_problems
-from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.identity.service.keyring import STALE_AFTER_S, Keyring
 from pixconnect.features.institutions.accounts import INSTITUTIONS, Institutions
 from pixconnect.features.institutions.rules.account import describe_end
 from pixconnect.features.webhooks.service import delivery, feed
@@ -202,6 +203,9 @@ async def check_clock(pool: Pool, clock: Clock) -> None:
 
 
 async def check_signing_key(keyring: Keyring) -> None:
+    # A process that was stopped for a while, or had no turn, reads them now: only a failure of that is an alarm.
+    with suppress(errors.ServiceUnavailable):
+        await keyring.reload_if_older(STALE_AFTER_S)
     keyring.check()
 
 

@@ -7,7 +7,7 @@ no totals: they are of the newest thousand, and the answer has their number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from msgspec import Struct
@@ -41,13 +41,18 @@ LINES_MAX: Final = 20_000
 async def read_money(
     context: Core, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX
 ) -> list[HolderMoney]:
-    """Read these holders' balances, and today's incoming and outgoing money; no holder whose ledger the viewer may not see."""
+    """Read these holders' balances, and the incoming and outgoing money of today and yesterday.
+
+    No holder whose ledger the viewer may not see.
+    """
     seen = [each for each in holder_ids if viewer.may("ledger.read") and viewer.holder_id in (None, each)]
     if not seen:
         return []
     now = await service_now(context.clock, context.pool)
     # The day is that of Sao Paulo, as for limits. The maximum is divided among holders, so that many do not slow the page down.
-    return await figures_store.read_money_of_day(context.pool, seen, begin_of_day(now), lines_max // len(seen))
+    today = begin_of_day(now)
+    yesterday = begin_of_day(today - timedelta(hours=1))
+    return await figures_store.read_money_of_day(context.pool, seen, today, yesterday, lines_max // len(seen))
 
 
 NAMED_MAX: Final = 50
@@ -141,6 +146,13 @@ async def read_figures(
         holders_count=len(holder_ids),
         is_partial=is_partial,
     )
+
+
+async def read_days(
+    context: Core, holder_ids: Sequence[int], initial_at: datetime, final_at: datetime
+) -> tuple[Series, ...]:
+    """What these few holders made on each day of Sao Paulo, by kind and present state."""
+    return _gather(await figures_store.read_sums(context.pool, holder_ids, initial_at, final_at, "day"))
 
 
 async def _add_up(

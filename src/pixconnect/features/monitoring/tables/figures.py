@@ -125,26 +125,30 @@ async def read_delivering(
 
 # By the index of numbered lines, holder by holder: without a limit a statement would be read whole on a busy day.
 _READ: Final[LiteralString] = """
-    select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents, lines_count > $3 as is_cut
+    select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents,
+        in_yesterday_cents, out_yesterday_cents, today_count > $4 as is_cut, lines_count > $4 as is_yesterday_cut
     from unnest($1::bigint[]) as wanted (id) join whole_balance as balance on balance.holder_id = wanted.id
     cross join lateral (
-        select count(*) as lines_count,
-            coalesce(sum(amount_cents) filter (where credit_account in ('available', 'reserved', 'blocked')), 0)::bigint
-                as in_cents,
-            coalesce(sum(amount_cents) filter (where debit_account in ('available', 'reserved', 'blocked')), 0)::bigint
-                as out_cents
+        select count(*) as lines_count, count(*) filter (where is_today) as today_count,
+            coalesce(sum(amount_cents) filter (where is_in and is_today), 0)::bigint as in_cents,
+            coalesce(sum(amount_cents) filter (where is_out and is_today), 0)::bigint as out_cents,
+            coalesce(sum(amount_cents) filter (where is_in and not is_today), 0)::bigint as in_yesterday_cents,
+            coalesce(sum(amount_cents) filter (where is_out and not is_today), 0)::bigint as out_yesterday_cents
         from (
-            select amount_cents, debit_account, credit_account from ledger_entry
-            where ledger_entry.holder_id = balance.holder_id and number is not null and created_at >= $2
-            order by created_at desc limit $3 + 1
+            select amount_cents, created_at >= $2 as is_today,
+                credit_account in ('available', 'reserved', 'blocked') as is_in,
+                debit_account in ('available', 'reserved', 'blocked') as is_out
+            from ledger_entry
+            where ledger_entry.holder_id = balance.holder_id and number is not null and created_at >= $3
+            order by created_at desc limit $4 + 1
         ) as newest
     ) as moved order by balance.holder_id
 """
 
 
 async def read_money_of_day(
-    pool: Pool, holder_ids: Sequence[int], since: datetime, lines_max: int
+    pool: Pool, holder_ids: Sequence[int], today: datetime, yesterday: datetime, lines_max: int
 ) -> list[HolderMoney]:
-    """Balances and money received and sent by holder; at most this many lines of each are read."""
-    rows = await pool.fetch(_READ, holder_ids, since, lines_max)
+    """Balances and money received and sent since these midnights by holder; at most this many lines of each are read."""
+    rows = await pool.fetch(_READ, holder_ids, today, yesterday, lines_max)
     return [convert(dict(row), HolderMoney) for row in rows]

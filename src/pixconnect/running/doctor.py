@@ -88,7 +88,9 @@ def _look_at_home(settings: Settings) -> Iterator[Symptom]:
         yield symptoms.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
         return
     if not home.exists():
-        yield symptoms.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
+        # With its own database an installation may be without a home: its parts' address is looked at instead.
+        if not settings.database_url:
+            yield symptoms.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
     elif home.stat().st_mode & 0o066:
         wanted = f"chmod {closed_mode(has_server=not settings.database_url):o} {home}"
         yield symptoms.wrong("home", f"{home} holds secrets and is open to others", wanted)

@@ -54,9 +54,7 @@ def migrate(*, roles_only: bool = False) -> None:
             terminal.say("the roles exist")
             return
         applied = asyncio.run(bring_up_to_date(settings))
-    for step in applied:
-        terminal.say(f"applied {step.version:04d} {step.name}")
-    terminal.say("the tables are up to date")
+    terminal.say(f"the tables are up to date{f' ({len(applied)} steps applied)' if applied else ''}")
 
 
 async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) -> list[migrations.Migration]:
@@ -150,7 +148,10 @@ async def refuse_old_server(connection: asyncpg.Connection, version_min: int = P
     """Refuse a PostgreSQL too old for our SQL."""
     if int(await connection.fetchval("show server_version_num")) < version_min:
         version = await connection.fetchval("show server_version")
-        raise failures.CommandError(f"the database is PostgreSQL {version}: pixconnect needs 16 or later")
+        raise failures.CommandError(
+            f"the database is PostgreSQL {version}: pixconnect needs 16 or later; "
+            "postgresql.org has packages for your system (docs/guides/production.md)"
+        )
 
 
 async def _login_of(connection: asyncpg.Connection, url: str) -> str:

@@ -78,3 +78,13 @@ def test_a_script_gets_one_member_as_plain_text(capsys: pytest.CaptureFixture[st
     ):
         _show(as_json=True)
     terminal.field.reset(chosen)
+
+
+def test_long_ids_are_cut_in_the_middle_to_fit(
+    screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    items: list[output.Shown] = [{"id": 7, "end_to_end_id": "E99999004202611271200AbCdEfGhIjK"}]
+    output.show_list("transfers", items, as_json=False, columns=("id", "end_to_end_id"))
+    assert screen.readouterr().out == "id  end_to_end_id\n 7  E999990042…CdEfGhIjK\n"

@@ -27,6 +27,7 @@ Shown = dict[str, Any]
 """A verb's output for one resource: texts, numbers, instants, and objects and lists of them; it omits ``None``."""
 
 _GAP: Final = "  "
+_ID_SHOWN_MAX: Final = 20
 
 
 def pick(record: object, columns: str) -> Shown:
@@ -121,13 +122,27 @@ def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collectio
     # A member that none of them has needs no column.
     names = [name for name in columns if any(name in item for item in flat)] or [*dict.fromkeys(chain(*flat))]
     cells = [[_text(name, item.get(name), money) for name in names] for item in flat]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    widths = _measure(names, cells)
     # A pipe has no width.
-    if terminal.is_terminal() and sum(widths) + len(_GAP) * (len(widths) - 1) > shutil.get_terminal_size().columns:
-        return None
+    room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1) if terminal.is_terminal() else None
+    if room is not None and sum(widths) > room:
+        cells = [[_cut(cell) for cell in row] for row in cells]
+        widths = _measure(names, cells)
+        if sum(widths) > room:
+            return None
     numeric = [all(isinstance(item.get(name), int | None) for item in flat) for name in names]
     heading = terminal.paint(_join((), names, widths, numeric), "dim")
     return [heading, *(_join(names, row, widths, numeric) for row in cells)]
+
+
+def _measure(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+
+
+def _cut(cell: str) -> str:
+    """A long id by its ends, which tell it from others."""
+    is_id = len(cell) > _ID_SHOWN_MAX and " " not in cell
+    return f"{cell[: _ID_SHOWN_MAX // 2]}…{cell[-(_ID_SHOWN_MAX // 2 - 1) :]}" if is_id else cell
 
 
 def _join(names: Sequence[str], row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:

@@ -155,7 +155,7 @@ def _read_value(option: str, text: str) -> tuple[bool, int]:
 app = App(name="charge", help="Create, list and show charges: requests to be paid, each with a QR code.")
 
 TheCharge = Annotated[AnyId, Parameter(help="Its id, external_id or txid.")]
-_COLUMNS = ("id", "status", "amount", "external_id", "key")
+_COLUMNS = ("id", "status", "amount", "external_id")
 
 
 @app.command

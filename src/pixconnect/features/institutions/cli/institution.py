@@ -241,11 +241,11 @@ def check(
         dict(
             permission=one.name,
             given="unknown" if one.is_given is None else "yes" if one.is_given else "no",
-            explanation=one.explanation,
+            explanation=one.explanation or None,
         )
         for one in (*tried, *webhooks)
     ]
-    output.show_list("permissions", shown, as_json=json)
+    output.show_list("permissions", shown, as_json=json, columns=("permission", "given", "explanation"))
     # Without a webhook, payments are only found by polling.
     if missing := [one.name for one in tried if one.is_given is False]:
         raise CommandError(f"missing on {name}: {', '.join(missing)}", status=ExitStatus.FOUND)

@@ -119,7 +119,8 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
     except RecursionError:
         raise errors.BadRequest("file: is nested too deeply") from None
     except msgspec.ValidationError as error:
-        raise errors.BadRequest(f"file: {error}") from None
+        known = f"; known are {', '.join(_AccountFile.__struct_fields__)}" if "unknown field" in str(error) else ""
+        raise errors.BadRequest(f"file: {error}{known}") from None
     tax_id = unmask_tax_id(said.tax_id)
     check_tax_id(tax_id, "tax_id")
     profile = _judge_profile(said)

@@ -287,7 +287,7 @@ async def put_on_account(
 
 async def find_account(connection: Connection, name: str) -> InstitutionAccount:
     """Find an account that is not closed, by name; ``NotFound``."""
-    account = found(await account_store.find_named(connection, name), name)
+    account = found(await account_store.find_named(connection, name), name, field="institution")
     if account.state == "closed":
         raise errors.BadRequest(f"institution: the account {name} is closed")
     return account
@@ -384,9 +384,9 @@ async def _show(
     )
 
 
-def found(account: InstitutionAccount | None, name: str) -> InstitutionAccount:
+def found(account: InstitutionAccount | None, name: str, field: str = "name") -> InstitutionAccount:
     if account is None:
-        raise errors.NotFound(f"name: there is no account {name} at an institution")
+        raise errors.NotFound(f"{field}: there is no account {name} at an institution; `institution list` shows them")
     return account
 
 

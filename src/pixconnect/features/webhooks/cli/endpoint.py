@@ -82,9 +82,10 @@ def rotate(endpoint_id: EndpointId, *, json: Json = False) -> None:
 
 @app.command
 def remove(endpoint_id: EndpointId, *, json: Json = False) -> None:
-    """Remove an endpoint, so that it receives nothing more; prints its last state."""
+    """Remove an endpoint, so that it receives nothing more."""
     with open_session() as session:
-        records.show(session.client.endpoints.delete(endpoint_id), as_json=json)
+        removed = session.client.endpoints.delete(endpoint_id)
+    output.show({**records.shown(removed), "status": "removed"}, as_json=json)
 
 
 @app.command(name="test")

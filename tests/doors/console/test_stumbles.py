@@ -187,7 +187,6 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
             assert ">order-7788</a>" in listed, path
         sent = (await own.get("/transfers")).content.decode()
         assert 'title="out">' in sent
-        assert '<span class="under">to ' in sent
         assert history.sent in sent
         assert "<h1>No results for 99.99</h1>" in (await own.get("/search?q=99.99")).content.decode()
         for begun in ("order-7", "ORDER"):

@@ -243,7 +243,7 @@ _RULES: Final = dict[KeyType, str](
     (
         ("CPF", "11 digits with right check digits"),
         ("CNPJ", "14 characters with right check digits"),
-        ("PHONE", "+ and 2 to 15 digits, the country's code first, such as +5511987654321"),
+        ("PHONE", "+ and 2 to 15 digits, the country's code first (55 in Brazil)"),
         ("EMAIL", "an address such as ana@shop.example, of at most 77 characters"),
         ("EVP", "a UUID with its hyphens"),
     )

@@ -22,7 +22,7 @@ def test_a_disabled_endpoint_is_listed_and_resumed(pixconnect: CommandLine) -> N
     assert pixconnect.json("operator", "endpoint", "list", "--holder-id", "2") == {"endpoints": []}
     resumed = pixconnect.json("operator", "endpoint", "resume", "5")
     assert (resumed["status"], "status_reason" in resumed, "first_failure_at" in resumed) == ("active", False, False)
-    assert pixconnect.run("operator", "endpoint", "list", "--status", "disabled").stdout == "there is none\n"
+    assert pixconnect.run("operator", "endpoint", "list", "--status", "disabled").stdout == "endpoints: none\n"
     # A repetition has no effect.
     pixconnect.json("operator", "endpoint", "resume", "5")
     verbs = [entry["verb"] for entry in pixconnect.json("audit", "list")["entries"]]

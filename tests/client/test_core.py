@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import pickle
+import pydoc
 from typing import Any
 
 import pytest
@@ -308,3 +310,8 @@ def test_nothing_secret_is_shown() -> None:
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="base_url"):
         Core(url, "me", "a&b", auth_url=None, timeout_s=30, retries=4)
+
+
+def test_help_shows_the_parameters_of_an_operation() -> None:
+    assert str(inspect.signature(Endpoints.create)) == "(url: 'str', secret: 'str', event_types: 'Sequence[str]')"
+    assert " create(url: 'str', " in pydoc.render_doc(Endpoints, renderer=pydoc.plaintext)

@@ -6,9 +6,10 @@ and its types reflect that. ``@listing`` does the same for lists, ``@following``
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from pixconnect_client._call import Call
 from pixconnect_client.feed import EventFeed, FeedEvent
@@ -55,13 +56,23 @@ class _Method(Generic[P, CallT]):
 
     def __init__(self, build: Callable[Concatenate[Any, P], CallT]) -> None:
         self.build = build
+        self.__name__ = build.__name__
         self.__doc__ = build.__doc__
+        # As it is called, so that `help()` and editors show the parameters: without the resource and the call that it makes.
+        parameters = [*inspect.signature(build).parameters.values()][1:]
+        self.__signature__ = inspect.Signature(parameters)
+
+    def __call__(self, resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> object:
+        """As a function of its class: `help()` shows the parameters only of what can be called."""
+        method: Callable[P, object] = cast(Any, self).__get__(resource, type(resource))
+        return method(*args, **kwargs)
 
     def bind(self, resource: Resource[Any], hand_over: Callable[[CallT], Any]) -> Callable[P, Any]:
         @wraps(self.build)
         def ask(*args: P.args, **kwargs: P.kwargs) -> object:
             return hand_over(self.build(resource, *args, **kwargs))
 
+        ask.__signature__ = self.__signature__  # pyright: ignore[reportAttributeAccessIssue]  functions take any attribute
         return ask
 
 

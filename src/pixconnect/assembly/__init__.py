@@ -1,1 +1,1 @@
-"""What each process consists of: its connections, operations, pages and parts of the worker."""
+"""The composition of each process: its connections, operations, pages and parts of the worker."""

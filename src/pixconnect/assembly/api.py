@@ -1,4 +1,4 @@
-"""The process that answers callers."""
+"""The API process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ApiParts(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
-    """Open it, and run what it needs beside the block."""
+    """Open the application, and run its tasks beside the block."""
     async with _open_access_pool(base) as access_pool:
         verifier = TokenVerifier(base.context, base.keyring, access_pool)
         base.context.server.on_start(verifier.forget_all)
@@ -85,7 +85,7 @@ async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
 
 @asynccontextmanager
 async def _open_access_pool(base: Base) -> AsyncGenerator[Pool]:
-    """One connection, opened by the first caller, for access alone: callers are verified however busy everything else is."""
+    """Open a pool of one connection for access alone: callers are verified however busy everything else is."""
     connections = await pool.open_pool(
         base.settings.database_url,
         role=SERVICE_ROLE,
@@ -104,8 +104,8 @@ async def _open_access_pool(base: Base) -> AsyncGenerator[Pool]:
 async def serve(
     settings: Settings, sockets: Sequence[socket.socket], stop: asyncio.Event, report_ready: Callable[[], None]
 ) -> None:
-    """Serve callers on these sockets until stopped; those of ``tls_port`` speak TLS. Running requests are finished."""
-    # Each connection is a file: the limit is raised as far as it goes, and the rest is shared out below.
+    """Serve callers on these sockets until stopped; those of ``tls_port`` use TLS. Running requests are finished."""
+    # Each connection is a file: the limit is raised to its maximum, and divided below.
     files_max = descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
     async with (
@@ -184,7 +184,7 @@ def _make_services(
 
 
 def _certificate_files(settings: Settings) -> dict[str, str]:
-    # Read once: another one in its place is not in use before the next start, and says nothing of this process.
+    # Read once: a replacement is not in use before the next start, and proves nothing about this process.
     files = dict[str, str]()
     if settings.tls_port:
         files["PIXCONNECT_TLS_PORT"] = settings.tls_certificate_file
@@ -199,7 +199,7 @@ def _make_read(base: Base, services: Services, application: Application, ends: M
         application.answers,
         application.durations_s,
         partial(_measure_left, base.context.clock, ends),
-        # For public callers: concurrent ones share one look.
+        # For public callers: concurrent ones share one query.
         services.of_features[ServiceHealth].read_health,
         base.shared.calls,
         services.standby,

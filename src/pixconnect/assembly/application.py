@@ -61,7 +61,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Progress:
-    """One request and how far it has come."""
+    """The progress of one request."""
 
     __slots__ = ("address", "caller", "cost_s", "headers", "operation", "peer", "request_id", "scope", "started_s")
 
@@ -81,7 +81,7 @@ class _Progress:
         self.request_id = request_id
         self.started_s = started_s
         self.caller = NOBODY
-        # The decoding time of a request that was refused there.
+        # The decoding time of a request that was refused while decoding.
         self.cost_s = 0.0
         self.operation: AnyOperation | None = None
 
@@ -104,9 +104,9 @@ class Application:
         self._admission = services.admission
         self._turns = services.turns
         self.answers: Counter[tuple[str, int]] = Counter()
-        """How many there were, by operation and status; for the metrics."""
+        """Numbers of answers by operation and status, for the metrics."""
         self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}
-        """How long they took until the answer was ready, by operation; for the metrics."""
+        """Durations until the answer was ready, by operation, for the metrics."""
         self._router = Router((row.method, row.path, prepare(row)) for row in operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,7 +132,7 @@ class Application:
             refused = form.write(refusal, request_id, self._now())
             status, content, own_headers = refused.status, refused.content, refusal_headers(refused)
         self._count_octets(progress, content)
-        # An error of rates has its own headers, of the rate that was exceeded.
+        # A refusal by rates has its own headers, of the exceeded rate.
         if self._rates is not None and status != _RATE_LIMITED:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
         if progress.operation is not None and progress.operation.scope == "transfer.write" and status != _RATE_LIMITED:
@@ -146,12 +146,12 @@ class Application:
                     await self._slow_down(progress, interval_s, is_costly=is_known and progress.cost_s > 0)
             await send_response(send, scope, status, [*own_headers, (b"x-request-id", request_id.encode())], content)
         finally:
-            # Otherwise a client that guesses could hang up before we send the refusal, and leave no line in the log.
+            # Otherwise a guessing client could hang up before the refusal is sent, and leave no line in the log.
             if self._access_log.wants(status):
                 self._note_access(progress, status, said)
 
     def _count_octets(self, progress: _Progress, content: bytes | AsyncIterator[bytes]) -> None:
-        """Count a large answer to a public operation as several requests; to ``HEAD`` nothing of it is sent."""
+        """Count a large answer to a public operation as several requests; for ``HEAD`` nothing of it is sent."""
         if type(content) is not bytes or len(content) <= OCTETS_EACH or progress.scope["method"] == "HEAD":
             return
         if progress.operation is not None and progress.operation.scope is None:
@@ -228,7 +228,7 @@ class Application:
         return structs.replace(request, caller=caller)
 
     def _authorize(self, progress: _Progress, scope: str | None) -> None:
-        """From here on logs and fair shares use the caller; it must have the scope."""
+        """Set the caller for logs and fair shares; it must have the scope."""
         current_request.set((progress.request_id, progress.caller.holder_id))
         current_party.set(progress.caller.holder_id)
         if scope is not None:
@@ -242,7 +242,7 @@ class Application:
         try:
             parameter, query, body = prepared.decode(raw_parameters, raw_query, raw_body, headers)
         except errors.Refusal:
-            # Nothing else ran meanwhile. A thread's own CPU time would cost each request 1 to 4 us to ask for.
+            # Nothing else ran meanwhile. Reading the thread's own CPU time would cost each request 1 to 4 us.
             progress.cost_s = self._monotonic_s() - began_s
             raise
         if prepared.is_change:
@@ -296,7 +296,7 @@ class Application:
             return None
         if prepared.is_public or not prepared.has_body or not self._admission.refuses(caller.holder_id):
             return None
-        # It counts this request, so we ask it last.
+        # Last, since it counts this request.
         if not self._refusal_pace.is_due_now(caller.holder_id, started_s):
             return None
         request_id = envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy)
@@ -309,7 +309,8 @@ class Application:
         """Delay a refusal if this party gets many of them."""
         party: Hashable = progress.caller.holder_id
         if not party:
-            # While the database is away no caller can be authorized, and a shared address would wait for all its callers.
+            # While the database is unreachable no caller can be authorized, and a shared address would wait for all its
+            # callers.
             authorization = progress.headers.get(b"authorization")
             party = (authorization and self._services.verifier.recall_party(authorization)) or progress.address
         delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly)
@@ -340,7 +341,7 @@ class Application:
 
 
 def make_application(services: Services, access_log: AccessLog | RequestLines) -> Application:
-    """The interface of this mode as one ASGI application."""
+    """Make the API of this mode as one ASGI application."""
     routes, standby = list_routes(is_sandbox=services.context.policy.is_sandbox), services.standby
     if standby is not None:
         routes = tuple(read_at_standby(row, standby, services) if row.may_be_old else row for row in routes)
@@ -348,12 +349,12 @@ def make_application(services: Services, access_log: AccessLog | RequestLines) -
 
 
 def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
-    """The error that the caller gets."""
+    """Return the caller's error."""
     if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
         error = errors.ServiceUnavailable(explain_undone(error))
     elif isinstance(error, DATABASE_REFUSES):
-        # Its own words name the table, for the operator who can restore the right.
+        # The original message names the table, for the operator who can restore the right.
         _log.critical("the database refuses the service a right: run `pixconnect migrate`", said=str(error))
         error = errors.ServiceUnavailable(explain_undone(error))
     elif not isinstance(error, errors.PixConnectError) and lacks_memory(error):

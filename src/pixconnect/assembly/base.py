@@ -1,4 +1,4 @@
-"""Opens what each process of the service needs, and what runs or is opened beside it: tasks, the standby, traces."""
+"""Opens the shared resources of each process, and its background tasks, standby and traces."""
 
 from __future__ import annotations
 
@@ -66,25 +66,25 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     context: Context
     keyring: Keyring
-    """The context's signer, with the keys that others verify by."""
+    """The context's signer, with the keys for verification."""
     notifier: Notifier
     shared: SharedParts
 
 
 @asynccontextmanager
 async def open_base(settings: Settings, name: str, *, plans_once: bool = False) -> AsyncGenerator[Base]:
-    """Open everything that a process of the service needs; on the way out, what waits is written first.
+    """Open all shared resources of a process; at the end, queued writes come first.
 
     Args:
-        settings: Those of this process.
-        name: The process, as PostgreSQL shows it.
+        settings: Of this process.
+        name: The process's name in PostgreSQL.
         plans_once: As in ``open_pool``.
 
     Raises:
         InstallationError: The database is of the other mode, or in live mode not durable.
         SchemaError: The tables are not those of this program.
         SettingsError: The sandbox's address is missing.
-        ClientCertificateError: There is no certificate for receivers where the settings say.
+        ClientCertificateError: The certificate for receivers is missing.
     """
     # Everything is closed in the opposite order: the writes before the connections that they need.
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
@@ -124,7 +124,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
                 INSTITUTIONS: await opened.enter_async_context(accounts),
             },
         )
-        # Others may go on in tables that were put back in the place of those that their sessions know.
+        # Sessions may still use the tables of a restored database's predecessor.
         server.on_start(keyring.forget_all, connections.expire)
         yield Base(settings=settings, context=context, keyring=keyring, notifier=notifier, shared=shared)
 
@@ -145,7 +145,7 @@ def _open_watch(settings: Settings, policy: Policy) -> ServerWatch:
 
 
 async def _check_database(connections: pool.Pool, settings: Settings, server: ServerWatch, policy: Policy) -> None:
-    """Before any write: the tables must be ours, of this mode, on a server with durable settings."""
+    """Before any write, check that the tables are ours, of this mode, on a server with durable settings."""
     async with connections.acquire() as connection:
         another = connect_as_service(settings, "pixconnect beside")
         await pooler.refuse_shared_sessions(connection, SERVICE_SCHEMA, another)
@@ -157,7 +157,7 @@ async def _check_database(connections: pool.Pool, settings: Settings, server: Se
 
 
 def list_background_tasks(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[None]]]:
-    """What runs beside everything that a process does."""
+    """List the background tasks of a process."""
     context = base.context
     noting = partial(context.server.keep_noting, context.pool, for_others=for_others)
     tasks: list[Callable[[], Awaitable[None]]] = [base.keyring.keep_fresh, noting]
@@ -197,7 +197,7 @@ async def _open_connections(settings: Settings, name: str, server: ServerWatch, 
 def _make_accounts(
     settings: Settings, connections: pool.Pool, secret_box: SecretBox, server: ServerWatch, calls: CallCounts
 ) -> AbstractAsyncContextManager[OpenAccounts]:
-    # What serves the API is not given the key of credentials that send.
+    # API processes do not get the key of sending credentials.
     sending_box = open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, SystemEntropy())
     return open_accounts(connections, (secret_box, sending_box), SystemClock(), server, calls)
 
@@ -213,7 +213,7 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def running_beside(*tasks: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
-    """Keep these running beside the block, and cancel them after it."""
+    """Run these beside the block, and cancel them after it."""
     running = [asyncio.create_task(keep_running(task)) for task in tasks]
     try:
         yield
@@ -224,7 +224,7 @@ async def running_beside(*tasks: Callable[[], Awaitable[None]]) -> AsyncGenerato
 
 
 async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
-    """Run until it returns or this is cancelled; what it raises is logged, and it is run again after a moment."""
+    """Run until it returns or this is cancelled; a raised error is logged, and it is restarted after a moment."""
     has_failed = False
     while True:
         try:
@@ -233,7 +233,7 @@ async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
             return await run()
         except Exception:  # noqa: BLE001  as it says
             has_failed = True
-            # Who has no memory may have none for a line either.
+            # Without memory, even logging may fail.
             with suppress(Exception):
                 name = getattr(getattr(run, "func", run), "__qualname__", None)
                 _log.exception("what runs beside has failed, and is begun again", task=name)
@@ -241,7 +241,7 @@ async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def open_standby(settings: Settings, context: Context, name: str) -> AsyncGenerator[Standby | None]:
-    """Watch the standby that the settings name; ``None`` where they name none. It need not be there yet."""
+    """Watch the configured standby; ``None`` without one. It need not be running yet."""
     if not settings.read_database_url:
         yield None
         return
@@ -256,7 +256,7 @@ async def open_standby(settings: Settings, context: Context, name: str) -> Async
         check=standby.check,
     )
     standby.use(connections)
-    # Tables that were put back are others there too.
+    # Restored tables are others there too.
     context.server.on_start(connections.expire)
     try:
         async with running_beside(standby.keep_watch):

@@ -1,4 +1,4 @@
-"""Chores that come again and again: tallies of lists, partitions, texts, keys, endpoints, and those of features."""
+"""Periodic tasks: tallies of lists, partitions, texts, keys, endpoints, and those of features."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REST_TIMES: Final = 2
 APART_S: Final = 0.2
 """Between the first rounds of two chores."""
 AGAIN_AFTER_S: Final = 1.0
-"""Until a round that could not be done is tried again: twice as long each time, at most the chore's own interval."""
+"""The retry interval of a failed round: doubled each time, up to the task's own interval."""
 
 _CHORES: Final = gather("chores", Chore)
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailable)
@@ -48,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def run_housekeeping(context: Context, retention_days: int) -> None:
-    """Repeat every chore at its own interval, until cancelled.
+    """Repeat every task at its own interval, until cancelled.
 
     Args:
         retention_days: Of events.
@@ -72,7 +72,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
         await search_usecases.forget_old(context.pool)
 
     async with asyncio.TaskGroup() as chores:
-        # One after the other: each that began at once would open its own connection, which PostgreSQL needs 6 MiB for.
+        # One after the other: concurrent ones would each open a connection, which PostgreSQL needs 6 MiB for.
         for number, (name, chore, every_s) in enumerate(
             (
                 ("rotate", rotate, ROTATE_EVERY_S),
@@ -89,7 +89,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
 
 
 async def _agree(context: Context) -> None:
-    # In live mode there is no sandbox to agree with.
+    # Live mode has no sandbox.
     control = context.port(SANDBOX_CONTROL)
     if control is not None:
         await clock_usecases.agree_with_sandbox(context, control)
@@ -112,7 +112,7 @@ async def _repeat(
             rest_s = await chore() or every_s
             again_s = AGAIN_AFTER_S
         except _AWAY as error:
-            # Every chore may be late, but not by its whole interval: most failures are over after a moment.
+            # Every task may be late, but not by its whole interval: most failures are over after a moment.
             rest_s, again_s = min(again_s, every_s), min(2 * again_s, every_s)
             _log.warning("housekeeping waits", chore=name, reason=type(error).__name__)
         await asyncio.sleep(rest_s)

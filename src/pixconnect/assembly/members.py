@@ -18,7 +18,7 @@ from pixconnect.features.webhooks.worker.delivery import DeliveryParts, Delivery
 from pixconnect.features.webhooks.worker.feed import Sequencer
 
 LAST_RECORDS_TIMEOUT_S = 0.5
-"""How long a stopping worker waits for attempts under way; one that it leaves is made again by another worker."""
+"""How long a stopping worker waits for running attempts; an abandoned one is made again by another worker."""
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -27,7 +27,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
     parts = structs.replace(parts, context=context)
     leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
-    # What this worker does wakes itself without a round trip, where it holds all slots.
+    # If this worker holds all slots, its own work wakes itself without a round trip.
     parts.notifier.wake_local = leases.on_local_wakeup
     orders = OrderMover(context, leases)
     sending = parts.of_features[DeliveryParts]
@@ -58,11 +58,11 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     stopping = asyncio.create_task(stop.wait())
     try:
         async with parts.serve_metrics(make_worker_read(context, figures)):
-            # No task ends by itself. One that does has met a defect: the worker ends, and the supervisor starts another.
+            # No task ends by itself. If one does, it has met a defect: the worker ends, and the supervisor starts another.
             await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
         deliveries.stop()
-        # Only deliveries end in order: an attempt that is cut off after the receiver answered would be made twice.
+        # Only deliveries are finished: an attempt that is cut off after the receiver answered would be made twice.
         for task in (*tasks, stopping):
             task.cancel()
         await asyncio.wait([delivering], timeout=LAST_RECORDS_TIMEOUT_S)

@@ -1,7 +1,7 @@
-"""The whole interface as one table.
+"""The whole API as one table.
 
-Routing, authorisation, decoding and the OpenAPI document are all read from it, so that they cannot disagree. A row has the path
-and its scope, then the parameter, the query, the body, the answer and the handler, whose docstring describes it.
+Routing, authorisation, decoding and the OpenAPI document are all derived from it, so that they cannot disagree. A row has the
+path and its scope, then the parameter, the query, the body, the answer and the handler, whose docstring describes it.
 """
 
 from itertools import chain
@@ -49,7 +49,7 @@ from pixconnect.features.statements.api import statement
 from pixconnect.features.webhooks.api import endpoint, feed
 from pixconnect.kernel.feature import gather
 
-# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 CHARGES: Final = Section(
     title="Charges",
@@ -248,7 +248,7 @@ DUE_PAYLOADS: Final = (
         refusals=payload.DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
 )
 
-# For institutions, which have the address: in live mode alone, and undocumented.
+# For institutions, which have the address: only in live mode, and undocumented.
 CALLBACKS: Final = (
     Row("take_callback", "POST", callback.CALLBACK_PATH, None,
         callback.ADDRESS, Anything, callback.CallbackBody, Reply, callback.take_callback, reader=callback.READER,
@@ -267,7 +267,7 @@ _OWN: Final = (CHARGES, TRANSFERS, REFUNDS, LEDGER, WEBHOOKS, IDENTITY, SERVICE,
 
 
 def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
-    """The interface; the sandbox's own operations do not exist in live mode."""
+    """List the API's sections; the sandbox's own operations do not exist in live mode."""
     titles = [each.title for each in _OWN]
     new = [each for each in _OF_FEATURES if each.title not in titles]
     place = _OWN.index(LEDGER)
@@ -285,7 +285,7 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
-    """All that is served, at all doors."""
+    """List all routes."""
     described = list_operations(is_sandbox=is_sandbox)
     doors = chain.from_iterable(door.list_routes() for door in _DOORS if is_sandbox or not door.is_for_sandbox)
     callbacks = () if is_sandbox else CALLBACKS
@@ -293,12 +293,12 @@ def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)
-# A location of the kind that serves nothing yet is no path of the table; nor is another method of these.
+# A location of a kind that serves nothing yet is no path of the table; nor is another method of these.
 _FORMS_BELOW: Final = ((payload.LOCATION_PATH.encode(), payload.REFUSALS), (oauth.TOKEN_PATH.encode(), oauth.REFUSALS))
 
 
 def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes, *, is_sandbox: bool) -> RefusalForm:
-    """How to refuse a request; if no operation has the path, by the path's beginning."""
+    """Choose how to refuse a request; if no operation has the path, by the path's beginning."""
     if operation is not None:
         return operation.refusals
     for path, form in _FORMS_BELOW:

@@ -1,4 +1,4 @@
-"""What operators' verbs open, what they prepare before a service runs, and what looks at the books (a role that only reads)."""
+"""Opens the resources of operators' verbs, of the preparation, and of the proof (a read-only role)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def prepare_home(settings: Settings) -> AesSecretBox:
     """Make the key that seals secrets at rest, if there is none yet, and open its box; no other process may be running.
 
     Raises:
-        SecretKeyError: The setting or the file holds no key.
+        SecretKeyError: The setting or the file has no key.
         OSError: The file can be neither read nor made.
     """
     entropy = SystemEntropy()
@@ -72,7 +72,7 @@ async def open_operator(
     """
     entropy = SystemEntropy()
     secret_box = open_own_secret_box(settings, entropy)
-    # A verb may be the first to meet the database after a restore, and give out ids.
+    # A verb may be the first to meet the database after a restore, and assign ids.
     policy = make_policy(settings)
     file = ServerFile(settings.home_path)
     server = ServerWatch(file, has_rail=policy.has_rail, cluster=settings.database_cluster, is_remembered=False)
@@ -99,7 +99,7 @@ async def open_operator(
             policy=policy,
             secret_box=secret_box,
             operator=settings.operator or name_system_user(),
-            # The console's lesser role acts for people, and needs no credential that sends.
+            # The console's lesser role acts for people, and needs no sending credential.
             sending_box=open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, entropy)
             if role == OPERATOR_ROLE
             else None,
@@ -114,7 +114,7 @@ _CONNECTIONS_MAX: Final = 4
 
 @asynccontextmanager
 async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[Operator, Writer]]:
-    """Open what a verb needs that records as an operator, and has money written as the service writes it; no rail."""
+    """Open the resources of a verb that records as an operator, and writes money as the service does; without a rail."""
     async with open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
         notifier = Notifier(operator.pool)
         writes = make_writes(operator.pool, operator.clock, notifier)
@@ -137,7 +137,7 @@ async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[O
 
 @asynccontextmanager
 async def open_operator_beside_service(settings: Settings, name: str) -> AsyncGenerator[tuple[Operator, Context]]:
-    """Open what a verb needs that records as an operator and does what the service does, with its rail and its accounts."""
+    """Open the resources of a verb that records as an operator and acts as the service, with its rail and its accounts."""
     opening = open_operator(settings, connections_max=_CONNECTIONS_MAX)
     async with opening as operator, open_base(settings, name) as base:
         yield operator, base.context
@@ -145,7 +145,7 @@ async def open_operator_beside_service(settings: Settings, name: str) -> AsyncGe
 
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:
     """Make the missing parts of the sandbox's demonstration; ``known`` is the result of an earlier start."""
-    # Only complaints: the parent process reports the result, in words for people.
+    # Errors only: the parent process reports the result, for people.
     set_up_logging(settings.log_format, "error" if settings.log_level == "error" else "warning")
     async with open_base(settings, "pixconnect prepare") as base, open_operator(settings) as operator:
         return await prepare_demonstration(
@@ -165,7 +165,7 @@ async def ask_institution(settings: Settings, name: str, asked: str) -> InquiryA
 
 
 async def ask_institution_at(context: Context, operator: Operator, name: str, asked: str) -> InquiryAnswer:
-    """The same in a process that has a context open."""
+    """As ``ask_institution``, in a process with an open context."""
     # As the service: the console's own login may not read accounts.
     account = await inquiry.find_asked(context, name)
     opened = await context.port(INSTITUTIONS).find_read(account.id)
@@ -226,7 +226,7 @@ async def _open_standby(read_url: str, own_url: str) -> asyncpg.Connection[async
 
 
 def _log_in_as(own_url: str, read_url: str) -> str:
-    """The standby's address with another login: the service's may not take the verifier's role."""
+    """Return the standby's address with another login: the service's may not assume the verifier's role."""
     read, own = urlsplit(read_url), urlsplit(own_url)
     login = own.netloc.rpartition("@")[0]
     host = read.netloc.rpartition("@")[2]
@@ -235,7 +235,7 @@ def _log_in_as(own_url: str, read_url: str) -> str:
 
 @asynccontextmanager
 async def _open_rail(settings: Settings) -> AsyncGenerator[Rail | None]:
-    # Who only reads the database may know neither its address nor its password.
+    # An operator who only reads the database may know neither its address nor its password.
     if not has_rail(settings) or not settings.rail_url:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Puts together what reaches outside: the rail, what reads QR codes of others, and what posts to receivers of webhooks."""
+"""Assembles outgoing clients: the rail, the reader of outside QR codes, and the sender of webhooks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def open_rail(
 async def open_outgoing(
     settings: Settings, clock: SystemClock, control: HttpSandboxControl | None
 ) -> AsyncGenerator[tuple[LocationReader, WebhookSender]]:
-    """What reads other institutions' QR codes, and what posts to receivers of webhooks."""
+    """Open the reader of outside QR codes, and the sender of webhooks."""
     is_sandbox, allows_loopback = settings.mode == "sandbox", settings.may_reach_loopback
     forbidden, lookups = settings.read_networks("forbidden_networks"), NameLookups(DnsLookup())
     # Receivers and the hosts of QR codes have limits and connections of their own: neither can use up the other's.
@@ -116,7 +116,7 @@ def read_named_receivers(settings: Settings) -> NamedHosts:
 
 
 def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
-    """The CAs that are trusted with QR codes' payloads: the sandbox's own, or in live mode the configured bundle."""
+    """Return the CAs trusted for QR codes' payloads: the sandbox's own, or in live mode the configured bundle."""
     if control is not None:
         return trust_sandbox(control)
     if settings.location_ca_file:
@@ -130,7 +130,7 @@ def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
 
 
 def rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
-    """The passwords between the service and its sandbox, the current one first."""
+    """Return the passwords between the service and its sandbox, the current one first."""
     # Derived from the secret key, which only these two processes on the machine have.
     prints = secret_box.fingerprints(b"", "sandbox")
     return [hashlib.blake2b(one, digest_size=16).hexdigest() for one in prints]

@@ -28,7 +28,7 @@ async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callab
         seed=settings.sandbox_seed,
         latency_ms=settings.sandbox_latency_ms,
     )
-    # The sandbox gives money away: it must never meet a live database.
+    # The sandbox gives money away: it must never use a live database.
     connection = await connect_as_service(settings, "pixconnect sandbox")()
     try:
         await installation.check_mode(connection, "sandbox")
@@ -40,7 +40,7 @@ async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callab
 
 
 def _read_port(settings: Settings) -> int:
-    with suppress(ValueError):  # it is no number, or too large
+    with suppress(ValueError):  # no number, or too large
         if port := urlsplit(settings.rail_url).port:
             return port
     raise SettingsError("PIXCONNECT_RAIL_URL: must name the port to listen on, for example http://127.0.0.1:8090")

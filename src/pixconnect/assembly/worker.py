@@ -1,4 +1,4 @@
-"""The process that does what falls due."""
+"""The worker process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pixconnect completion``: completion of our words in a shell."""
+"""``pixconnect completion``: shell completion."""
 
 from __future__ import annotations
 

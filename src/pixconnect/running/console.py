@@ -61,7 +61,7 @@ def serve_on(sockets: Sequence[socket.socket], lifeline: Lifeline, idle_max_s: f
     """Serve on listening sockets, until there was no request for ``idle_max_s``."""
     settings = read_settings()
     live_mode.refuse_unsafe_live(settings)
-    # Sessions of operators would cross a network in the clear.
+    # Sessions of operators would cross a network unencrypted.
     if settings.mode == "live" and not settings.public_console_url.startswith("https://"):
         raise CommandError("PIXCONNECT_CONSOLE_BASE_URL: must be an https:// address in live mode")
     processes.run_process(
@@ -119,7 +119,7 @@ async def _answer(
             Console(parts, pages.ROUTES, watch.note),
             connections_max=CONNECTIONS_MAX,
             headers=_safe_headers(is_secure=is_secure),
-            # Pages that follow by themselves never end: nothing is lost when they are cut off.
+            # Followed pages never end: cutting them off loses nothing.
             grace_s=0.5,
         )
         watching = asyncio.create_task(watch.end_when_idle(stop))
@@ -138,7 +138,7 @@ def _safe_headers(*, is_secure: bool) -> list[tuple[str, str]]:
 
 
 class _IdleWatch:
-    """Reports that there was no request for so long; never without a limit."""
+    """Ends the process after a time without requests; never without a limit."""
 
     def __init__(self, idle_max_s: float | None) -> None:
         self._idle_max_s = idle_max_s
@@ -160,7 +160,7 @@ class _IdleWatch:
 
 
 def _take_given() -> list[socket.socket]:
-    """The sockets that systemd has handed over (sd_listen_fds(3)); none if it has not."""
+    """Return the sockets from systemd (sd_listen_fds(3)), if any."""
     # Not settings: systemd passes its sockets by these, and only to the process that it has started.
     pid, count = os.environ.get("LISTEN_PID", ""), os.environ.get("LISTEN_FDS", "")  # noqa: TID251
     if pid != str(os.getpid()) or not count.isdecimal():

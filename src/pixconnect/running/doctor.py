@@ -48,7 +48,7 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
     if not runs and not settings.database_url:
         yield from _look_at_port(settings)
     elif not runs and looks_at_tables:
-        # Before an upgrade nothing need run.
+        # Before an upgrade no service need run.
         yield from _look_at_parts(settings)
     if looks_at_tables and (runs or settings.operators_url):
         yield _look_at_database()
@@ -60,12 +60,12 @@ def _look_at_live(settings: Settings) -> Iterator[Symptom]:
         yield symptoms.wrong("live", f"refused: {text}", todo)
     for line in live_mode.list_risks(settings):
         text, _, todo = line.partition("; ")
-        # A setting can be mended; that some holder has no account may be intended.
+        # A setting can be repaired; a holder without an account may be intended.
         yield (symptoms.wrong if line.startswith("PIXCONNECT_") else symptoms.note)("live", text, todo)
 
 
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
-    """Where parts are started one by one, on this machine or others: their own reports at the service's address."""
+    """Check parts that are started one by one, on this machine or others, by their reports at the service's address."""
     address = settings.public_base_url
     try:
         with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
@@ -111,7 +111,7 @@ def _look_at_home(settings: Settings) -> Iterator[Symptom]:
 
 
 def _runs(home: Path) -> bool:
-    """Whether a supervisor holds the home's lock, which ends with it however it ends."""
+    """Whether a supervisor holds the home's lock, which ends with it in any case."""
     try:
         with (home / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -158,11 +158,11 @@ _SIGNS = dict(ok="+", note="~", wrong="!")
 def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False)] = False, json: Json = False) -> None:
     """Check this machine and the service; change nothing.
 
-    `+` is well, `~` may be intended, `!` must be mended: then the exit status is 6.
+    `+` is fine, `~` may be intended, `!` must be repaired: then the exit status is 6.
 
     Args:
-        upgrade: Print the settings and rows that this version will refuse, and the steps of `migrate`. Run the new
-            version's program with this option before you migrate, beside the old one.
+        upgrade: Print the settings and rows that this version will refuse, and the steps of `migrate`. Run the new version's
+            program with this option before you migrate, beside the old one.
     """
     found: list[Symptom] = []
     for symptom in _look(upgrade=upgrade):

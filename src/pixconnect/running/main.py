@@ -112,7 +112,7 @@ def launch(
         words = ("--version",)
     if words[:1] == ("help",):
         words = (*words[1:], "--help")
-    # Without a verb we print the introduction, and would also with an unknown one.
+    # Without a verb the introduction is printed, and would be for an unknown one too.
     if words and not words[0].startswith("-") and words[0] not in app:
         raise failures.CommandError(usage.explain_unknown(words[0], usage.list_verbs(app)))
     try:
@@ -131,7 +131,7 @@ def introduce() -> None:
 
 
 def _write_help_plainly(words: Sequence[str]) -> None:
-    """Keep bold letters out of help too, which its own writer leaves there even without colours."""
+    """Remove bold letters from help without colours, which its writer leaves."""
     if terminal.wants_no_style() and not {"--help", "-h", "help"}.isdisjoint(words):
         from rich.console import Console  # noqa: PLC0415  it takes longer to import than most verbs
 
@@ -139,14 +139,14 @@ def _write_help_plainly(words: Sequence[str]) -> None:
 
 
 def _refuse_unstorable(words: Sequence[str]) -> None:
-    """Refuse words that the database cannot store: a NUL, and non-UTF-8 octets, which the system passes as surrogates."""
+    """Refuse arguments that the database cannot store: NUL, and non-UTF-8 octets, which the system passes as surrogates."""
     for number, word in enumerate(words, 1):
         if "\0" in word or (not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)):
             raise failures.CommandError(f"word {number} of the command is not UTF-8, or has a NUL in it")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one verb, by default that of the command line, and answer its exit status."""
+    """Run one verb, by default that of the command line, and return its exit status."""
     hide_rows_in_tracebacks()
     try:
         _refuse_unstorable(sys.argv[1:] if words is None else words)

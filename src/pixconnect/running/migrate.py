@@ -1,4 +1,4 @@
-"""``migrate`` brings the tables up to date; ``doctor --upgrade`` prints before which migrations it will run.
+"""``migrate`` updates the tables; ``doctor --upgrade`` prints in advance which migrations it will run.
 
 That runs the new program against the old tables, beside the old program, and cannot write: its session is read only.
 """
@@ -42,7 +42,7 @@ _SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
 
 
 def migrate(*, roles_only: bool = False) -> None:
-    """Bring the database's tables up to date; may be run again, and by several at once.
+    """Update the database's tables; may be run again, and concurrently.
 
     Args:
         roles_only: Only make the roles that the tables are granted to, on a server into which a dump is to be restored.
@@ -58,7 +58,7 @@ def migrate(*, roles_only: bool = False) -> None:
 
 
 async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) -> list[migrations.Migration]:
-    """Apply the steps that are missing, as the owner, and grant the service's login its roles.
+    """Apply the missing steps, as the owner, and grant the service's login its roles.
 
     Args:
         box: Of the secret key, which must be that of these tables; `migrate` alone may have none.
@@ -72,7 +72,7 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
     url, connection = await connect_as_owner(settings)
     try:
         await connection.execute(f"set search_path = {_SCHEMA}")
-        # Before the first change: tables of another version or mode must stay as they are.
+        # Before the first change: tables of another version or mode must stay unchanged.
         for schema, read, _ in schemas_of(settings):
             await schema_history.list_missing(connection, schema, read())
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
@@ -89,7 +89,7 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
             await privileges.grant_role(connection, await _login_of(connection, login_url), privileges.OPERATOR_ROLE)
         console_login = await _login_of(connection, settings.console_login_url)
         await privileges.grant_role(connection, console_login, privileges.CONSOLE_ROLE)
-        # Only in a sandbox may the service make money, and holders, out of nothing.
+        # Only in a sandbox may the service create money, and holders, from nothing.
         if settings.mode == "sandbox":
             await privileges.allow_play(connection, _SCHEMA, login)
         else:
@@ -103,7 +103,7 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
 
 
 def schemas_of(settings: Settings) -> list[tuple[str, Callable[[], Steps], str]]:
-    """Each schema with what reads its steps, and the role that may use it."""
+    """Return each schema with its reader of steps, and its role."""
     # A live database has no tables of the simulated network.
     return [each for each in _SCHEMAS if each[0] != "sandbox" or settings.mode == "sandbox"]
 
@@ -131,7 +131,7 @@ async def _make_roles(settings: Settings) -> None:
 
 
 async def connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection]:
-    """A connection to a database that may have no tables yet, and the future owner's address."""
+    """Connect to a database that may have no tables yet; also return the future owner's address."""
     url = settings.owner_database_url or settings.database_url
     connect = partial(pool.connect, url, role=None, schema="public", name="pixconnect migrate")
     connection = await connect()
@@ -162,7 +162,7 @@ _UPGRADE: Final = "upgrade"
 _FORMS: Final = {
     form.removeprefix("--").strip() for form in (schema_history.OUTSIDE_A_TRANSACTION, schema_history.IN_BATCHES)
 }
-"""How a step may run, as one of its first lines names it."""
+"""How a step may run, as one of its first lines declares."""
 _BEGINS_FROM: Final = re.compile(r"from [0-9a-f]{64}$")
 
 
@@ -180,13 +180,13 @@ def look_at_upgrade() -> Iterator[Symptom]:
 
 
 def _explain_failure(error: Exception) -> list[Symptom]:
-    """Failures that an operator can mend; an internal defect keeps its traceback."""
+    """Explain failures that an operator can repair; an internal defect keeps its traceback."""
     line = failures.explain(error)
     return [] if line is None else [symptoms.split(_UPGRADE, line)]
 
 
 async def _look_at_upgrade(settings: Settings) -> list[Symptom]:
-    # Only the tables' owner may read all of their history.
+    # Only the tables' owner may read their whole history.
     url = settings.owner_database_url or settings.operators_url
     connection = await pool.connect(url, role=None, schema="pixconnect", name="pixconnect doctor")
     try:

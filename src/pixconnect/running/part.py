@@ -1,6 +1,6 @@
 """``python -m pixconnect.running.part``: one process of an installation, which ``run`` starts and which ends with it.
 
-People have verbs for the same (see ``main``). On Linux the parts are forked from one called ``forks``; elsewhere several of
+Operators have verbs for the same (see ``main``). On Linux the parts are forked from one called ``forks``; elsewhere several of
 them start at once on a machine that may have two cores, so this file imports nothing that a part does not need.
 """
 
@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> None:
         elif arguments.part == "work":
             processes.work_under(arguments.lifeline)
         elif arguments.part == "console":
-            # Its toolkit and its templates' are in no other process.
+            # No other process has its toolkit and templates.
             with lean_imports():
                 from pixconnect.running import console  # noqa: PLC0415 - see above
 
@@ -54,8 +54,8 @@ def main(words: Sequence[str]) -> None:
 @contextmanager
 def lean_imports() -> Generator[None]:
     """Import only the modules that a part needs."""
-    # Modules never become garbage, so the collector need not look at them: not while they are imported, where it takes a
-    # quarter of the time, and not afterwards, which freeze() sees to.
+    # Modules never become garbage, so the collector need not scan them: not while they are imported, where it takes a quarter
+    # of the time, and not afterwards, which freeze() prevents.
     gc.disable()
     # structlog imports rich if it is installed, for output that no part prints: 4 MiB of each process. This makes that fail.
     sys.modules["rich"] = None  # type: ignore[assignment]  importlib knows None
@@ -77,7 +77,7 @@ def _fork(control: str) -> list[str]:
         for name in ("prepare", "processes"):
             import_module(f"pixconnect.running.{name}")
 
-        # To read the system's authorities takes longer than most imports.
+        # Reading the system's authorities takes longer than most imports.
         outgoing_http.trust_system()
     return fork_server.wait_for_part(int(control.removeprefix("--control-fd=")))
 

@@ -1,4 +1,4 @@
-"""The preparation, which ``run`` starts first: it brings the tables up to date and, in the sandbox, makes the demonstration.
+"""The preparation, the first process of ``run``: it updates the tables and, in the sandbox, makes the demonstration.
 
 It is a separate process so that the supervisor stays small. It reports its results to ``run``.
 """
@@ -26,7 +26,7 @@ def prepare_under(lifeline: Lifeline) -> None:
 
 
 async def _prepare(settings: Settings) -> Prepared:
-    # Once, before any other process starts: two of them would each make a key of their own.
+    # Once, before any other process starts: two of them would each make a key.
     box = operators.prepare_home(settings)
     applied = await migrate.bring_up_to_date(settings, box=box)
     if settings.mode != "sandbox":
@@ -39,7 +39,7 @@ async def _prepare(settings: Settings) -> Prepared:
 
 async def _make_demonstration(settings: Settings) -> SandboxFile:
     written = home.read_sandbox_file(settings.home_path)
-    # The database knows only the hash of the client's secret: the file of an earlier start is where it is still readable.
+    # The database has only the hash of the client's secret: an earlier start's file still has the secret.
     known = msgspec.convert(written, DemoCredentials, from_attributes=True) if written else None
     credentials = await operators.prepare_demo(settings, known)
     return SandboxFile(

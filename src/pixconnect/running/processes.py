@@ -26,8 +26,8 @@ from pixconnect.running import tls
 
 _log = structlog.get_logger(__name__)
 
-# By default the collector looks through the young objects whenever there are 700 more of them. Requests and deliveries that are
-# under way are more than that, and hardly any is part of a cycle: looking took up to a tenth of the CPU.
+# By default the collector scans young objects whenever there are 700 more of them. Requests and deliveries in progress are more
+# than that, and hardly any is part of a cycle: scanning took up to a tenth of the CPU.
 _COLLECTED_AFTER: Final = 5_000
 
 Main = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
@@ -61,7 +61,7 @@ def sandbox() -> None:
 
 
 def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
-    """Serve the API, as a part of ``run`` does: on sockets that listen already."""
+    """Serve the API as a part of ``run``: on sockets that listen already."""
     settings = read_settings()
     live_mode.refuse_unsafe_live(settings)
     _serve_on(settings, sockets, lifeline)

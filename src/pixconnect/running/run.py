@@ -41,7 +41,7 @@ def run(
     Args:
         face: A face that gets its own listener, such as `efi` or `efi+homologation:8111`; repeat it for more.
     """
-    # `make run` starts it so: when make is killed, nothing may remain.
+    # `make run` starts it so: when make is killed, no process may remain.
     if end_with_parent:
         process_death.die_with_parent(signal.SIGTERM)
     settings = read_settings()
@@ -92,7 +92,7 @@ async def _run(settings: Settings, home: Home, started_at: float) -> None:
         stack.watch(supervisor)
         await supervisor.run_until(stop)
     finally:
-        # First of all: a verb must not find a service that is going away.
+        # First of all: a verb must not find a service that is about to stop.
         home.remove(RUNNING_FILE)
         tell("stopping")
         await stack.stop()
@@ -116,17 +116,17 @@ async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Ev
 
 
 def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxFile | None) -> None:
-    """Write the files that operators' verbs and callers' scripts need to find us.
+    """Write the files by which operators' verbs and callers' scripts find us.
 
     Args:
-        given: As the environment has them.
+        given: From the environment.
         settings: With the stack's additions, such as the embedded database's address.
     """
     running = Running(
         mode=settings.mode,
         base_url=settings.public_base_url,
         auth_url=settings.public_auth_url,
-        # An address from the settings may hold a password: verbs read it where the other secrets are.
+        # An address from the settings may contain a password: verbs read it where the other secrets are.
         database_url="" if given.database_url else settings.database_url,
         owner_database_url="" if given.database_url else settings.owner_database_url,
         console_database_url="" if given.database_url else settings.console_database_url,
@@ -140,7 +140,7 @@ def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxF
 
 
 def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
-    """Print where everything is and, in the sandbox, a first charge to paste."""
+    """Print all addresses and, in the sandbox, a first charge to paste."""
     file = prepared.sandbox_file
     terminal.say(f"Ready in {seconds:.1f} s.\n")
     terminal.say(f"  API            {settings.public_base_url}")
@@ -179,7 +179,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
 
 
 def _alias(home: Path) -> str:
-    """A line for a shell by which it finds the verbs, and they find this home."""
+    """Return a line for a shell that makes the verbs available, with this home."""
     found = Path(sys.argv[0]).absolute()
     # Started as a module, there is no program of that name.
     program = [str(found)] if found.name == "pixconnect" else [sys.executable, "-P", "-m", "pixconnect"]

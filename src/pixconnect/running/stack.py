@@ -38,7 +38,7 @@ from pixconnect.platform.local.process_death import Launch, wait_until_readable
 from pixconnect.platform.local.supervisor import SupervisedPart, Supervisor
 
 RETRY_PAUSE_S = 5.0
-"""After a failed start: the connection that waits would otherwise start it again at once."""
+"""After a failed start: the waiting connection would otherwise start it again at once."""
 _ENDED_WELL = "exit status 0"
 
 
@@ -71,7 +71,7 @@ class ActivatedProcess:
                 continue
             self._tell(f"{self._child.name} is ready")
             reason = await self._child.wait_for_end()
-            # It ends by itself when it has been idle for long, which is not worth a log line.
+            # An idle process ends by itself, which is not logged.
             if reason != _ENDED_WELL:
                 self._tell(f"{self._child.name} ended ({reason})")
 
@@ -80,16 +80,16 @@ class ActivatedProcess:
 _OTHER_CONNECTIONS = 30
 
 _CONSOLE_ABOVE_API = 1000
-"""The console's port, unless it was chosen: so far above the API's that a second service beside the first has room."""
+"""The console's default port, counted from the API's: so far above that a second service beside the first has room."""
 _SANDBOX_ABOVE_API = 2000
-"""The sandbox's port: it stands in codes of outside merchants, which are to outlive a restart."""
+"""The sandbox's port, fixed because codes of outside merchants contain it, which must outlive a restart."""
 
 # Together below the 5 s within which Ctrl-C must have stopped everything.
 _API_STOP_TIMEOUT_S = 3.0
 _BACK_STOP_TIMEOUT_S = 0.9
 _POSTGRES_STOP_TIMEOUT_S = 0.8
 
-# Children inherit these besides the settings, which they get as we have resolved them.
+# Children inherit these besides the settings, which they get resolved.
 _INHERITED = (
     "PATH",
     "HOME",
@@ -138,7 +138,7 @@ class Stack:
         # Only the preparation gets the owner's and the operator's addresses, and only the console its own.
         served = dataclasses.replace(self.settings, owner_database_url="", operator_database_url="")
         working = dataclasses.replace(served, console_database_url="")
-        # What sends money over accounts is opened in the worker, and nowhere that callers reach.
+        # Only the worker opens the key of credentials that send money over accounts: no process that callers reach.
         served = dataclasses.replace(served, sending_secret_key="", sending_secret_key_previous="")
         own = _environment(dataclasses.replace(served, console_database_url=""))
         if not self.settings.console_database_url:
@@ -170,7 +170,7 @@ class Stack:
             PostgresUnavailableError: The database cannot start.
         """
         children = [*self._sandbox, *self._api, self._worker]
-        # What the children need is imported while PostgreSQL starts.
+        # The children's imports are loaded while PostgreSQL starts.
         self._fork_server.start()
         spawning = asyncio.create_task(_spawn([self._preparation, *children]))
         try:
@@ -205,7 +205,7 @@ class Stack:
             self._console.watch()
 
     async def stop(self) -> None:
-        # No new connections; then the API processes, whose requests under way still need all the others; the database last.
+        # No new connections; then the API processes, whose running requests still need all the others; the database last.
         for one in (*self._sockets, *chain(*self._tls_sockets), self._sandbox_reservation):
             if one is not None:
                 one.close()
@@ -233,7 +233,7 @@ async def _stop_together(children: list[ChildProcess], timeout_s: float) -> None
 
 
 def _listen_for_tls(settings: Settings, count: int) -> list[list[socket]]:
-    """One list of sockets, one for each API process; no list where there is no port for TLS."""
+    """Return one list of sockets, one for each API process; no list without a port for TLS."""
     if not settings.tls_port:
         return []
     host = settings.tls_host or settings.host
@@ -241,7 +241,7 @@ def _listen_for_tls(settings: Settings, count: int) -> list[list[socket]]:
 
 
 def _listen_for_faces(settings: Settings, count: int) -> tuple[str, list[list[socket]]]:
-    """The faces with the ports that they got, and their sockets as of ``_listen_for_tls``."""
+    """Return the faces with their ports, and their sockets as of ``_listen_for_tls``."""
     opened: list[list[socket]] = []
     faces: list[str] = []
     for listener in parse_listeners(settings.faces):
@@ -252,7 +252,7 @@ def _listen_for_faces(settings: Settings, count: int) -> tuple[str, list[list[so
 
 
 def _open_console(settings: Settings) -> socket | None:
-    """Listen for the console's visitors; in live mode only where browsers reach it by https."""
+    """Listen for the console's visitors; in live mode only if browsers reach it by https."""
     if settings.mode == "live" and not settings.console_base_url.startswith("https://"):
         return None
     ports = [settings.console_port]
@@ -300,7 +300,7 @@ def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[st
 
 
 def count_connections(settings: Settings, api_count: int) -> int:
-    """How many connections all parts together may want of the embedded server."""
+    """Return the maximum of connections of all parts together to the embedded server."""
     # Beside the API: the worker, the console, the sandbox and the preparation.
     return (api_count + 4) * settings.database_connections_max + _OTHER_CONNECTIONS
 
@@ -340,7 +340,7 @@ def _resolve(
 
 
 def _reachable(host: str) -> str:
-    # The address that means all addresses is not one to connect to.
+    # The wildcard address is not one to connect to.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
     return f"[{host}]" if ":" in host else host
 
@@ -356,7 +356,7 @@ def _inherited() -> dict[str, str]:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    # Secrets that came from files stay in files, so that no environment contains them.
+    # Secrets from files stay in files, so that no environment contains them.
     files = {name: path for name, path in environment.secret_files().items() if getattr(settings, name)}
     plain = [name for name in NAMES if name not in files]
     return (

@@ -39,23 +39,23 @@ _NAMED_BY_UNITS: Final = ("PORT", "PIXCONNECT_PORT", "PIXCONNECT_HOME", "PIXCONN
 
 
 def choose_passwords(known: str | None, entropy: Entropy) -> Mapping[str, str]:
-    """The passwords of the logins in an existing `logins.sql`; without one, new ones."""
+    """Return the passwords of the logins in an existing `logins.sql`; without one, new ones."""
     if known is not None:
         return dict(_LOGIN.findall(known))
     return {login: entropy.token(24) for login in ("owner", "app", "ops", "console", "verify")}
 
 
 def fill_in(template: str, passwords: Mapping[str, str]) -> str:
-    """The file with the passwords in place of the template's, as far as they are known."""
+    """Fill the passwords into the template, as far as they are known."""
     # An unknown one stays the example's, which `list_unfilled` reports.
     return _PASSWORD.sub(lambda found: passwords.get(found[1], found[0]), template)
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """The variables of a file; empty if there is no file.
+    """Read the variables of a file; empty if there is no file.
 
     Raises:
-        CommandError: A line is one that systemd or a shell would read in another way; it names the line.
+        CommandError: systemd or a shell would read a line differently; it names the line.
     """
     try:
         text = read_named_file(path).decode()
@@ -69,14 +69,14 @@ def read_file(path: Path) -> dict[str, str]:
         if not line.strip() or line.lstrip()[0] in "#;":
             continue
         if (parts := _LINE.fullmatch(line)) is None:
-            # The line may hold a password.
+            # The line may contain a password.
             raise CommandError(f"{path}, line {number}: must be NAME='value', with nothing before or behind it")
         found[parts[1]] = next((value for value in parts.groups()[1:] if value is not None), "")
     return found
 
 
 def refuse_wrong(folder: Path) -> None:
-    """Refuse files in which a part would not start; ``CommandError`` names the file, the setting and the probable name."""
+    """Refuse files with which a part would not start; ``CommandError`` names the file, the setting and the probable name."""
     for_all = read_file(folder / FOR_ALL)
     for name in _NAMED_BY_UNITS:
         if name in for_all:
@@ -89,14 +89,14 @@ def refuse_wrong(folder: Path) -> None:
         for line in environment.misspelt_variables(given):
             raise CommandError(f"{folder / name}: {line}")
         try:
-            # Files of secrets need not be there yet, and under another root they are not where they will be.
+            # Files of secrets may be missing yet, and under another root they are not at their final place.
             environment.read_settings({key: value for key, value in given.items() if not key.endswith("_FILE")})
         except SettingsError as error:
             raise CommandError(f"{folder / name}: {error}") from None
 
 
 def list_unfilled(folder: Path) -> Sequence[str]:
-    """Settings still as in the template, or refused in live mode: a line for each."""
+    """List settings still as in the template, or refused in live mode: a line for each."""
     lines: list[str] = []
     for name in (FOR_ALL, *OF_PARTS):
         for variable, value in read_file(folder / name).items():
@@ -107,7 +107,7 @@ def list_unfilled(folder: Path) -> Sequence[str]:
     settings = environment.read_settings(
         {key: value for key, value in read_file(folder / FOR_ALL).items() if not key.endswith("_FILE")}
     )
-    # The home is the units' to name.
+    # The units set the home.
     settings = dataclasses.replace(settings, home="/var/lib/pixconnect")
     return [*lines, *live_mode.list_refusals(settings)]
 
@@ -145,7 +145,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
     """
     root, templates = root.absolute(), _find_templates()
     program = _find_program() if program is None else program
-    # It is put into units as it stands, where a blank or a quote would end it.
+    # It is inserted into units unquoted, so a blank or a quote would end it.
     if not program.is_absolute() or _USED.fullmatch(str(program)) is None:
         raise CommandError(
             f"{program}: in a unit it must be a whole path, of letters, digits and ._+@-/: install it in /opt/pixconnect"
@@ -169,7 +169,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
 
 def _find_templates() -> Path:
     package = Path(__file__).parents[1]
-    # First the files of a wheel, then the repository that it was installed from as it is.
+    # First the files of a wheel, then those of the repository that it was installed from.
     for above in (package / "pages", package.parents[1]):
         if (above / "deploy" / "systemd").is_dir():
             return above / "deploy" / "systemd"
@@ -180,7 +180,7 @@ def _find_program() -> Path:
     program = Path(sys.prefix) / "bin" / "pixconnect"
     if not program.exists():
         raise CommandError(f"{program} does not exist: install the package, or run `make environment`")
-    # The units hide these folders from the parts, and others may not pass through most of them.
+    # The units hide these folders from the parts, and others may not traverse most of them.
     for path in (program, Path(sys.executable).resolve()):
         for unseen in _UNSEEN:
             if path.is_relative_to(unseen):
@@ -195,7 +195,7 @@ def _find_program() -> Path:
 
 
 def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
-    # With the key comes nearly everything.
+    # Access to the key is access to nearly everything.
     from pixconnect.platform.adapters.secret_box import KEY_FILE, read_or_make_secret_key  # noqa: PLC0415
     from pixconnect.platform.adapters.system import SystemEntropy  # noqa: PLC0415
 
@@ -206,9 +206,9 @@ def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
     logins = folder / LOGINS
     known = logins.read_text(encoding="utf-8") if logins.exists() else None
     is_new = known is None and not any(folder.glob("*.env"))
-    # Where the logins were made and their passwords thrown away, only an operator knows them.
+    # If the logins were made and their passwords thrown away, only an operator knows them.
     passwords = choose_passwords(known, entropy) if is_new or known is not None else dict[str, str]()
-    # The logins come first: a start that is cut off behind them finds the same passwords again.
+    # The logins come first: a start that is interrupted after them finds the same passwords again.
     for name in ([LOGINS] if is_new else []) + [FOR_ALL, *OF_PARTS]:
         if (folder / name).exists():
             yield f"kept      {folder / name}"
@@ -235,7 +235,7 @@ def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
         if found == text:
             continue
         if found is not None and not _is_ours(found):
-            # Theirs may keep this machine running, so ours is written beside it for comparison.
+            # The existing one may keep this machine running, so ours is written beside it for comparison.
             beside = target.with_name(f"{target.name}.new")
             _write_whole(beside, text, mode)
             yield f"kept      {target}, which was changed here; ours is {beside.name}"
@@ -257,13 +257,13 @@ def _digest(body: str) -> str:
 def _write_whole(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    # It may have passwords: other users must not read it before it has its own mode.
+    # It may contain passwords: other users must not read it before it has its own mode.
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, mode)
         file.write(text)
         file.flush()
-        # On the disk before it has its name: a machine that stops here leaves the old file or the new one.
+        # Durable before it has its name: a machine that stops here leaves the old file or the new one.
         os.fsync(descriptor)
     draft.rename(path)
 
@@ -271,7 +271,7 @@ def _write_whole(path: Path, text: str, mode: int) -> None:
 def _reload_systemd(root: Path) -> None:
     _run("systemd-sysusers", f"--root={root}", str(root / _PLACES["sysusers.conf"]))
     _run("systemd-tmpfiles", "--create", f"--root={root}", str(root / _PLACES["tmpfiles.conf"]))
-    # In an image, or in a container without it, no systemd runs that could be notified.
+    # In an image, or in a container without it, there is no systemd to notify.
     if root == Path("/") and Path("/run/systemd/system").is_dir():
         _run("systemctl", "daemon-reload")
 

@@ -13,7 +13,7 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  recognised, not bound
 
 
 def with_files(settings: Settings) -> Settings:
-    """The settings, with the sandbox's own TLS files where none are named, as far as any part uses TLS."""
+    """Return the settings with the sandbox's own TLS files if none are named, as far as any part uses TLS."""
     if not (settings.tls_port or settings.faces):
         return settings
     if not any(settings.tls_files) and settings.mode == "sandbox":
@@ -29,7 +29,7 @@ def with_files(settings: Settings) -> Settings:
 
 
 def _hosts(settings: Settings) -> tuple[str, ...]:
-    """Every name and address by which a test program may reach us."""
+    """Return every name and address by which a test program may reach us."""
     base_host = urlsplit(settings.base_url).hostname or ""
     named = (*_LOOPBACK, settings.host, settings.tls_host, base_host)
     return tuple(dict.fromkeys(host for host in named if host and host not in _WILDCARDS))

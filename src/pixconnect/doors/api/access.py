@@ -12,7 +12,7 @@ from pixconnect.platform.base.address_rules import Network, client_address, send
 
 
 async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
-    """The caller of a request; raises the errors of its ``verify``.
+    """Return the caller of a request; raises the errors of its ``verify``.
 
     Args:
         certificate: The thumbprint of the connection's client certificate.
@@ -34,15 +34,15 @@ _remember_sender = lru_cache(1024)(sender_address)
 
 
 def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
-    """The address that a request comes from: behind a proxy that is trusted, the one that the proxy names."""
+    """Return the address of a request's sender: behind a trusted proxy, the one that the proxy names."""
     forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1") if trusted_proxies else ""
-    # Reading an address takes as long as reading a small body, and the same ones come again and again.
+    # Cached: reading an address takes as long as reading a small body, and the same ones come again and again.
     find = _remember_address if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else client_address
     return find(peer, forwarded_for, trusted_proxies)
 
 
 def read_sender(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
-    """The caller's address for the record of requests: the whole IPv6 address."""
+    """Return the caller's address for the record of requests: the whole IPv6 address."""
     if not trusted_proxies:
         return peer
     forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1")

@@ -1,15 +1,14 @@
-"""From bytes to records: bodies, queries and path parameters, and what to say when they are not as declared.
+"""Decodes bytes into records (bodies, queries, path parameters), and describes what is malformed.
 
-A body is first read by msgspec alone, which is fast, and right where the body is. A body that msgspec refuses, or that has an
-escape which could hide a NUL or half a character, is read again, slowly, as the contract wants it:
+A body is first read by msgspec alone, which is fast, and right if the body is. A body that msgspec refuses, or that has an
+escape which could hide a NUL or half a character, is read again, slowly, by the contract's rules:
 
-- a member that stands twice in an object is refused: of two amounts another reader would take the other one;
-- an integer may have any length: we cut it to ``HUGE``, far outside of any range, so that it never has "the wrong
-  type";
-- NUL and lone surrogates, which PostgreSQL and UTF-8 cannot hold, are refused by name.
+- a member that occurs twice in an object is refused: of two amounts another reader would use the other one;
+- an integer may have any length: it is cut to ``HUGE``, far outside of any range, so that it never has "the wrong type";
+- NUL and lone surrogates, which PostgreSQL and UTF-8 cannot represent, are refused by name.
 
-The slow reading takes fifty times as long, so bodies of ``READ_SLOWLY_MAX`` octets or more do not get it: if msgspec
-refuses one, the message names the rule but no place. We count the fields of forms and queries before we split them.
+The slow reading takes fifty times as long, so bodies of ``READ_SLOWLY_MAX`` octets or more do not get it: if msgspec refuses
+one, the message names the rule but no place. The fields of forms and queries are counted before they are split.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from pixconnect.platform.json_members import count_elements, list_names, refuse_
 Record = TypeVar("Record")
 
 BODY_MAX: Final = 64 * 1024
-"""In bytes; for operations whose row names no other bound."""
+"""In bytes; for operations without a limit in their row."""
 FORM_MAX: Final = 4 * 1024
 """In bytes."""
 FORM_FIELDS_MAX: Final = 32
@@ -67,7 +66,7 @@ _UNREADABLE: Final = (
     f"{READ_SLOWLY_MAX} bytes get the position of the fault"
 )
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
-# ASCII, because \d takes the digits of every script otherwise.
+# ASCII, because \d matches the digits of every script otherwise.
 _INSTANT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII
 )
@@ -83,7 +82,7 @@ class BodyDecoder(Generic[Record]):
         self._names = list_names(record)
 
     def decode(self, body: bytes, headers: Mapping[bytes, bytes]) -> Record:
-        # Most callers send exactly this type; we check any other more closely.
+        # Most callers send exactly this type; any other is checked more closely.
         media_type = headers.get(b"content-type")
         if media_type not in self._media_types:
             media_type = self._find_media_type(media_type)
@@ -94,13 +93,13 @@ class BodyDecoder(Generic[Record]):
         # Readers may ignore it (RFC 8259, 8.1), and some programs write it.
         body = body.removeprefix(BOM_UTF8)
         is_long = len(body) >= READ_SLOWLY_MAX
-        # msgspec refuses half a surrogate pair itself, though without naming it, and a long body's refusal names no
-        # field anyway.
+        # msgspec refuses half a surrogate pair itself, though without naming it, and a long body's refusal names no field
+        # anyway.
         if b"\\u" not in body or (_NUL not in body if is_long else not _SUSPICIOUS.search(body)):
             try:
                 found = self._read_fast(body)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                pass  # it may still be right by the contract; if not, the slow way finds a message
+                pass  # it may still be valid; if not, the slow way finds a message
             else:
                 refuse_repeated(body, self._names)
                 return found
@@ -156,7 +155,7 @@ class QueryDecoder(Generic[Record]):
 
 
 def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, object] | None:
-    """The members of a JSON object, of any types; ``None`` if the body is none. It does not check texts.
+    """Return the members of a JSON object, of any types; ``None`` if the body is none. Texts are not checked.
 
     Args:
         names: As of ``refuse_repeated``.
@@ -169,7 +168,7 @@ def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, 
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if len(body) >= READ_SLOWLY_MAX:
             return None
-        # Numbers out of range and half characters are JSON all the same: the code that reads such a member refuses it.
+        # Numbers out of range and half characters are JSON all the same: the reader of such a member refuses it.
         try:
             found = json.loads(body.decode(), parse_int=_cut, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
@@ -180,21 +179,21 @@ def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, 
 
 
 def read_integer(name: str, text: str) -> int:
-    """An integer in a path or query, cut to ``HUGE``; raises ``BadRequest``."""
+    """Read an integer in a path or query, cut to ``HUGE``; raises ``BadRequest``."""
     if not _INTEGER.fullmatch(text):
         raise errors.BadRequest(f"{name}: must be an integer")
     return _cut(text)
 
 
 def read_boolean(name: str, text: str) -> bool:
-    """A boolean in a query; raises ``BadRequest``."""
+    """Read a boolean in a query; raises ``BadRequest``."""
     if text not in ("true", "false"):
         raise errors.BadRequest(f"{name}: must be true or false")
     return text == "true"
 
 
 def read_instant(name: str, text: str) -> datetime:
-    """An instant as callers send it: any offset, any fraction (cut at microseconds).
+    """Read an instant as callers send it: any offset, any fraction (cut at microseconds).
 
     Example:
         >>> read_instant("final_date", "2026-01-31t21:00:00.1234567-03:00").isoformat()
@@ -217,7 +216,7 @@ def read_instant(name: str, text: str) -> datetime:
 
 
 def read_text(name: str, text: str, length_max: int | None = None) -> str:
-    """A text in a path or query; raises ``BadRequest`` for NUL and beyond the length."""
+    """Read a text in a path or query; raises ``BadRequest`` for NUL and beyond the length."""
     # PostgreSQL cannot store NUL in a text, and would fail as if the service had a defect.
     if "\0" in text:
         raise errors.BadRequest(f"{name}: must not contain NUL")
@@ -227,7 +226,7 @@ def read_text(name: str, text: str, length_max: int | None = None) -> str:
 
 
 def decode_parameter(name: str, octets: bytes) -> str:
-    """A path parameter as text; raises ``BadRequest`` where it is not UTF-8, or has NUL."""
+    """Return a path parameter as text; raises ``BadRequest`` if it is not UTF-8, or has NUL."""
     try:
         return read_text(name, octets.decode())
     except UnicodeDecodeError:
@@ -303,14 +302,14 @@ def _cut(text: str) -> int:
     return max(-HUGE, min(int(text), HUGE))
 
 
-# JSON has no NaN and no Infinity, which Python's reader would take.
+# JSON has no NaN and no Infinity, which Python's reader accepts.
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
 def _find_bad_text(value: object) -> str | None:
-    """The path of the first text, or of the object with the first name, that has NUL or half a surrogate pair."""
-    # Values that we still have to check, the next one last; each with the names that lead to it, the last one first.
+    """Find the path of the first text, or of the object with the first name, that has NUL or half a surrogate pair."""
+    # Values still to check, the next one last; each with the names that lead to it, the last one first.
     waiting: list[tuple[object, _Names]] = [(value, None)]
     while waiting:
         found, names = waiting.pop()

@@ -1,11 +1,10 @@
-"""Answers other than our JSON; documents that are the same for every caller are made once.
+"""Answers other than our JSON; documents that are the same for every caller are cached.
 
-Each form of such a document is made at the first request for it, packed if requested, and stays for as long as the process
-lives. There are no more of them than pages, so nothing evicts them: a walk over all pages costs each page once.
+Each form of such a document is made at its first request, packed if requested, and stays for the life of the process. There are
+no more of them than pages, so none is evicted.
 
-Headers for browsers that limit the use of our answers: show the documentation, save a statement, and no more.
-
-Browsers must not guess another type, frame an answer, or send the page's address to other sites.
+Headers for browsers limit the use of our answers: show the documentation, save a statement, and no more. Browsers must not
+guess another type, frame an answer, or send the page's address to other sites.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from pixconnect.doors.api.envelope import Headers
 PDF_TYPE: Final = "application/pdf"
 
 POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"
-"""For every answer that is for programs."""
+"""For every answer to programs."""
 STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")
-"""Come back by https only, for a year: sent with answers over https."""
+"""Use https only, for a year: sent with answers over https."""
 
 
 def safe_headers(base_url: str) -> list[tuple[str, str]]:
-    """The headers for browsers of every answer of the service at this address, those of the server itself included."""
+    """Return the headers for browsers of every answer at this address, including the server's own."""
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
-    # A browser that got this over http would never come back to a service that has no https.
+    # A browser that got this over http could not return to a service without https.
     if base_url.lower().startswith("https://"):
         headers.append(STRICT_TRANSPORT)
     return headers
 
 
 MAX_AGE_S: Final = 300
-"""How long a cache may answer without asking again. An upgrade changes these documents; nothing else does."""
+"""How long a cache may answer without revalidation. Only an upgrade changes these documents."""
 _NOT_MODIFIED: Final = 304
 _TAG_OCTETS: Final = 16
 # ``gzip;q=0`` refuses it (RFC 9110, 12.5.3), and ``x-gzip`` is its old name.
@@ -47,11 +46,11 @@ _TAKES_GZIP: Final = re.compile(
     rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE
 )
 _ACCEPT_ENCODING_MAX: Final = 256
-"""In octets: no client sends a longer one, and to search one as long as a head costs ten times as much as the rest."""
+"""In octets: no client sends a longer one, and searching one as long as a head costs ten times as much as the rest."""
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """An answer other than our JSON, as it is sent."""
+    """An answer other than our JSON."""
 
     content: bytes | AsyncIterator[bytes]
     """The body; in parts, it is sent in chunks without a length."""
@@ -63,13 +62,13 @@ class Document(Struct, frozen=True, kw_only=True):
     encoding: str = ""
     """The body's encoding, which its reader accepts."""
     caching: Headers | None = None
-    """Headers for caches; ``None`` forbids them to keep it."""
+    """Headers for caches; ``None`` forbids caching."""
     status: int = 200
     """304 has no body: the caller has it already."""
 
 
 class _Form(Struct, frozen=True, kw_only=True):
-    """One sequence of octets, and the answers that are made of it."""
+    """One sequence of octets, and its answers."""
 
     tag: bytes
     whole: Document
@@ -82,7 +81,7 @@ class KeptDocument:
 
     Args:
         policy: ``Content-Security-Policy``.
-        is_packed: Whether a caller that takes gzip gets it: pictures are packed already.
+        is_packed: Whether a caller that accepts gzip gets it: pictures are packed already.
     """
 
     def __init__(self, content: bytes, media_type: str, policy: bytes = POLICY, *, is_packed: bool = True) -> None:
@@ -92,7 +91,7 @@ class KeptDocument:
         self._is_packed = is_packed
 
     def answer(self, headers: Mapping[bytes, bytes]) -> Document:
-        """The form that the caller takes; without a body if the caller has it already.
+        """Return the form that the caller accepts; without a body if the caller has it already.
 
         All of it is public, so its packed length reveals nothing.
         """

@@ -6,7 +6,7 @@
     {"success": true,  "data": [...],                        "meta": ..., "pagination": {...}}
     {"success": false, "error": {"code": ..., "message": ...}, "meta": ...}
 
-A key that does not apply is left out. The envelope is put together from bytes, because only its parts need encoding.
+A key that does not apply is left out. The envelope is joined from bytes, because only its parts need encoding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Amount = Annotated[
         extra_json_schema={"minimum": AMOUNT_MIN_CENTS, "maximum": AMOUNT_MAX_CENTS},
     ),
 ]
-"""Any integer is decoded: the domain checks the range, after it has looked for a replay, and with its own error code."""
+"""Any integer is decoded: use cases check the range, after a possible replay, and with their own error code."""
 
 Cents = Annotated[int, msgspec.Meta(description="Cents.", examples=[1234])]
 
@@ -76,11 +76,11 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 AMOUNT_ON_THE_WIRE: Final = dict(amount_cents="amount")
-"""How an amount is called in requests."""
+"""The name of an amount in requests."""
 
 
 class BoundedAmount:
-    """A request that is handed on as it is, with an amount that is cut where ``clamp_cents`` cuts it."""
+    """A request that is passed on unchanged, except that ``clamp_cents`` cuts its amount."""
 
     __slots__ = ()
     amount_cents: int
@@ -93,12 +93,12 @@ class BoundedAmount:
 
 
 def clamp_cents(amount: int) -> int:
-    """An amount as it was sent; a huge one is cut to one that is still out of range, because it could not be fingerprinted."""
+    """Cut a huge amount, which could not be fingerprinted, to one that is still out of range."""
     return amount if -HUGE <= amount <= HUGE else HUGE if amount > 0 else -HUGE
 
 
 def format_duration(duration_s: float) -> str:
-    """A duration in the unit that suits it.
+    """Write a duration in the unit that suits it.
 
     Example:
         >>> format_duration(0.00127), format_duration(11525.4)
@@ -154,10 +154,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
-    """The answer of a list operation: becomes ``data``, ``pagination`` and, where there is a next page, ``Link``."""
+    """The answer of a list operation: becomes ``data``, ``pagination`` and, if there is a next page, ``Link``."""
 
     items: Iterable[ItemT] | msgspec.Raw
-    """In their wire form: made one by one while they are written, and ``Raw`` afterwards."""
+    """As JSON records: made one by one while they are written, and ``Raw`` afterwards."""
     page: int
     """The number of the page, from 1."""
     page_size: int
@@ -207,7 +207,7 @@ class Pagination(Struct, frozen=True, kw_only=True):
 
 
 def choose_request_id(given: bytes | None, entropy: Entropy) -> str:
-    """The caller's name for a request where it has the right form, otherwise a UUIDv7."""
+    """Return the caller's name for a request if it has the right form, otherwise a UUIDv7."""
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given.decode()
     return entropy.uuid7()
@@ -275,10 +275,9 @@ def error_headers(error: errors.PixConnectError) -> Headers:
 
 
 def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
-    """Headers on rates: the policy, the remainder, and seconds until there is more.
+    """Make headers on rates: the policy, the remainder, and seconds until there is more.
 
-    Source:
-        draft-ietf-httpapi-ratelimit-headers-10.
+    Source: draft-ietf-httpapi-ratelimit-headers-10.
 
     Example:
         >>> rate_headers((RatePolicy(name="lookups", tokens_max=1000, refill_per_s=0.5), 0, 2))[1]
@@ -290,7 +289,7 @@ def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
 
 
 def paginate(page: int, page_size: int, total_count: int, *, has_next: bool | None = None) -> Pagination:
-    """The numbers of a page; ``has_next``, if the caller knows it, overrides what the total says.
+    """Return the numbers of a page; a known ``has_next`` overrides the total.
 
     Example:
         >>> paginate(2, 10, 11).total_pages

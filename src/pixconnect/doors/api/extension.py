@@ -1,4 +1,4 @@
-"""What a feature adds to the process that answers callers, besides operations."""
+"""A feature's additions to an API process, besides operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FindOperation = Callable[[Scope], AnyOperation | None]
 
 
 class Answering(Protocol):
-    """The application, or what stands around it."""
+    """The application, or a wrapper of it."""
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]: ...
 
@@ -40,7 +40,7 @@ class ApiExtension:
     def take_sockets(
         self, application: Answering, sockets: Sequence[socket.socket]
     ) -> tuple[list[socket.socket], list[Tls]]:
-        """The sockets that are not the feature's, and what answers on its own."""
+        """Return the sockets that are not the feature's, and the server of its own."""
         return list(sockets), []
 
 

@@ -1,4 +1,4 @@
-"""An operation of the interface, its handler's request and answer, and the resources of the interface.
+"""An operation of the API, its handler's request and answer, and the API's resources.
 
 A row of ``operations.py`` is an ``Operation``. Its type parameters tie the handler to the row: the type checker refuses a row
 whose handler expects another parameter, query, body or answer than the row declares.
@@ -39,11 +39,11 @@ class Verifier(Protocol):
     """Finds the caller of a request by its ``Authorization`` header."""
 
     def recall(self, authorization: bytes) -> Caller | None:
-        """The caller, if the header was verified a moment ago."""
+        """Return the caller, if the header was verified a moment ago."""
         ...
 
     def recall_party(self, authorization: bytes) -> int | None:
-        """The holder of that caller, even if the token is over."""
+        """Return the party of that caller, even if the token has expired."""
         ...
 
     async def verify(self, authorization: bytes | None) -> Caller: ...
@@ -53,9 +53,9 @@ class Services(Struct, frozen=True, kw_only=True):
     context: Context
     verifier: Verifier
     of_features: FeatureParts
-    """What handlers of features need besides."""
+    """Further dependencies of features' handlers."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
-    """A PNG of this text; callers take turns."""
+    """Makes a PNG of a text as QR code; callers take turns."""
     admission: Admission
     """Limits the requests under way in this process."""
     turns: Turns
@@ -65,19 +65,19 @@ class Services(Struct, frozen=True, kw_only=True):
     base_url: str
     """The API's address as callers see it."""
     rates: RequestRates | None
-    """``None`` where the operator sets no limit."""
+    """``None`` if the operator sets no limit."""
     trusted_proxies: tuple[Network, ...]
     """Networks whose ``X-Forwarded-For`` is trusted."""
     version: str
     """The program's version."""
     standby: Standby | None = None
-    """Where operations read that may be answered from it; ``None`` where there is none."""
+    """The standby for operations that may read from it; ``None`` without one."""
     security_contacts: Sequence[str] = ()
-    """Contacts for reports of weaknesses: URIs, the preferred one first."""
+    """Contacts for vulnerability reports: URIs, the preferred one first."""
     shows_system: bool = True
-    """Whether the health check names its system."""
+    """Whether the health check shows its system."""
     binds_tokens: bool = False
-    """Whether there is a port where clients show certificates, to which their tokens are bound."""
+    """Whether a port accepts client certificates, to which tokens are bound."""
 
 
 ParameterT = TypeVar("ParameterT")
@@ -91,7 +91,7 @@ NeededScope = ScopeName | Literal["any"]
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """The query, or the body, of an operation that takes none."""
+    """The query, or the body, of an operation without one."""
 
 
 class Anything(Struct, frozen=True):
@@ -114,10 +114,10 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Reader(Struct, frozen=True, kw_only=True):
-    """How an interface reads a handler's request, where the row's parameter and records only describe it."""
+    """Reads a handler's request in another API's way; the row's parameter and records only describe it."""
 
     path: Callable[[Sequence[bytes]], object]
-    """Gets the percent-decoded parameters of the path."""
+    """Receives the percent-decoded parameters of the path."""
     query: Callable[[bytes], object]
     body: Callable[[bytes, Mapping[bytes, bytes]], object]
 
@@ -126,7 +126,7 @@ class RefusalForm(Struct, frozen=True, kw_only=True):
     """How an operation writes refusals."""
 
     write: Callable[[errors.PixConnectError, str, datetime], Refused]
-    """Gets the error, the request's id and the time."""
+    """Receives the error, the request's id and the time."""
     record: type | None
     """The body of a refusal; ``None`` is ours, in the envelope."""
     media_type: str = "application/json"
@@ -136,7 +136,7 @@ ENVELOPED = RefusalForm(write=envelope.refuse, record=None)
 
 
 class Later(Struct, frozen=True, kw_only=True):
-    """An answer that is waited for beside all others: it gives its turn back, and takes one whenever it works."""
+    """A slow answer: it gives its turn back, and takes one whenever it works."""
 
     answer: Callable[[Callable[[], AbstractAsyncContextManager[None]]], Awaitable[object]]
 
@@ -153,26 +153,26 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
     address: str
     """The key for counting failures of token requests: the address, for IPv6 its /64."""
     headers: Mapping[bytes, bytes]
-    """Lower-case names; of a header that came twice, the values joined with commas."""
+    """Lower-case names; values of a repeated header are joined with commas."""
     certificate: str | None = None
-    """The thumbprint of the client certificate that the connection showed."""
+    """The thumbprint of the connection's client certificate."""
     certified_name: str | None = None
     """The name in that certificate, which our authority has signed."""
 
 
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
-    """The parameter of a path, which stands between braces; a path has at most one."""
+    """The parameter of a path, in braces; a path has at most one."""
 
     name: str
     """Empty if the path has no parameter."""
     read: Callable[[str], ParameterT]
-    """Gets the percent-decoded text; raises ``BadRequest`` or ``NotFound``."""
+    """Receives the percent-decoded text; raises ``BadRequest`` or ``NotFound``."""
     schema: Mapping[str, object]
     description: str
 
 
 class Login(Protocol):
-    """Gets a token for a caller that sends credentials instead, with each request."""
+    """Issues a token to a caller that sends credentials instead, with each request."""
 
     async def authenticate(
         self, services: Services, headers: Mapping[bytes, bytes], address: str, certificate: str | None
@@ -202,22 +202,24 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     handler: Handler[ParameterT, QueryT, BodyT, AnswerT]
     """Its docstring is the operation's summary and description."""
     summary: str = ""
-    """Needed where two paths have one handler."""
+    """Required if two paths have one handler."""
     body_form: BodyForm = "json"
     body_max: int = BODY_MAX
     """In bytes."""
     media_types: tuple[str, ...] = ()
-    """All those of a ``Document``; of another answer, those besides JSON."""
+    """All those of a ``Document``; for another answer, those besides JSON."""
     refusals: RefusalForm = ENVELOPED
     reader: Reader | None = None
     """``None`` reads by the parameter's, the query's and the body's types."""
     pace: RatePolicy = rates.PUBLIC
-    """How many requests of one address are answered, where the operation is public."""
+    """The rate limit per address of a public operation."""
     login: Login | None = None
-    """``None`` takes the caller's own token."""
+    """``None`` uses the caller's own token."""
     may_be_old: bool = False
-    """Whether a standby may answer, which lacks the writes of the last seconds: never where a caller may look for its latest
-    request, or decides its next request by the answer."""
+    """Whether a standby may answer, which lacks the writes of the last seconds.
+
+    Never if a caller may look for its latest request, or decides its next request by the answer.
+    """
 
     @property
     def item(self) -> type | None:
@@ -230,7 +232,7 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
 
     @property
     def record(self) -> type:
-        """The record that it answers, within a list too; ``Document`` where there is none."""
+        """Return the record of the answer, also within a list; ``Document`` if there is none."""
         return get_args(self.answer)[0] if get_origin(self.answer) in (Listing, Bare) else self.answer
 
 
@@ -239,21 +241,21 @@ AnyOperation = Operation[Any, Any, Any, Any]
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """Operations that belong together: a tag in OpenAPI, a chapter in the documentation."""
+    """Related operations: a tag in OpenAPI, a chapter in the documentation."""
 
     title: str
-    """One of another section adds to that one."""
+    """A section with an existing title adds to that one."""
     text: str = ""
     """A sentence on the purpose of the operations."""
     operations: tuple[AnyOperation, ...]
 
 
 class Door(Struct, frozen=True, kw_only=True):
-    """Operations that are routed as all others are, and that the interface does not describe."""
+    """Operations that are routed as all others, and that the API does not describe."""
 
     list_routes: Callable[[], Sequence[AnyOperation]]
     find_form: Callable[[bytes], RefusalForm | None] = lambda _path: None
-    """How to refuse an unknown path; ``None`` if it does not lead to this door."""
+    """Returns how to refuse an unknown path; ``None`` for paths of other doors."""
     is_for_sandbox: bool = False
 
 
@@ -265,7 +267,7 @@ _WANTS_NEWEST: Final = "no-cache"
 
 
 def read_at_standby(row: AnyOperation, standby: Standby, services: Services) -> AnyOperation:
-    """The same operation, which asks the standby first; a request with ``Cache-Control: no-cache`` never does."""
+    """Return the operation with reads at the standby first; a request with ``Cache-Control: no-cache`` uses the primary."""
     there = structs.replace(services, context=structs.replace(services.context, pool=standby.pool))
 
     @wraps(row.handler)
@@ -312,11 +314,11 @@ class RequestLines:
         our_logging.tell("  ".join(words), level=level)
 
     def flush(self) -> None:
-        """Do nothing: lines are written as they come."""
+        """No-op: lines are written as they come."""
 
 
 def choose_access_log(clock: Clock, wanted: AccessLogWanted, level: LogLevel) -> AccessLog | RequestLines:
-    """The lines for a terminal, or the access log by the settings."""
+    """Choose the lines for a terminal, or the access log by the settings."""
     if our_logging.is_shown() and wanted != "off":
         return RequestLines()
     return AccessLog(clock, wanted="all" if level == "debug" else "off" if level == "error" else wanted)
@@ -338,7 +340,7 @@ def _describe(said: object) -> list[str]:
 
 
 def _describe_standard(record: object) -> list[str]:
-    """The standard API's answer: its lists have their counts inside, and amounts are texts."""
+    """Describe the standard API's answer: its lists contain their counts, and amounts are texts."""
 
     def read(name: str) -> object:
         return cast("dict[str, object]", record).get(name) if isinstance(record, dict) else getattr(record, name, None)

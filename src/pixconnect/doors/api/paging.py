@@ -26,11 +26,11 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     """The list's identity, holder and filters, as octets for the check."""
 
     def show(self, page: Page[Any], items: Iterable[ShownT]) -> Listing[ShownT]:
-        """The page on the wire, with a cursor to the next one."""
+        """Show the page, with a cursor to the next one."""
         span = self.span
         return Listing(
             items=items,
-            # By cursor, pages are counted from where the caller began; where that was no whole page it is rounded up.
+            # By cursor, pages are counted from the caller's start, rounded up to a whole page.
             page=span.page if span.after is None else -(-span.position // span.page_size) + 1,
             page_size=span.page_size,
             total_count=page.total_count,
@@ -40,7 +40,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
 
 def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> PageRequest:
-    """Read which page of a list a request asks for; two paths to one list give the same name."""
+    """Read which page of a list a request asks for; two paths to one list have the same name."""
     query = request.query
     fields = {field: getattr(query, field) for field in query.__struct_fields__ if field not in _OF_THE_PAGE}
     # Filters that are left out are not hashed, so a list may gain a filter and yesterday's cursors stay valid.

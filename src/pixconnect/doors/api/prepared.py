@@ -1,13 +1,10 @@
-"""A row of the operations table, prepared for serving: everything that is the same for all requests.
+"""A row of the operations table, prepared for serving; and the header ``Idempotency-Key``.
 
-The header ``Idempotency-Key``: another place for a request's ``external_id``.
+The header's value is a string of structured fields (RFC 9651, 3.3.3), or, as many libraries send it, the same without quotes.
+It becomes the request's ``external_id`` before any other step, so it is no part of the fingerprint, and a repeated request may
+use either place.
 
-Its value is a string of structured fields (RFC 9651, 3.3.3), or, as many libraries send it, the same without quotes. It becomes
-the request's ``external_id`` before any other step, so it is no part of the fingerprint, and a repeated request may use either
-place.
-
-Source:
-    draft-ietf-httpapi-idempotency-key-header-07.
+Source: draft-ietf-httpapi-idempotency-key-header-07.
 """
 
 from __future__ import annotations
@@ -28,12 +25,12 @@ from pixconnect.platform.http.exchange import Receive
 NAME: Final = "Idempotency-Key"
 HEADER: Final = NAME.lower().encode()
 LENGTH_MAX: Final = 255
-"""As many as an ``external_id`` has."""
+"""The maximum of an ``external_id``."""
 
-# Printable ASCII, in which a backslash stands before each quote and each backslash.
+# Printable ASCII, in which a backslash precedes each quote and each backslash.
 _QUOTED: Final = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"')
 _ESCAPED: Final = re.compile(rb"\\(.)")
-# No blank, quote or comma: a header that came twice arrives here joined with a comma, and must not pass for one key.
+# No blank, quote or comma: a repeated header arrives here joined with a comma, and must not pass for one key.
 _BARE: Final = re.compile(rb"[!#-+\--~]*")
 
 
@@ -46,12 +43,12 @@ BodyT = TypeVar("BodyT", bound=_HasExternalId)
 
 
 def is_taken_by(row: AnyOperation) -> bool:
-    """Whether the operation makes something that a caller names."""
+    """Whether the operation makes a resource that its caller names."""
     return "external_id" in row.body.__struct_fields__
 
 
 def apply(value: bytes, body: BodyT) -> BodyT:
-    """The body with the header's key as its ``external_id``."""
+    """Return the body with the header's key as its ``external_id``."""
     key = read(value)
     if body.external_id is None:
         return cast(BodyT, structs.replace(cast(Struct, body), external_id=key))
@@ -97,14 +94,14 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
     is_always_long: bool
     takes_idempotency_key: bool
     read_path: Callable[[Sequence[bytes]], Any] | None
-    """``None`` where the path has no parameter."""
+    """``None`` if the path has no parameter."""
     read_query: Callable[[bytes], Any]
     read_body: Callable[[bytes, Mapping[bytes, bytes]], Any]
 
     def decode(
         self, raw_parameters: Sequence[bytes], raw_query: bytes, raw_body: bytes, headers: Mapping[bytes, bytes]
     ) -> tuple[Any, Any, Any]:
-        """The parameter of the path, the query and the body; raises a ``Refusal`` for malformed ones."""
+        """Decode the parameter of the path, the query and the body; raises a ``Refusal`` for malformed ones."""
         parameter = None
         if self.read_path is not None:
             parameter = self.read_path([unquote_to_bytes(raw) for raw in raw_parameters])
@@ -145,7 +142,7 @@ def _make_reader(operation: AnyOperation) -> Reader:
 
 
 def read_headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """The headers by name; of one that came twice, the values joined with commas (RFC 9110, 5.3)."""
+    """Return the headers by name; values of a repeated one are joined with commas (RFC 9110, 5.3)."""
     headers = dict(raw)
     if len(headers) != len(raw):
         headers = {}

@@ -1,8 +1,8 @@
-"""Rate limits of requests: of one address for public operations, and of one client and one holder for the others.
+"""Rate limits of requests: per address for public operations, and per client and holder for the others.
 
-The operator may set the latter; every answer then carries the limit and the remainder in its headers. The former are constants,
-one for each kind of public operation, so that a flood of one kind uses up no other. An address that exceeds one gets 429 before
-any work is done, on any connection. Each process counts for itself, in memory.
+The operator may set the latter; every answer then has the limit and the remainder in its headers. The former are constants, one
+for each kind of public operation, so that a flood of one kind uses up no other. An address that exceeds one gets 429 before any
+work is done, on any connection. Each process counts for itself, in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBucket, TokenBuckets
 
 PUBLIC: Final = RatePolicy(name="public", tokens_max=2000, refill_per_s=100)
-"""Of a public operation whose row names no other: logins, key sets, health.
+"""For a public operation without another in its row: logins, key sets, health.
 
 Hundreds of clients behind one address may start at once; nginx, in our configuration, passes 200 requests a second of an
 address to two processes.
@@ -32,12 +32,12 @@ LOCATIONS: Final = RatePolicy(name="locations", tokens_max=1000, refill_per_s=10
 """Payloads of QR codes: each is looked up and signed, which costs six times as much as ``/livez``. The largest payers'
 institutions read from several addresses, and nginx passes 200 a second of each to two processes."""
 CALLBACKS: Final = RatePolicy(name="callbacks", tokens_max=2000, refill_per_s=200)
-"""Of institutions, which may stop to call where they are refused: all that nginx passes on, in each process."""
+"""Callbacks of institutions, which may stop calling after refusals: everything that nginx passes on, in each process."""
 OCTETS_EACH: Final = 64 * 1024
 """An answer counts as one more request for each such number of octets in its body."""
 WINDOW_S: Final = 60
 _OWED_MAX: Final = 1000
-"""As many as one request may do beside itself: all of them count, under any limit."""
+"""The maximum beyond a limit: one request's further work counts in full."""
 
 
 class PublicRates:

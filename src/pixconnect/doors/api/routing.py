@@ -1,10 +1,9 @@
-"""From a path and a method to an operation, and the parameters of paths.
+"""Routes a path and a method to an operation, and extracts path parameters.
 
-We route the path as it was sent: we split it before we percent-decode it, so that ``%2F`` inside an ``external_id`` is
-part of the id, and a trailing slash names nothing unless a route ends in one. We decode only parameters, so that
-writing a path in another way cannot evade a proxy's rule for it, and only after the caller is let in: decoding one of
-4,096 octets takes several times as long as the rest of a refusal. A plus alone may be sent percent-encoded, since many
-libraries encode it. We redirect and repair nothing.
+The path is routed as sent: it is split before percent-decoding, so that ``%2F`` inside an ``external_id`` is part of the id,
+and a trailing slash matches nothing unless a route ends in one. Only parameters are decoded, so that another spelling of a path
+cannot evade a proxy's rule, and only after authentication: decoding one of 4,096 octets takes several times as long as the rest
+of a refusal. A plus alone may be percent-encoded, since many libraries encode it. Nothing is redirected or repaired.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _PLUSES: Final = ("%2B", "%2b")
 
 
 class _Node(Generic[Target]):
-    """One path segment: the operations that end here, those that take the rest, and the segments that may follow."""
+    """One path segment: the operations that end here, those with an open end, and the possible next segments."""
 
     __slots__ = ("children", "is_open", "methods", "rest", "wildcard")
 
@@ -97,7 +96,7 @@ class Router(Generic[Target]):
             if below is None and node.rest and len(raw_path) <= SEGMENT_MAX:
                 return node.rest, (*parameters, b"/".join(segments[number:]))
             if below is None:
-                # An empty segment is no parameter: a double slash names nothing, nor does one at the end by itself.
+                # An empty segment is no parameter: a double slash matches nothing, nor does a single one at the end.
                 below = node.wildcard if raw_segment else None
                 if below is not None and len(raw_segment) <= SEGMENT_MAX:
                     parameters = (*parameters, raw_segment)
@@ -123,7 +122,7 @@ def _read_id(text: str) -> int:
 
 
 def _text(name: str, description: str) -> Parameter[str]:
-    # Any text is valid: one of the wrong form names nothing, which is NOT_FOUND and not BAD_REQUEST.
+    # Any text is valid: a wrong form matches nothing, which is NOT_FOUND and not BAD_REQUEST.
     return Parameter(name=name, read=str, schema=_schema("string", minLength=1), description=description)
 
 

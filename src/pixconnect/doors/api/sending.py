@@ -1,4 +1,4 @@
-"""From a handler's answer, or from a refusal, to the status, the headers and the octets that are sent."""
+"""Turns a handler's answer, or a refusal, into status, headers and octets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Written = tuple[int, bytes | AsyncIterator[bytes], Headers]
 """Status, body and headers."""
 
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
-"""Answers hold money and tokens: no cache on the way may keep them."""
+"""Answers contain money and tokens: no cache may keep them."""
 _JSON_HEADERS: Final[Headers] = [
     (b"content-type", envelope.JSON.encode()),
     _NOT_KEPT,
@@ -32,7 +32,7 @@ _BODILESS: Final = frozenset({204, 304})
 
 
 def write_answer(answer: object, scope: Scope, request_id: str, now: datetime, *, base_url: str) -> Written:
-    """The response for a handler's answer; ``base_url`` is for the link to a list's next page."""
+    """Write the response for a handler's answer; ``base_url`` is for the link to a list's next page."""
     if type(answer) is Document:
         return answer.status, answer.content, _document_headers(answer)
     if type(answer) is Bare:

@@ -1,7 +1,7 @@
 """The documentation site, which ``make site`` builds, as static files.
 
 Its files are listed once, when the process starts, so a name in a request is looked up and never becomes a path. Each is read,
-packed and given its ``ETag`` at the first request for it (``document.py``).
+packed and given its ``ETag`` at its first request (``document.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from pixconnect.doors.api.document import KeptDocument
 
 BUILT: Final = Path(__file__).parents[2] / "site"
-"""In wheels and images, and in a checkout where it was built."""
+"""In wheels and images, and in a checkout after ``make site``."""
 TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -48,7 +48,7 @@ class Site:
         self._files: dict[str, str] = {}
         self._kept: dict[str, KeptDocument] = {}
         self.entry = "openapi.json" if folder is None else "docs/"
-        """Where the service's bare address leads."""
+        """The target of the service's bare address."""
         if folder is not None:
             self._list(folder)
 
@@ -65,7 +65,7 @@ class Site:
 
     @property
     def addresses(self) -> list[str]:
-        """All that it serves, below ``/docs/``."""
+        """Return all addresses that it serves, below ``/docs/``."""
         return [*self._files]
 
     def find(self, address: str) -> KeptDocument | None:
@@ -80,7 +80,7 @@ class Site:
 
 def _read(file: Path) -> KeptDocument:
     content = file.read_bytes()
-    # The few scripts within a page differ between folders, so each page allows its own.
+    # The few scripts within a page differ between folders, so each page permits its own.
     scripts = _INLINE_SCRIPT.findall(content) if file.suffix == ".html" else []
     policy = _POLICY.format(hashes="".join(f" 'sha256-{_digest(script)}'" for script in scripts))
     return KeptDocument(content, TYPES[file.suffix], policy.encode(), is_packed=file.suffix not in _PICTURES)

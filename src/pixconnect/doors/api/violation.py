@@ -17,7 +17,7 @@ from msgspec import inspect
 from pixconnect.platform.base import errors
 
 NAME_LENGTH_MAX: Final = 64
-"""A longer name that the caller made up is shown up to here."""
+"""A longer name of the caller's is cut to this."""
 
 IN_CENTS: Final = " number of cents (R$ 10,50 is 1050)"
 _DECLARED_FORM: Final = "have the declared form"
@@ -39,7 +39,7 @@ def find_violation(value: object, record: type) -> str | None:
 
 
 def alternatives(kind: inspect.Type) -> list[inspect.Type]:
-    """The types that a value may have, without their descriptions."""
+    """Return the types that a value may have, without their descriptions."""
     if isinstance(kind, inspect.Metadata):
         return alternatives(kind.type)
     if isinstance(kind, inspect.UnionType):
@@ -48,11 +48,11 @@ def alternatives(kind: inspect.Type) -> list[inspect.Type]:
 
 
 def show_name(name: str) -> str:
-    """A name that the caller made up, cut and without half characters."""
+    """Show a name of the caller's, cut and without half characters."""
     return name[:NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
 
 
-# Refusals can come in floods, and reading a type costs more than comparing a value with it.
+# Cached: refusals can come in floods, and reading a type costs more than comparing a value with it.
 _read_type = cache(inspect.type_info)
 
 
@@ -115,7 +115,7 @@ def _is_of(value: object, kind: inspect.Type) -> bool:
         case inspect.BoolType():
             return isinstance(value, bool)
         case inspect.IntType():
-            # 1.0 is no integer of the contract's, and true is one to Python alone.
+            # 1.0 is no integer of the contract's, and true is one only to Python.
             return isinstance(value, int) and not isinstance(value, bool)
         case inspect.FloatType():
             return isinstance(value, int | float) and not isinstance(value, bool)
@@ -132,7 +132,7 @@ def _is_of(value: object, kind: inspect.Type) -> bool:
 
 
 def _broken_rule(value: object, kind: inspect.Type) -> str | None:
-    """The rule that a value of the right type breaks, as it goes on after "must"."""
+    """Return the rule that a value of the right type breaks, as it continues after "must"."""
     match kind:
         case inspect.IntType():
             return _broken_bound(cast(int, value), kind.ge, kind.le)
@@ -141,7 +141,7 @@ def _broken_rule(value: object, kind: inspect.Type) -> str | None:
         case inspect.StrType():
             text = cast(str, value)
             broken = _broken_length(len(text), kind.min_length, kind.max_length, "characters")
-            # Patterns are for programs: a sentence that quotes one does not help people.
+            # Patterns are for programs: quoting one does not help people.
             if broken is None and kind.pattern is not None and re.search(kind.pattern, text) is None:
                 return _DECLARED_FORM
             return broken

@@ -1,7 +1,6 @@
-"""One line for each failure that the operator can mend: the fault, and the remedy.
+"""One line for each failure that the operator can repair: the fault, and the remedy.
 
-Exceptions are recognised by the name of their class, because importing the libraries that raise them takes longer than most
-verbs.
+Exceptions are recognised by their class name, because importing the libraries that raise them takes longer than most verbs.
 """
 
 import re
@@ -20,22 +19,22 @@ from pixconnect.platform.local.supervisor import PartKeepsFailingError
 
 
 class ExitStatus(IntEnum):
-    """The exit status; its complaint is one line on standard error."""
+    """The exit status; its error is one line on standard error."""
 
     DONE = 0
-    """It is done."""
+    """Success."""
     REFUSED = 1
-    """Wrong words, settings or credentials, or the service refuses: nothing was done, and the same again is refused again."""
+    """Wrong arguments, settings or credentials, or the service refuses: nothing was done, and a repetition is refused too."""
     UNAVAILABLE = 3
     """The service does not answer, or not now: nothing was done. Try again."""
     UNSURE = 4
-    """No answer came: it may have been done. Where the line names an `external_id`, the same again under it is safe."""
+    """No answer came: it may have been done. If the line names an `external_id`, repeating it under that is safe."""
     ENDED_BADLY = 5
     """The event, trigger or payment that the verb watched ended in another way than expected."""
     FOUND = 6
-    """`doctor` or `institution check` found something that must be mended."""
+    """`doctor` or `institution check` found something to repair."""
     BROKEN = 7
-    """`verify` found something wrong in the books."""
+    """`verify` found violations in the books."""
     INTERRUPTED = 130
     """Ctrl-C."""
     READER_GONE = 141
@@ -43,7 +42,7 @@ class ExitStatus(IntEnum):
 
 
 class CommandError(Exception):
-    """A verb cannot do its work; the message states the reason and the remedy."""
+    """A verb failed; the message states the reason and the remedy."""
 
     def __init__(self, message: str, *, status: ExitStatus = ExitStatus.REFUSED) -> None:
         super().__init__(message)
@@ -51,7 +50,7 @@ class CommandError(Exception):
 
 
 class RefusedByService(CommandError):  # noqa: N818  as the client's errors
-    """The service refuses one of the typed words."""
+    """The service refuses one of the typed values."""
 
 
 # Their messages are complete: they were written for operators.
@@ -95,7 +94,7 @@ _BY_NAME = {
 }
 
 
-# States that a database leaves again: it starts, stops, recovers from a crash, or has no connection left.
+# Temporary states of a database: it starts, stops, recovers from a crash, or has no connection left.
 _DATABASE_AWAY = (
     "PostgresConnectionError",
     "InterfaceError",
@@ -118,15 +117,15 @@ _DATABASE_BUSY = (
     "SerializationError",
     "InvalidCachedStatementError",
 )
-# PostgreSQL's messages when a connection wants to take a role that does not exist, or a statement names one.
+# PostgreSQL's messages if a connection assumes a missing role, or a statement names one.
 _ABOUT_ROLES = {"InvalidParameterValueError", "UndefinedObjectError"}
 _MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
-# And when it wants a setting that there is not: the driver takes each word of an address that it does not know for one.
+# And for an unknown setting: the driver sends each unknown word of an address as one.
 _UNKNOWN_SETTING = re.compile(r'unrecognized configuration parameter "([^"]*)"$')
 
 
 def explain(error: BaseException) -> str | None:
-    """The line to show; ``None`` for an internal defect, whose traceback says more."""
+    """Return the line to show; ``None`` for an internal defect, whose traceback has more details."""
     if isinstance(error, _SAY_IT_ALL):
         return str(error)
     if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):
@@ -167,15 +166,15 @@ def _explain_loss(error: BaseException) -> str | None:
 
 
 def is_database_unreachable(error: BaseException) -> bool:
-    """Whether nothing answers at the database's address."""
-    # asyncpg passes on the system's errors: of the network, of the resolver, and a Unix socket that is missing, or closed to
-    # us, is a file. An unexpected certificate is for an operator to mend.
+    """Whether no server answers at the database's address."""
+    # asyncpg passes on the system's errors of the network and of the resolver; a missing or closed Unix socket is a file error.
+    # An unexpected certificate is for an operator to repair.
     return isinstance(error, OSError) and not _is_one_of(error, ("SSLError",)) and _is_about_connecting(error)
 
 
 def is_database_away(error: BaseException) -> bool:
-    """Whether the database alone keeps a part from working, and may not do so for long."""
-    # Only we raise ConnectionError itself: the connection that a part lives by was lost.
+    """Whether only the database stops a part, probably for a short time."""
+    # Only we raise ConnectionError itself: the part's own connection was lost.
     if type(error) is ConnectionError or is_database_unreachable(error):
         return True
     return _is_one_of(error, _DATABASE_AWAY)
@@ -183,7 +182,7 @@ def is_database_away(error: BaseException) -> bool:
 
 @contextmanager
 def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
-    """End this process with one line, which the supervisor shows; we do where there is none, or it is past starting."""
+    """End this process with one line, which the supervisor shows; or we do without one, or after its start phase."""
     try:
         yield
     except Exception as error:

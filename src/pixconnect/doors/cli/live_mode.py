@@ -1,6 +1,6 @@
-"""Unsafe settings in live mode: such a part refuses to start, in a sentence that names the setting.
+"""Unsafe settings in live mode: the part refuses to start, with a message that names the setting.
 
-A state that may be intended is a risk: the part logs it at its start, and ``doctor`` shows it. In the sandbox anything goes.
+A state that may be intended is a risk: the part logs it at its start, and ``doctor`` shows it. The sandbox permits anything.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _PREFIXES_MIN: Final = {4: 8, 6: 7}
 
 
 def refuse_unsafe_live(settings: Settings) -> None:
-    """Refuse to serve live money where it is not safe; ``SettingsError`` for the first that is not."""
+    """Refuse to serve live money with unsafe settings; ``SettingsError`` for the first one."""
     for refusal in list_refusals(settings):
         raise SettingsError(refusal)
 
 
 def refuse_unsafe_database(settings: Settings) -> None:
-    """Refuse to reach live money over a network that others may listen on, which operators' verbs and migrations do too."""
+    """Refuse to reach live money over a network that others may listen on; operators' verbs and migrations do too."""
     for refusal in _list_unsafe_databases(settings) if settings.mode == "live" else ():
         raise SettingsError(refusal)
 
@@ -41,7 +41,7 @@ def complain_of_risks(settings: Settings) -> None:
 
 
 def list_refusals(settings: Settings) -> Iterator[str]:
-    """Why live mode is refused: each names the setting and, behind a semicolon, the remedy."""
+    """List why live mode is refused: each names the setting and, after a semicolon, the remedy."""
     if settings.mode != "live":
         return
     yield from _list_unsafe_urls(settings)
@@ -57,11 +57,11 @@ def list_refusals(settings: Settings) -> Iterator[str]:
             "read QR codes and have no certificate of yours; set it to optional, or lead PIXCONNECT_BASE_URL to a proxy that "
             "PIXCONNECT_TRUSTED_PROXIES names"
         )
-    # A home made for trying out, above all its secret key, must not guard real money.
+    # A home made for trying out, above all its secret key, must not protect real money.
     if (settings.home_path / DEMONSTRATION_FILE).exists():
         yield f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
     yield from _list_unsafe_databases(settings)
-    # Without a part in Pix there is no ISPB, and none is required; a name appears in texts for others.
+    # Without participation in Pix there is no ISPB, and none is required; a name appears in texts for others.
     usual = Settings()
     if settings.institution_name == usual.institution_name:
         yield f"PIXCONNECT_INSTITUTION_NAME: {usual.institution_name} is the sandbox's; in live mode, set your institution's"
@@ -70,7 +70,7 @@ def list_refusals(settings: Settings) -> Iterator[str]:
 
 
 def list_risks(settings: Settings) -> Iterator[str]:
-    """States that are probably mistakes in live mode, but may be intended; in the same form."""
+    """List states that are probably mistakes in live mode, but may be intended; in the same form."""
     if settings.mode != "live":
         return
     if settings.lacks_proxies:
@@ -91,7 +91,7 @@ def _list_unsafe_urls(settings: Settings) -> Iterator[str]:
         ("PIXCONNECT_AUTH_URL", settings.public_auth_url, True),
         ("PIXCONNECT_CONSOLE_BASE_URL", settings.public_console_url, False),
     ):
-        # We write this text with a path behind it. A refused one may be a password, so we do not show it.
+        # A path follows this text. A refused one may be a password, so it is not shown.
         if any(mark in url for mark in "@?#"):
             yield f"{variable}: must have no user info, query or fragment in live mode; give scheme, host and path alone"
         elif must_be_https and not url.startswith("https://"):
@@ -104,7 +104,7 @@ def _list_unsafe_proxies(settings: Settings) -> Iterator[str]:
         # No proxies need more: any host within them chooses the trusted address.
         if network.prefixlen < _PREFIXES_MIN[network.version]:
             yield f"PIXCONNECT_TRUSTED_PROXIES: {network} is too wide; in live mode, name the networks of your proxies only"
-    # Without them tokens and sessions would cross a network in the clear, or every address would be the proxy's.
+    # Without them tokens and sessions would cross a network unencrypted, or every address would be the proxy's.
     if named:
         return
     for variable, host in (("PIXCONNECT_HOST", settings.host), ("PIXCONNECT_CONSOLE_HOST", settings.console_host)):
@@ -129,7 +129,7 @@ def _list_unsafe_databases(settings: Settings) -> Iterator[str]:
 
 # asyncpg reads these if an address lacks them.
 def _find_far_host(url: str, environment: Mapping[str, str] = os.environ) -> str | None:  # noqa: TID251  libpq's, not ours
-    """The first host beyond this machine to which a connection would not be verified; ``None`` if all is well."""
+    """Find the first host beyond this machine to which a connection would not be verified; ``None`` if all are safe."""
     if not url:
         return None
     address = urlsplit(url)
@@ -149,7 +149,7 @@ def _list_hosts(address: SplitResult, query: Mapping[str, str], environment: Map
     if not named and (service := query.get("service") or environment.get("PGSERVICE")):
         return [f"the service {service}"]
     hosts = named or environment.get("PGHOST", "")
-    # An IPv6 address stands in brackets, with or without a port behind it; nothing at all is a socket of this machine.
+    # An IPv6 address is in brackets, with or without a port; nothing at all is a socket of this machine.
     return [
         one[: one.find("]") + 1] if one.startswith("[") else one.partition(":")[0] for one in hosts.split(",") if one
     ]
@@ -172,7 +172,7 @@ def _complain(path: Path, too_open: int, wanted: str) -> None:
     try:
         mode = path.stat().st_mode & 0o777
     except OSError:
-        # If a file does not exist or cannot be read, the part that needs it complains.
+        # If a file is missing or unreadable, the part that needs it reports that.
         return
     if mode & too_open:
         terminal.complain(f"{path} holds secrets and is open to others (mode {mode:04o}): chmod {wanted} {path}")

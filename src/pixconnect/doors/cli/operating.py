@@ -1,4 +1,4 @@
-"""The common parts of operators' verbs: they run a use case on the database and return its result."""
+"""Runs operators' use cases on the database and returns their results."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def run(
     """Run a use case on the database of a running service, or of ``DATABASE_URL``.
 
     Raises:
-        CommandError: There is no database, or nothing runs on the home that was to have one.
-        SettingsError: A setting has a value that it cannot have.
+        CommandError: There is no database, or no service runs on the home that was to have one.
+        SettingsError: A setting has an invalid value.
         SealBroken: The secret key is another one.
         PixConnectError: The use case refuses.
     """
@@ -46,7 +46,7 @@ def run(
 
 
 def run_with_other_key(use_case: Callable[[Operator], Awaitable[Result]]) -> Result:
-    """As ``run``, for a use case that brings in another secret key than that of the tables."""
+    """As ``run``, for a use case that introduces another secret key than that of the tables."""
     return _run(use_case, compares_key=False)
 
 
@@ -63,7 +63,7 @@ def _run(use_case: Callable[[Operator], Awaitable[Result]], *, compares_key: boo
 def run_with_settings(do: Callable[[Settings], Coroutine[object, object, Result]]) -> Result:
     """Run a coroutine that opens a database by itself; raises as ``run``."""
     settings = read_database_settings()
-    # Beside a result only complaints are worth a line.
+    # Beside a result only errors are worth a line.
     set_up_logging(settings.log_format, "warning")
     with complaining_of_home(settings):
         return asyncio.run(do(settings))
@@ -94,7 +94,7 @@ def wait_until_in_force() -> None:
 
 
 def load_file(file: Path, length_max: int) -> bytes:
-    """The contents of a regular file of a bounded length.
+    """Read a regular file of a limited length.
 
     Raises:
         CommandError: It cannot be read, is something else, or is longer.

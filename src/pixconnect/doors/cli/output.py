@@ -31,7 +31,7 @@ _ID_SHOWN_MAX: Final = 20
 
 
 def pick(record: object, columns: str) -> Shown:
-    """The printed attributes of a record, separated by blanks; ``name=attribute`` prints one under another name.
+    """Return a record's printed attributes, separated by blanks; ``name=attribute`` prints one under another name.
 
     Example:
         >>> pick(timedelta(hours=1), "days length_s=seconds")
@@ -42,7 +42,7 @@ def pick(record: object, columns: str) -> Shown:
 
 
 def show(shown: Shown, *, as_json: bool, money: Collection[str] = ()) -> None:
-    """Print one thing, for people as lines of ``name: value``.
+    """Print one resource, for people as lines of ``name: value``.
 
     Args:
         money: Names of amounts in cents, which people are shown as reais.
@@ -80,11 +80,10 @@ def to_json(shown: object) -> str:
 def show_list(
     name: str, items: Sequence[Shown], *, as_json: bool, columns: Sequence[str] = (), money: Collection[str] = ()
 ) -> None:
-    """Print several things: in JSON one object with a list under this name.
+    """Print several resources: in JSON one object with a list under this name.
 
     Args:
-        columns: The fields that people see of each, in this order, one line each even without a terminal; without it,
-            all fields.
+        columns: The fields for people, in this order, one line each even without a terminal; by default all fields.
         money: As for ``show``.
     """
     if as_json or not items:
@@ -97,7 +96,7 @@ def show_list(
 
 
 def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool, money: Collection[str] = ()) -> None:
-    """Print things of several kinds: in JSON one object with a list under each name."""
+    """Print resources of several kinds: in JSON one object with a list under each name."""
     if as_json:
         show_json({name: [_present(item) for item in items] for name, items in lists.items()})
         return
@@ -115,7 +114,7 @@ def _show_blocks(items: Sequence[Shown], money: Collection[str]) -> None:
 
 
 def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collection[str]) -> list[str] | None:
-    """The lines of a table; ``None`` if it does not fit, or the output is no terminal."""
+    """Return the lines of a table; ``None`` if it does not fit, or the output is no terminal."""
     if not columns and not terminal.is_terminal():
         return None
     flat = [_flatten(item) for item in items]

@@ -8,13 +8,13 @@ from typing import Final, cast
 
 import zxingcpp
 
-# By the light modules of a pair: none, the lower, the upper, both. The light is drawn, so that a dark terminal shows a code as
-# it is on paper.
+# By the light modules of a pair: none, the lower, the upper, both. Light modules are drawn, so that a dark terminal shows a
+# code as on paper.
 _BLOCKS: Final = " ▄▀█"
 
 
 def draw(text: str) -> list[str] | None:
-    """The lines of a code; ``None`` where the terminal is too narrow for it, as a code that is folded cannot be read."""
+    """Return the lines of a code; ``None`` if the terminal is too narrow, as a wrapped code is unreadable."""
     # The library's stubs leave its options untyped and do not know that an image is a buffer.
     barcode = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode, ec_level="L")  # pyright: ignore[reportUnknownMemberType]
     modules = bytes(cast(bytes, barcode.to_image(scale=1, add_quiet_zones=True)))

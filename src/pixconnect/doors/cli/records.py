@@ -1,4 +1,4 @@
-"""The common parts of one holder's verbs: printing records, and waiting for an end."""
+"""Shared by one holder's verbs: printing records, and waiting for an end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Asked = TypeVar("Asked", int, str)
 Named = TypeVar("Named", Charge, Transfer, Refund)
 
 MONEY: Final = frozenset({"amount", "held", "taken", "available_funds", "current_funds"})
-"""Amounts, which people are shown as reais."""
+"""Amounts, shown to people as reais."""
 _NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")
 """The form of end-to-end ids and return identifications."""
 _ASKED_AGAIN_AFTER_S: Final = 0.3
@@ -77,7 +77,7 @@ def show_items(name: str, items: Sequence[Record], columns: Sequence[str], *, as
 
 
 def read_each(lists: Iterable[Iterable[Named]], limit: int) -> list[Named]:
-    """The first of each status's list; an item that moved between two lists counts once, in its latest state."""
+    """Read the first of each status's list; an item that moved between two lists counts once, in its latest state."""
     found = dict[int, Named]()
     for listed in lists:
         for record in islice(listed, limit):
@@ -112,7 +112,7 @@ def find(
             )
         found = found or other
     else:
-        # Try first the kind of name that it looks like: each vain question appears in the service's log as a refusal.
+        # The kind of name that it looks like comes first: each failed query appears in the service's log as a refusal.
         first, second = (by_name, by_external_id) if _NETWORK_NAME.fullmatch(any_id) else (by_external_id, by_name)
         found = _look(first, any_id) or _look(second, any_id)
     if found is None:
@@ -153,7 +153,7 @@ def watch(
 
 
 def parse_span(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-    """The first and the last instant that ``--since`` and ``--until`` include."""
+    """Parse the first and the last instant that ``--since`` and ``--until`` include."""
     first = None if since is None else parse_instant("--since", since)
     last = None if until is None else parse_instant("--until", until, is_end=True)
     if first and last and first > last:
@@ -162,7 +162,7 @@ def parse_span(since: str | None, until: str | None) -> tuple[datetime | None, d
 
 
 def parse_instant(option: str, text: str, *, is_end: bool = False) -> datetime:
-    """An instant: RFC 3339, or a day in UTC, which as an end includes all of it."""
+    """Parse an instant: RFC 3339, or a day in UTC, which as an end is included as a whole."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

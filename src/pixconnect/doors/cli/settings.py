@@ -2,7 +2,7 @@
 
 So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. The service's
 secrets are not written into the home, which is copied into backups and stays when the service is killed. A file there only
-contains where each secret can be read: a secret from the environment is in the memory of the running process.
+names where each secret can be read: a secret from the environment is in the memory of the running process.
 """
 
 import dataclasses
@@ -44,12 +44,12 @@ class Running(Struct, frozen=True, kw_only=True):
     """The embedded server's address; empty if the settings name a database."""
     owner_database_url: str
     console_database_url: str = ""
-    """As the others: verbs that make tables on another server give the console access to them."""
+    """As the others: verbs that make tables on another server grant the console access to them."""
     rail_url: str
     faces: str = ""
     """The faces that listen, with their ports."""
     secret_files: Mapping[str, str] = {}
-    """Paths where the secrets that the service was given can be read while it runs, by setting."""
+    """Paths of the service's secrets while it runs, by setting."""
 
 
 FACES = "PIXCONNECT_FACES"
@@ -124,7 +124,7 @@ def complaining_of_home(settings: Settings) -> Generator[None]:
     try:
         yield
     except Exception as error:
-        # A service that was killed leaves its addresses behind.
+        # A killed service leaves its addresses behind.
         if environment.read_settings().operators_url or not failures.is_database_unreachable(error):
             raise
         raise nothing_runs(settings) from None
@@ -136,7 +136,7 @@ def nothing_runs(settings: Settings) -> CommandError:
 
 
 def write_start(settings: Settings) -> str:
-    """The command that starts the service of this home again, at the port that it had."""
+    """Write the command that starts the service of this home again, at its last port."""
     usual, port = Settings(), find_port(settings)
     words = [f"PORT={port}"] if port != usual.port else []
     if settings.home_path != usual.home_path:
@@ -146,7 +146,7 @@ def write_start(settings: Settings) -> str:
 
 
 def find_port(settings: Settings) -> int:
-    """The port that the environment names, or else the one that the home's service had."""
+    """Return the port that the environment names, or else the home's service's last one."""
     known = home.read_sandbox_file(settings.home_path)
     if known is None or settings.port != Settings().port:
         return settings.port

@@ -1,4 +1,4 @@
-"""The findings of ``pixconnect doctor``: each symptom states what is well or wrong, and the remedy."""
+"""The findings of ``pixconnect doctor``: each symptom states what is right or wrong, and the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ok(check: str, text: str) -> Symptom:
 
 
 def note(check: str, text: str, todo: str) -> Symptom:
-    """A state that may be intended."""
+    """Note a state that may be intended."""
     return Symptom(check=check, status="note", text=text, todo=todo)
 
 
@@ -28,6 +28,6 @@ def wrong(check: str, text: str, todo: str) -> Symptom:
 
 
 def split(check: str, sentence: str) -> Symptom:
-    """A failure's sentence, which ends with the advice."""
+    """Split a failure's sentence, which ends with the advice."""
     text, _, todo = sentence.rpartition(": ")
     return wrong(check, text, todo) if text else wrong(check, sentence, "look at the service's log")

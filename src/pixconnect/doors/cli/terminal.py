@@ -1,4 +1,4 @@
-"""A terminal's output: lines on standard output, complaints of one line on standard error, and colours for people."""
+"""A terminal's output: lines on standard output, one-line errors on standard error, and colours for people."""
 
 from __future__ import annotations
 
@@ -25,23 +25,26 @@ class ReaderGone(Exception):  # noqa: N818  named by the event
 
 
 def say(text: str) -> None:
-    """Our own lines. Outside values go through ``outgoing_text.on_terminal`` first, or one may look like two lines."""
+    """Print one of our lines.
+
+    Pass outside values through ``outgoing_text.on_terminal`` first, or one may look like two lines.
+    """
     _write(sys.stdout, text)
 
 
 def on_one_line(text: str) -> str:
-    """Text from another system within one of our lines."""
+    """Return another system's text for use within one of our lines."""
     return outgoing_text.on_terminal(text)
 
 
 def complain(text: str) -> None:
-    # A complaint repeats the typed words, which may be a whole file.
+    # An error repeats the typed words, which may be a whole file.
     line = cut_text(" ".join(text.split()), _COMPLAINT_MAX)
     _write(sys.stderr, f"pixconnect: {outgoing_text.on_terminal(line)}")
 
 
 def notice(text: str) -> None:
-    """A useful remark beside a result."""
+    """Print a useful remark beside a result."""
     _write(sys.stderr, text)
 
 
@@ -59,12 +62,12 @@ def stream(text: str) -> None:
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether a person looks at the stream, by default standard output."""
+    """Whether a person sees the stream, by default standard output."""
     return (stream or sys.stdout).isatty()
 
 
 def paint(text: str, colour: Colour) -> str:
-    """The text in a colour, if it goes to a terminal and colours are not disabled."""
+    """Return the text in a colour, if it goes to a terminal and colours are not disabled."""
     return text if wants_no_style() or not text or not is_terminal() else f"\033[{_CODES[colour]}m{text}\033[0m"
 
 
@@ -82,10 +85,10 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(f"{outgoing_text.on_terminal_lines(text)}\n")
         stream.flush()
     except BrokenPipeError:
-        # A reader that went away, such as `head`, is no reason to stop; Python would complain again on exit.
+        # A closed pipe, such as `head`'s, is no reason to stop; Python would report it again on exit.
         _silence(stream)
     except OSError:
-        # The caller that catches this complains of it; so would Python on exit, about the rest of the stream's buffer.
+        # The caller that catches this reports it; so would Python on exit, about the rest of the stream's buffer.
         _silence(stream)
         raise
 
@@ -97,5 +100,5 @@ def _silence(stream: TextIO) -> None:
 
 
 def silence_output() -> None:
-    """Release standard output, whose reader went away: Python would complain of it on exit."""
+    """Detach standard output, whose reader went away: Python would report that on exit."""
     _silence(sys.stdout)

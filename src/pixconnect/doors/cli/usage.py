@@ -1,4 +1,4 @@
-"""Describes a fault of a command line in one line, in the words that the person typed: options, and their types."""
+"""Describes an error of a command line in one line, by the typed options and their types."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def explain(error: CycloptsError) -> str:
             return f"{token.keyword or spell(argument)}: {rule[:1].lower()}{rule[1:]}; it is {token.value!r}"
         case UnknownCommandError() | UnusedCliTokensError():
             unknown, verbs = error.unused_tokens or [""], list_verbs(error.app)
-            # A word where a verb could stand was meant as a verb, even in groups that also work without one.
+            # A word in the place of a verb was meant as one, even in groups that also work without.
             return explain_unknown(unknown[0], verbs, verb) if verbs else _explain_surplus(unknown, verb)
         case _:
             return str(error)
@@ -74,7 +74,7 @@ _REMOVED: Final = {
 
 
 def _find_near(word: str, words: Sequence[str]) -> list[str]:
-    """The probable word; empty if only the family of a name is right, and its last part is another word."""
+    """Return the probable word; empty if only the family of a name is right, and its last part is another word."""
     family, _, last = word.rpartition(".")
     if ends := [each.removeprefix(f"{family}.") for each in words if family and each.startswith(f"{family}.")]:
         return [f"{family}.{end}" for end in difflib.get_close_matches(last, ends, n=1)]
@@ -101,12 +101,12 @@ def _explain_surplus(words: Sequence[str], verb: str) -> str:
 
 
 def spell(argument: Argument) -> str:
-    """The argument's name in help: a positional argument is typed without its option's name."""
+    """Return the argument's name in help: a positional argument has no option's name."""
     return argument.name.lstrip("-").upper() if argument.field_info.is_positional else argument.name
 
 
 def name_option(message: str, app: App, words: Sequence[str]) -> str:
-    """A refusal with the typed option in place of its field, if the verb has such an option."""
+    """Return a refusal with the typed option in place of its field, if the verb has such an option."""
     field = _FIELD.match(message)
     if field is None:
         return message
@@ -124,7 +124,7 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
 
 
 def _guess(argument: Argument, unused: Sequence[str]) -> str:
-    """The probable meaning if this option is missing."""
+    """Return the probable meaning if this option is missing."""
     options = [token.partition("=")[0] for token in unused if token.startswith("--")]
     if near := difflib.get_close_matches(argument.name, options, n=1):
         return f"you wrote {near[0]}"
@@ -159,7 +159,7 @@ def _describe(argument: Argument) -> str:
 
 
 def list_words(argument: Argument) -> list[str]:
-    """All that an option takes, where these are certain words."""
+    """List an option's permitted words, if these are fixed."""
     return [word for one in _list_types(argument) if get_origin(one) is Literal for word in get_args(one)]
 
 

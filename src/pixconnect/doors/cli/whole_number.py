@@ -1,6 +1,6 @@
-"""Values as people type them: Pix keys, and whole numbers as digits, perhaps behind a minus.
+"""Typed values: Pix keys, and whole numbers as digits with an optional minus.
 
-The parser of the words would also take 10.50 for 10 cents and 0x10 for 16. An operator's verbs import this and not the client.
+The command line's parser would also read 10.50 as 10 cents and 0x10 as 16. Operators' verbs import this without the client.
 """
 
 from __future__ import annotations

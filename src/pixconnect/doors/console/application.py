@@ -46,11 +46,11 @@ POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 UNDER_WAY_MAX: Final = 64
-"""Pages in work at once; beyond this number, a party that has one in work already waits for it."""
+"""Maximum of pages in work; beyond it, a party that has one in work already waits for it."""
 ADDRESS_LENGTH_MAX: Final = 4 * 1024
 HOST_SHOWN_MAX: Final = 100
 LIMITED_AFTER_S: Final = 0.5
-"""A stranger who asks too often gets this refusal no more often than this, on each connection."""
+"""Minimum interval, per connection, of refusals to a stranger who exceeds the rate."""
 LOOK_S: Final = 2.0
 """How often a live page is rendered again while a visitor follows it."""
 STREAM_S: Final = 600.0
@@ -61,7 +61,7 @@ _COME_LATER: Final = b"retry: 60000\n\n"
 _SAFE_METHODS: Final = {"GET", "HEAD"}
 _TOLD_SHORTLY: Final = {413, 429}
 
-# What each refusal is called on a page, by its code; the reason stands below it.
+# The title of each refusal's page, by its code; the reason is below it.
 _STATUSES: Final = {
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
@@ -83,16 +83,16 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     page: Page
     method: str = "GET"
     is_public: bool = False
-    """Whether it is there before one has signed in."""
+    """Whether it is available before sign-in."""
     is_sign_in: bool = False
     """Whether its form may begin a session."""
     is_file: bool = False
     may_be_old: bool = False
-    """Whether a standby may be read from: never where a visitor sees what became of an act."""
+    """Whether a standby may be read from: never where a visitor sees the result of an act."""
     refused: Callable[[Visit, errors.PixConnectError, int], Awaitable[Response]] | None = None
     """The page of a form with the error at its field and the typed values; otherwise an error page alone."""
     pace: RatePolicy | None = None
-    """How often its party may ask for it, where a look costs more than a page."""
+    """Its rate limit per party, if it costs more than usual."""
 
 
 class OverviewPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class OverviewPart(msgspec.Struct, frozen=True, kw_only=True):
 
     template: str
     find: Callable[[Visit], Awaitable[object]]
-    """Its template's ``found``; a false one leaves the part out."""
+    """Its template's ``found``; a false one hides the part."""
     is_waiting: bool = False
     """Whether it is a task that waits for a person."""
 
@@ -116,7 +116,7 @@ class Console:
         self._turns = parts.turns
         self._admission = Admission(UNDER_WAY_MAX)
         self.refused_acts: Counter[tuple[str, str]] = Counter()
-        """How many there were, by the path of the form and the code of the refusal; for the metrics."""
+        """Refused acts, by the path of the form and the code of the refusal; for the metrics."""
         rows = [row if parts.standby is None else _read_at_standby(row, parts, parts.standby) for row in routes]
         table = [Route(row.path, self._open(row), methods=[row.method]) for row in rows]
         table.append(Route("/assets/{name}", self._asset))
@@ -133,7 +133,7 @@ class Console:
             await send(message)
 
         host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
-        # A page elsewhere whose name was made to lead here would be this console to a browser.
+        # DNS rebinding: to a browser, a foreign name that resolves here would be this console.
         if host not in self._parts.hosts:
             await PlainTextResponse(f"This console is not called {host[:HOST_SHOWN_MAX]!r}.\n", 400)(
                 scope, receive, send_on
@@ -169,7 +169,7 @@ class Console:
                     self._paces.spend(row.pace, visit.who.party)
                 if is_act:
                     visit = msgspec.structs.replace(visit, sent=await self._read_form(visit, row))
-                # Repeating an act here would do it again at each look, and a file is not a page to follow.
+                # Repeating an act here would execute it at each poll, and a file is not a page to follow.
                 wants_events = _EVENTS in request.headers.get("accept", "")
                 if request.method == "GET" and not row.is_file and visit.visitor is not None and wants_events:
                     return StreamingResponse(self._follow(visit, row.page), media_type=_EVENTS)
@@ -185,7 +185,7 @@ class Console:
         return answer
 
     async def _enter(self, visit: Visit) -> Visitor | None:
-        """Who asks. We count a stranger before we ask the database whether it is one."""
+        """Authenticate the visitor. A stranger is counted before the database is queried."""
         token = visit.request.cookies.get(self._parts.cookie_name)
         current_party.set(visit.address)
         self._paces.check_stranger(token, visit.address)
@@ -218,7 +218,7 @@ class Console:
         return visitor
 
     async def _read_form(self, visit: Visit, row: PageRoute) -> FormData:
-        # Before we read the form: a client that sends very many gets its refusal at once.
+        # Before the form is read: a client that sends very many gets its refusal at once.
         if row.is_sign_in:
             self._paces.spend(SIGN_INS, visit.address)
         if row.is_public:
@@ -237,21 +237,21 @@ class Console:
             self._admission.leave(party)
 
     async def _follow(self, visit: Visit, page: Page) -> AsyncGenerator[bytes]:
-        """The live part of a page, each time that it has changed."""
+        """Yield the live part of a page after each change."""
         visit, token = msgspec.structs.replace(visit, is_part=True), visit.request.cookies.get(self._parts.cookie_name)
         until_s, shown = self._parts.context.clock.monotonic_s() + STREAM_S, b""
         with self._streams.hold(visit.who.session_id, visit.who.party) as stream:
             while self._parts.context.clock.monotonic_s() < until_s and not stream.gives_way.is_set():
                 self._use()
                 try:
-                    # A page that is only left open keeps no session from ending, and one that has ended shows nothing more.
+                    # An open page does not keep a session from ending, and after its end shows nothing more.
                     visitor = await self._find_visitor(token, is_used=False)
                     if visitor is None:
                         return
                     visit = msgspec.structs.replace(visit, visitor=visitor)
                     answer = await self._make(visit, page)
                 except (errors.PixConnectError, *DATABASE_FAILED):
-                    # The browser keeps what it has and asks again.
+                    # The browser keeps what it has and reconnects.
                     return
                 # It leads elsewhere now: there is nothing to follow here.
                 if answer.status_code != 200:
@@ -264,11 +264,11 @@ class Console:
                     async with asyncio.timeout(LOOK_S):
                         await stream.gives_way.wait()
             if stream.gives_way.is_set():
-                # Or it would take the place of the one that it made room for.
+                # Otherwise it would take the place that it has just made.
                 yield _COME_LATER
 
     def _note_refused(self, visit: Visit, row: PageRoute, error: Exception) -> None:
-        """Count and log an act that was not done; the audit has those that were. A flood does not fill the log."""
+        """Count and log a refused act; the audit has executed ones. A flood does not fill the log."""
         if not isinstance(error, errors.Refusal):
             return
         who, party = (each.audit_name, each.party) if (each := visit.visitor) is not None else (None, None)
@@ -307,7 +307,7 @@ async def _count(visit: Visit) -> Visit:
 
 
 def _read_at_standby(row: PageRoute, parts: ConsoleParts, standby: Standby) -> PageRoute:
-    """The same page, made at the standby if permitted."""
+    """Return the page, made at the standby if permitted."""
     if not row.may_be_old:
         return row
     there = msgspec.structs.replace(parts, context=msgspec.structs.replace(parts.context, pool=standby.pool))
@@ -321,13 +321,13 @@ def _read_at_standby(row: PageRoute, parts: ConsoleParts, standby: Standby) -> P
 
 
 async def _slow_down(visit: Visit, error: Exception) -> None:
-    # Or a stranger's few connections would have the process say no, and write it down, for as much of a core as there is.
+    # Otherwise a stranger's few connections would make the process refuse, and log, with much of a core.
     if visit.visitor is None and isinstance(error, errors.RateLimited):
         await asyncio.sleep(LIMITED_AFTER_S)
 
 
 def refuse(visit: Visit, error: Exception) -> Response:
-    """The error page; for an internal defect the log gets all details, and the page none."""
+    """Return the error page; for an internal defect the log gets all details, and the page none."""
     if isinstance(error, DATABASE_FAILED):
         error = errors.ServiceUnavailable("the database does not answer")
     elif isinstance(error, HTTPException):
@@ -337,7 +337,7 @@ def refuse(visit: Visit, error: Exception) -> Response:
         error = errors.InternalError("internal error")
     status = _status_of(error)
     headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, errors.RateLimited) else None
-    # A page costs a hundred times what this does, and a stranger may ask for very many.
+    # A page costs a hundred times as much, and a stranger may request very many.
     if visit.visitor is None and status in _TOLD_SHORTLY:
         return PlainTextResponse(f"{error}\n", status, headers)
     whole = msgspec.structs.replace(visit, is_part=False)
@@ -366,7 +366,7 @@ def _lead_to_door(request: Request) -> Response:
 
 
 def _complete(scope: Scope, host: str, parts: ConsoleParts) -> Scope:
-    """Our server's scope with Starlette's additional members."""
+    """Complete our server's scope with Starlette's additional members."""
     name, _, port = host.rpartition(":")
     return dict(scope) | dict(
         # By 2.4 a server raises, or cancels, if the client has gone; before it Starlette would poll in a loop.

@@ -1,6 +1,6 @@
-"""Long files that are written while a page says how far they are, with a script and without.
+"""Long files that are written while a page shows their progress, with or without a script.
 
-A file has no name on the disk, so that nothing of it is left where the process ends, and belongs to the session that began it.
+A file has no name on the disk, so that none is left when the process ends, and belongs to the session that began it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.flow.turns import Turns
 
 LONG_MIN: Final = 10_000
-"""A file with at least this many lines is written before it is downloaded; a shorter one is there before the page
-is."""
+"""A file with at least this many lines is written before its download.
+
+A shorter one is ready before the page is.
+"""
 AT_ONCE_MAX: Final = 4
-"""Files of all sessions that are written or kept: each may be large. A forgotten one that is still read is not counted."""
+"""Files of all sessions that are written or kept: each may be large. A discarded one that is still read is not counted."""
 OF_HOLDER_MAX: Final = 2
-"""Of these, at most so many for one holder's sessions..."""
+"""Of these, the maximum of one holder's sessions..."""
 OF_HOLDERS_MAX: Final = 3
 """...and of all holders': an operator always has a place."""
 LEFT_AFTER_S: Final = 120.0
@@ -81,14 +83,14 @@ class Export:
             async for count, content in parts:
                 self.size += self._file.write(content)
                 self.written_count += count
-            # The disk may be too full for the rest as well, and a file without it is not whole.
+            # The disk may be too full for the rest as well, and the file would be incomplete.
             self._file.flush()
         except Exception as error:  # noqa: BLE001 - the page shows that it failed, and the log why
             self.has_failed = True
             _log.error("export failed", name=self.name, exc_info=error)
 
     def read(self) -> AsyncIterator[bytes]:
-        """All of it, by a descriptor of the reader's own: a download outlives forgetting."""
+        """Read all of it, by a descriptor of the reader's own: a download outlives its removal."""
         file = open(os.dup(self._file.fileno()), "rb", buffering=0)  # noqa: SIM115 - closed by its reader
         self._is_taken = True
         return _read_all(file)
@@ -107,7 +109,7 @@ class Export:
 class _Place(Struct, frozen=True):
     export: Export
     holder_id: int | None
-    """``None`` is an operator's."""
+    """``None`` for an operator's."""
 
 
 class Exports:
@@ -120,11 +122,11 @@ class Exports:
         self._kept: dict[int, _Place] = {}
 
     def begin(self, session_id: int, make: Callable[[], Export], holder_id: int | None = None) -> None:
-        """Forget the session's earlier file and those that leave their places, and keep a new one.
+        """Remove the session's earlier file and expired ones, and begin a new one.
 
         Args:
-            holder_id: The session's holder; ``None`` for an operator's, to which the oldest file gives way when all
-                places are taken.
+            holder_id: The session's holder; ``None`` for an operator's, for which the oldest file is removed when all places
+                are taken.
         """
         now_s = asyncio.get_running_loop().time()
         for key, place in list(self._kept.items()):
@@ -134,12 +136,12 @@ class Exports:
         if holder_id is not None and (is_full or not self._has_room(holder_id)):
             raise errors.ServiceUnavailable("too many files are being written: try again in some minutes")
         if is_full:
-            # The oldest, and one that is whole rather than one that is being written.
+            # The oldest, preferably a complete one.
             self._forget(min(self._kept, key=lambda key: not self._kept[key].export.is_done))
         self._kept[session_id] = _Place(make(), holder_id)
 
     def find(self, session_id: int) -> Export:
-        """The session's own; ``NotFound`` if it has none."""
+        """Find the session's own; ``NotFound`` if it has none."""
         place = self._kept.get(session_id)
         if place is None:
             raise errors.NotFound("there is no such file any more: save it again")
@@ -147,7 +149,7 @@ class Exports:
         return place.export
 
     async def in_turn(self, party: Hashable, parts: Parts) -> Parts:
-        """The parts of a file, each when it is its party's turn: a page of entries takes as long as many other pages."""
+        """Yield the parts of a file in its party's turns: a page of entries takes as long as many other pages."""
         while True:
             async with self._turns.hold_long(party):
                 try:
@@ -171,7 +173,7 @@ class Exports:
 async def _read_all(file: FileIO) -> AsyncIterator[bytes]:
     try:
         at = 0
-        # Descriptors of one file share their place in it, and several may read at once: each keeps its own.
+        # Descriptors of one file share their position, and several may read concurrently: each keeps its own.
         while content := os.pread(file.fileno(), _READ_SIZE, at):
             at += len(content)
             yield content

@@ -1,4 +1,4 @@
-"""What templates may call: how values are written, and the shapes of states."""
+"""Functions for templates: formatting of values, and the symbols of states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORDS: Final[Mapping[Tone, str]] = {
     "back": "RETURNED taken",
 }
 TONES: Final[Mapping[str, Tone]] = {word: tone for tone, words in _WORDS.items() for word in words.split()}
-"""How a state is felt about, by its word: one shape and one colour each, beside the word."""
+"""The tone of a state, by its word: one symbol and one colour each, beside the word."""
 
 # Drawn on 16 by 16. Each tone has its own shape, so that colour is not needed.
 _SHAPES: Final = dict[str, str](
@@ -48,7 +48,7 @@ def tone(word: str) -> Tone:
 
 
 def shape(wanted: Tone) -> Markup:
-    """The drawing of a tone; the word beside it says the state."""
+    """Return the drawing of a tone; the word beside it names the state."""
     drawn = Markup(_SHAPES[wanted])  # noqa: S704 - our own table above
     return Markup('<svg class="shape {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>').format(wanted, drawn)
 
@@ -64,18 +64,18 @@ def own_name(external_id: str | None) -> str:
 
 
 def last_day(charge: Charge) -> date:
-    """The last day on which a charge with a due date may be paid: its time is over at the midnight after it."""
+    """Return the last day on which a charge with a due date may be paid: it ends at the midnight after it."""
     return (charge.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
 
 
 def as_json(value: object) -> str:
-    """A record as people read JSON; bytes, which only machines compare, are left out."""
+    """Return a record as JSON for people; bytes are left out."""
     plain = msgspec.to_builtins(value, builtin_types=(datetime, bytes))
     return msgspec.json.format(msgspec.json.encode(_readable(plain)), indent=2).decode()
 
 
 def pretty(text: str) -> str:
-    """JSON in lines; any other text as it is."""
+    """Indent JSON; any other text stays as it is."""
     try:
         return msgspec.json.format(text, indent=2)
     except msgspec.DecodeError:

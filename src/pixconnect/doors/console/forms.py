@@ -1,4 +1,4 @@
-"""Reads forms: at most as many octets and fields as our forms can have, counted before anything is parsed."""
+"""Reads forms: limited to the octets and fields of our own forms, counted before anything is parsed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def show_list(
     event_types: Sequence[str] = (),
     **values: Any,  # noqa: ANN401  what the template takes
 ) -> Response:
-    """The page of a list; unreadable filters are refused beside the typed text."""
+    """Return the page of a list; unreadable filters are refused beside the typed text."""
     try:
         wanted, complaint = read_wanted(visit, statuses, event_types), ""
     except errors.BadRequest as error:
@@ -38,7 +38,7 @@ async def show_list(
 
 
 def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> Wanted:
-    """What a list's address asks for; a link of another list may have statuses and types that this one drops."""
+    """Read the filters of a list's address; statuses and types of another list are dropped."""
     amount, now = visit.query(AMOUNT_FIELD), visit.context.clock.now()
     initial_at, final_at = wanted_rules.read_instants(visit.when, now) if visit.when else (None, None)
     amount_min, amount_max = wanted_rules.read_amounts(amount) if amount else (None, None)
@@ -70,7 +70,7 @@ _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
 
 async def read_form(request: Request, *, size_max: int = FORM_SIZE_MAX, fields_max: int = FIELDS_MAX) -> FormData:
-    """The fields of a form; a file is none.
+    """Read the fields of a form; files are ignored.
 
     Raises:
         PayloadTooLarge: It has more octets.
@@ -88,14 +88,14 @@ async def read_form(request: Request, *, size_max: int = FORM_SIZE_MAX, fields_m
 
 
 def read_field(form: FormData, name: str) -> str:
-    """A field's text without blanks around it; empty if there is none."""
+    """Return a field's text without blanks around it; empty if there is none."""
     value = form.get(name, "")
     return value.strip() if isinstance(value, str) else ""
 
 
 async def _read_body(request: Request, size_max: int) -> bytes:
     refusal = errors.PayloadTooLarge(f"form: must have at most {size_max} bytes")
-    # We refuse a declared size unread; for chunks we count as they come.
+    # A too large declared size is refused unread; chunks are counted as they come.
     if int(request.headers.get("content-length", "0")) > size_max:
         raise refusal
     parts, size = list[bytes](), 0

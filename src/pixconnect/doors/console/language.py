@@ -1,7 +1,7 @@
-"""The console's two languages: its words, and how amounts, dates and durations are written in Brazil and elsewhere.
+"""The console's two languages: texts, and the formats of amounts, dates and durations.
 
-Pages are written in English; a catalogue holds each text in Portuguese. Amounts are always in reais and dates always in the
-zone of Sao Paulo, in both languages.
+Pages are written in English; a catalogue has each text in Portuguese. Amounts are always in reais and dates always in the zone
+of Sao Paulo, in both languages.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Language(Struct, frozen=True, kw_only=True):
     """By the English text; empty in English."""
 
     def text(self, text: str, /, **values: object) -> str:
-        """Say a text; ``%(name)s`` in it is replaced."""
+        """Translate a text; ``%(name)s`` in it is replaced."""
         said = self.texts.get(text, text)
         return said % values if values else said
 
     def amount(self, cents: int | None) -> str:
-        """``R$ 1.234,56``, in both languages: that is how people in Brazil write them."""
+        """Write an amount as ``R$ 1.234,56``, in both languages."""
         return "-" if cents is None else show_reais(cents)
 
     def reais(self, cents: int) -> str:
@@ -64,7 +64,7 @@ class Language(Struct, frozen=True, kw_only=True):
         return at.astimezone(SAO_PAULO).strftime("%d/%m/%Y")
 
     def duration(self, duration: timedelta) -> str:
-        """The two largest units of a duration: ``380 ms``, ``4,2 s``, ``3 min 20 s``, ``2 d 4 h``."""
+        """Write the two largest units of a duration: ``380 ms``, ``4,2 s``, ``3 min 20 s``, ``2 d 4 h``."""
         seconds = abs(duration.total_seconds())
         if seconds < 1:
             return f"{round(seconds * 1000)} ms"
@@ -93,7 +93,7 @@ LANGUAGES: Final[Mapping[LanguageCode, Language]] = {
 
 
 def choose_language(chosen: str | None, accepted: str) -> Language:
-    """The language that was chosen, or else the one that the browser prefers; English where it names neither."""
+    """Choose the selected language, or else the browser's preferred one; English by default."""
     if chosen in LANGUAGES:
         return LANGUAGES[chosen]
     # A browser sends a few: in a long header each part could be scanned again for each of its spaces.

@@ -1,8 +1,8 @@
-"""Limits of the console: rates by address before sign-in and by session for changes, and how many pages are followed.
+"""Limits of the console: rates by address before sign-in and by session for changes, and the number of followed pages.
 
-We count a stranger's request before we read a form, render a page or ask the database. A session that we saw lately
-gets through however much others send from the same address. We refuse no stream, and no visitor can keep streams from
-others: a session's oldest gives way to its next; when all are taken, the oldest of the party with the most gives way.
+A stranger's request is counted before a form is read, a page rendered or the database queried. A recently seen session passes
+however much others send from the same address. No stream is refused, and no visitor can take all streams: a session's oldest
+gives way to its next; when all are taken, the oldest of the party with the most gives way.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBuckets
 from pixconnect.platform.bounded_cache import BoundedCache
 
 STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)
-"""Requests of an address without a session: pages before signing in, and redirects to them."""
+"""Requests of an address without a session: pages before sign-in, and redirects to them."""
 NEWCOMERS: Final = RatePolicy(name="newcomers", tokens_max=120, refill_per_s=20)
-"""Requests of an address with a session that this process has not seen: only the database knows whether it is one."""
+"""Requests of an address with a session that this process has not seen: only the database knows whether it is valid."""
 SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)
 """Forms that sign in, of an address."""
 ACTS: Final = RatePolicy(name="acts", tokens_max=60, refill_per_s=1)
 """Forms that change something, of one holder's visitors or of one operator."""
 SEARCHES: Final = RatePolicy(name="searches", tokens_max=30, refill_per_s=1)
-"""Searches of one holder's visitors or of one operator: one may look at rows for a second."""
+"""Searches of one holder's visitors or of one operator: one may scan rows for a second."""
 REFUSED_LINES: Final = RatePolicy(name="lines", tokens_max=120, refill_per_s=4)
 """Lines of the log about refused acts: of all strangers together, of one holder's visitors, or of one operator."""
 SUGGESTIONS: Final = RatePolicy(name="suggestions", tokens_max=60, refill_per_s=4)
 """Suggestions while a visitor types, of one holder's visitors or of one operator."""
 KNOWN_MAX: Final = 4096
-"""Sessions that we know to be valid without asking the database, those seen last."""
+"""Cached valid sessions, last seen ones."""
 
 
 class Paces:
@@ -58,14 +58,14 @@ class Paces:
         return is_left
 
     def check_stranger(self, token: str | None, address: str) -> None:
-        """Count a request without a session that we know to be valid."""
+        """Count a request without a known valid session."""
         if token is None:
             self.spend(STRANGERS, address)
         elif _hash(token) not in self._known:
             self.spend(NEWCOMERS, address)
 
     def note_good(self, token: str) -> None:
-        """Keep that this token is a good session's."""
+        """Remember a valid session's token."""
         self._known.keep(_hash(token), None)
 
     def note_over(self, token: str) -> None:
@@ -79,7 +79,7 @@ def _hash(token: str) -> bytes:
 STREAMS_MAX: Final = 64
 """For one process."""
 OF_SESSION_MAX: Final = 4
-"""A page in the background follows nothing, so a person has rarely more than one."""
+"""A page in the background follows nothing, so a person rarely has more than one."""
 
 
 class Stream:
@@ -100,7 +100,7 @@ class Streams:
 
     @contextmanager
     def hold(self, session_id: int, party: Hashable) -> Generator[Stream]:
-        """A place for one more while the block runs, which another one gives up if there is none."""
+        """Hold a place while the block runs; if there is none, another stream loses its own."""
         of_session = [each for each in self._open if each.session_id == session_id]
         if len(of_session) >= OF_SESSION_MAX:
             self._end(of_session[0])

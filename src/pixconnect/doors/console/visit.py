@@ -1,4 +1,4 @@
-"""One request to the console: the visitor, the language, the chosen holder; and the page that answers it."""
+"""One request to the console: the visitor, the language, the chosen holder; and the answering page."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class MenuEntry(Struct, frozen=True, kw_only=True):
 
 class FindVisitor(Protocol):
     async def __call__(self, context: Operator, token: str, *, is_used: bool = True) -> Visitor | None:
-        """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
+        """Return the visitor with this token; ``None`` if it is no longer valid. Using it extends the session."""
         ...
 
 
@@ -81,16 +81,16 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     context: Context
     """With the service's rights: reads, and holders' own acts."""
     operator: Operator
-    """With the console's own rights besides: sessions and the audit."""
+    """With the console's own rights too: sessions and the audit."""
     find_visitor: FindVisitor
     of_features: FeatureParts
-    """What pages of features need besides."""
+    """Further dependencies of features' pages."""
     assets: Assets
     exports: Exports
     turns: Turns
-    """Who may use the event loop next."""
+    """Decides the next use of the event loop."""
     hosts: frozenset[str]
-    """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
+    """The console's host names, with the port. Any other name is DNS rebinding, and is refused."""
     draw_qr: Callable[[str], bytes]
     """A QR code as PNG."""
     is_secure: bool
@@ -102,7 +102,7 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     menu: Sequence[MenuEntry]
     trusted_proxies: Sequence[Network]
     standby: Standby | None = None
-    """From which lists, searches, figures and files are read; ``None`` where there is none."""
+    """The standby for lists, searches, figures and files; ``None`` without one."""
 
     @property
     def is_sandbox(self) -> bool:
@@ -145,13 +145,13 @@ class Visit(Struct, frozen=True, kw_only=True):
     theme: Literal["", "light", "dark"]
     """Empty follows the system."""
     is_part: bool = False
-    """Whether only the live part of the page is wanted."""
+    """Whether only the live part of the page is requested."""
     sent: FormData = FormData()
     """A form's fields, from any sender."""
     owner_id: int | None = None
-    """Whose thing an operator acts on, where the address names the thing and no holder."""
+    """The owner of the resource that an operator acts on, if the address names no holder."""
     holder_name: str = ""
-    """Of the holder whose visitor it is, or that the address names."""
+    """The visitor's holder, or the one that the address names."""
     counts: Mapping[str, int] = MappingProxyType({})
     """What waits for a person, by the path of its entry in the menu."""
 
@@ -161,7 +161,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def holder_id(self) -> int | None:
-        """The holder on the page: a holder's visitor has only one, an operator's is in the address."""
+        """Return the holder on the page: a holder's visitor has only one, an operator's is in the address."""
         if self.visitor is not None and self.visitor.holder_id is not None:
             return self.visitor.holder_id
         return self.owner_id or self.chosen_id
@@ -176,7 +176,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The address that failures of signing in count for."""
+        """Return the address whose failed sign-ins are counted."""
         peer = self.request.client.host if self.request.client else ""
         return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
 
@@ -204,12 +204,12 @@ class Visit(Struct, frozen=True, kw_only=True):
         return any(self.query(name) for name in self.request.query_params if name not in {_HOLDER, "after", "said"})
 
     def refuse_holders(self, reason: str) -> None:
-        """Refuse a page about all holders, which is for operators alone."""
+        """Refuse a page about all holders, which is for operators only."""
         if self.who.kind == "holder":
             raise errors.Forbidden(reason)
 
     def query(self, name: str) -> str:
-        # PostgreSQL takes no NUL: a text with one finds nothing, as any other unknown text.
+        # PostgreSQL rejects NUL: such a text matches nothing, as any other unknown text.
         return self.request.query_params.get(name, "").strip().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
     @property
@@ -221,27 +221,27 @@ class Visit(Struct, frozen=True, kw_only=True):
         return f">={since}" if since else f"<={until}" if until else self.query("when")
 
     def path_id(self, name: str = "id") -> int:
-        """A number in the path; if it cannot be an id, the answer is 404."""
+        """Read a number in the path; if it cannot be an id, the answer is 404."""
         number = wanted.read_id(self.request.path_params[name])
         if number is None:
             raise errors.NotFound("id: there is no such thing")
         return number
 
     def link(self, path: str, **query: object) -> str:
-        """An address of the console that keeps the chosen holder; it leaves out empty values."""
+        """Make an address of the console that keeps the chosen holder; it leaves out empty values."""
         pairs = [(name, value) for name, value in (self.kept | query).items() if value not in (None, "", ())]
         return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path
 
     @property
     def kept(self) -> dict[str, object]:
-        """What addresses and filters keep of this one, by its name in them."""
+        """Return what addresses and filters keep of this one, by its name in them."""
         # A holder's visitor has one holder.
         if self.visitor is None or self.visitor.holder_id is not None or self.chosen_id is None:
             return {}
         return {_HOLDER: self.chosen_id}
 
     def here(self, **changed: object) -> str:
-        """This page's own address with some of its query changed; values changed to nothing are left out."""
+        """Return this page's own address with some of its query changed; empty values are left out."""
         query: list[tuple[str, str]] = [
             (name, value) for name, value in self.request.query_params.multi_items() if name not in changed
         ]
@@ -249,7 +249,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.request.url.path + (f"?{urlencode(query)}" if query else "")
 
     def about(self, holder_id: int) -> Visit:
-        """The same visit, about the holder of a thing that was found for it."""
+        """Return the visit about the holder of a found resource."""
         return msgspec.structs.replace(self, owner_id=holder_id)
 
     def form(self) -> FormData:
@@ -270,11 +270,11 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def acting(self) -> Context:
-        """The context of use cases that record their act themselves: on connections that may write the audit."""
+        """Return the context of use cases that record their act themselves: on connections that may write the audit."""
         return msgspec.structs.replace(self.context, pool=self.operator.pool)
 
     def begin_act(self, reason: str) -> Operator:
-        """The operator who acts by a form, as the audit names them; ``reason`` tells holders why they may not."""
+        """Return the operator who acts by a form, as the audit names them; ``reason`` explains to holders why they may not."""
         self.refuse_holders(reason)
         if not self.who.may_act:
             raise errors.Forbidden("a reader changes nothing")
@@ -282,7 +282,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.operator.acting_as(self.who.audit_name)
 
     def act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> tuple[Caller, Act]:
-        """Who acts on a holder's things, and the audit's record of the act.
+        """Return the actor on a holder's resources, and the audit's record of the act.
 
         Raises:
             BadRequest: No holder was chosen.
@@ -291,7 +291,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return caller, self._make_act(verb, subject, dict(after or {}, holder_id=caller.holder_id))
 
     def sandbox_act(self, verb: str, subject: str, after: Mapping[str, object]) -> Act:
-        """The same for the sandbox's shared parts: its clock, and its network's faults."""
+        """As ``act``, for the sandbox's shared parts: its clock, and its network's faults."""
         if not self.who.may_act:
             raise errors.Forbidden("a reader changes nothing")
         return self._make_act(verb, subject, after)
@@ -333,7 +333,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return HTMLResponse(found.render(said), status, headers)
 
     def go(self, path: str, **query: object) -> Response:
-        """Lead the browser on after a form, so that loading again sends nothing twice."""
+        """Redirect the browser after a form, so that reloading sends nothing twice."""
         return RedirectResponse(self.link(path, **query), 303)
 
 

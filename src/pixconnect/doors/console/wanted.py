@@ -1,4 +1,4 @@
-"""The filters of a console's list: with operators, read from the texts that people type and addresses contain."""
+"""The filters of a console's list: operators, parsed from typed texts and from addresses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Value = TypeVar("Value", int, datetime)
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Conditions that things must meet; ``None`` and empty mean any. Bounds are included."""
+    """Conditions of a list; ``None`` and empty mean any. Bounds are included."""
 
     statuses: tuple[str, ...] = ()
     amount_min_cents: int | None = None
@@ -61,7 +61,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether it asks for something that no index knows."""
+        """Whether it filters by a field without an index."""
         asked = (self.amount_min_cents, self.amount_max_cents, self.direction, self.counterparty, self.name_part)
         return any(value is not None for value in asked)
 
@@ -165,7 +165,7 @@ def _read_instant(name: str, text: str) -> tuple[datetime, datetime]:
         )
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=SAO_PAULO)
-    # A part that is left out means all of it: for a day its hours, for a minute its seconds.
+    # A missing part means all of it: for a day its hours, for a minute its seconds.
     if len(text) == _DAY_LENGTH:
         # By the calendar: a day has 23 or 25 hours where summer time begins or ends.
         end = (instant + timedelta(days=1)).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""A chore: what a worker repeats at an interval."""
+"""A periodic task of a worker."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from pixconnect.kernel.flows.context import Context
 class Chore(Struct, frozen=True, kw_only=True):
     name: str
     run: Callable[[Context], Awaitable[float | None]]
-    """Answers the seconds until the next round where that is not its interval."""
+    """Returns the seconds until the next round if that is not its interval."""
     every_s: float

@@ -45,11 +45,11 @@ from pixconnect.platform.shared_pool import Look
 APART_S: Final = 0.005
 """Between two parts at one beat."""
 EARLY_S: Final = 0.01
-"""A timer may end that much before its time: then the beat is the one that it waited for."""
+"""A timer may end this much before its time: then the beat is the one that it waited for."""
 
 
 class Poller(IntEnum):
-    """The worker's own pollers, in the order in which they wake; members that features add follow."""
+    """The worker's own pollers, in the order in which they wake; members of features follow."""
 
     DUE = 0
     DELIVERIES = 1
@@ -61,12 +61,12 @@ class Poller(IntEnum):
 
 
 def until_beat(every_s: float, looker: int, now_s: float) -> float:
-    """Seconds until a looker's next beat, which comes ``every_s``: not less than ``EARLY_S``; ``now_s`` is monotonic."""
+    """Return seconds until a poller's next beat, which comes ``every_s``: not less than ``EARLY_S``; ``now_s`` is monotonic."""
     return every_s - (now_s + EARLY_S - looker * APART_S) % every_s + EARLY_S
 
 
 class Rest:
-    """Longer from look to look while nothing is found, so that a service without work hardly wakes up."""
+    """Increases the poll interval while nothing is found, so that an idle service hardly wakes up."""
 
     def __init__(self, shortest_s: float, longest_s: float, looker: int) -> None:
         self._shortest_s = shortest_s
@@ -75,7 +75,7 @@ class Rest:
         self._looker = looker
 
     def after(self, now_s: float, *, has_found: bool) -> float:
-        """Seconds to wait after a look; ``now_s`` is monotonic."""
+        """Return seconds to wait after a poll; ``now_s`` is monotonic."""
         if has_found:
             self._next_s = self._shortest_s
             return self._shortest_s
@@ -136,17 +136,17 @@ class Member(ABC):
 
     @abstractmethod
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        """Look again: there may be work, or other slots; or only new orders, or deliveries."""
+        """Poll: there may be work, or other slots; or only new orders, or deliveries."""
 
     def busy_slots(self) -> AbstractSet[int]:
-        """Slots in which something is under way that another worker must not do beside us; they are not released yet."""
+        """Return slots with work in progress that another worker must not do concurrently; they are not released yet."""
         return frozenset()
 
     def slots_lost(self) -> None:  # noqa: B027  most parts have nothing to stop: the fence refuses their work in progress
-        """Stop the work under way: this worker holds no slot any more."""
+        """Stop all work: this worker holds no slot any more."""
 
     def oldest_due_at(self) -> datetime | None:
-        """When the oldest delivery that could be tried became due, for the part that sends them; real time."""
+        """Return when the oldest untried delivery became due, for the part that sends them; real time."""
         return None
 
 
@@ -168,8 +168,8 @@ class SlotLeases:
     """One worker's slots.
 
     Args:
-        silent_max_s: How long the database may leave a beat without an answer before its connection is given up.
-        look: Called with each new connection; raises where it leads to a server that is not to be used.
+        silent_max_s: How long the database may leave a beat unanswered before its connection is given up.
+        look: Called with each new connection; raises if its server must not be used.
     """
 
     def __init__(
@@ -191,12 +191,12 @@ class SlotLeases:
         self.members.append(member)
 
     def listen(self, channel: str, hear: Callable[..., None]) -> None:
-        """Listen on another channel with the connection of the leases, from the next time it is opened."""
+        """Listen on another channel with the connection of the leases, from its next opening on."""
         self._listeners.append((channel, hear))
 
     @property
     def held(self) -> dict[int, int]:
-        """The slots in which work may start, each with its epoch; empty once the leases may have run out."""
+        """Return the slots in which work may start, each with its epoch; empty once the leases may have expired."""
         if self._clock.monotonic_s() - self._confirmed_s >= LEASE_S:
             return {}
         if not self._releasing:
@@ -212,7 +212,7 @@ class SlotLeases:
         return self._epochs.get(slot) == epoch and self._clock.monotonic_s() - self._confirmed_s < LEASE_S
 
     def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
-        """The epochs under which work in these slots is written.
+        """Return the epochs under which work in these slots is written.
 
         Raises:
             ServiceUnavailable: This machine's clock was wrong when last compared with the database's.
@@ -224,7 +224,7 @@ class SlotLeases:
         return {slot: held[slot] for slot in slots}
 
     async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
-        """Keep slots ours until a transaction ends; raises as ``epochs_of``. This must be the first lock that it takes."""
+        """Lock our slots until a transaction ends; raises as ``epochs_of``. This must be its first lock."""
         await fence(connection, self.epochs_of(slots))
 
     async def run(self) -> None:
@@ -239,23 +239,24 @@ class SlotLeases:
             await wait_for(self._is_stopping, _REJOIN_AFTER_S)
 
     def stop(self) -> None:
-        """Release all slots and end; to be called when nothing is under way any more."""
+        """Release all slots and end; to be called when no work is in progress any more."""
         self._is_stopping.set()
 
     async def _run_session(self) -> None:
         connection = await self._connect()
         try:
             with self._abort_if_silent(connection):
-                # A pool checks its own connections only, and slots that we take elsewhere are missing to others there.
+                # A pool checks only its own connections, and slots leased on another server would be missing to the workers
+                # there.
                 if self._look is not None:
                     await self._look(connection)
                 if not await is_clock_right(self._clock, connection):
-                    return  # a worker with a wrong clock may not write, so the slots are better elsewhere
+                    return  # a worker with a wrong clock may not write, so other workers need the slots
                 for channel, hear in self._listeners:
                     await connection.add_listener(channel, hear)
                 worker_id = await lease_store.join(connection)
             while not self._is_stopping.is_set():
-                # We give up a renewal that hangs before the lease runs out.
+                # A hanging renewal is given up before the lease expires.
                 with self._abort_if_silent(connection):
                     if not await is_clock_right(self._clock, connection):
                         break
@@ -273,8 +274,8 @@ class SlotLeases:
 
     @contextmanager
     def _abort_if_silent(self, connection: Connection) -> Generator[None]:
-        """End all calls that wait on a connection whose other end has silently gone."""
-        # To cancel is not enough: the driver then waits for the server's word on that, before it rolls back.
+        """End all calls that wait on a silently dead connection."""
+        # Cancelling is not enough: the driver then waits for the server's answer to that, before it rolls back.
         timer = asyncio.get_running_loop().call_later(self._silent_max_s, connection.terminate)
         try:
             yield
@@ -282,7 +283,7 @@ class SlotLeases:
             timer.cancel()
 
     async def _renew(self, connection: Connection, worker_id: int) -> bool:
-        # The lease counts from before the question: the database may have renewed it at any moment after.
+        # The lease counts from before the query: the database may have renewed it at any moment after.
         asked_s = self._clock.monotonic_s()
         busy = frozenset[int]().union(*(member.busy_slots() for member in self.members))
         released = sorted(self._releasing - busy)
@@ -293,11 +294,11 @@ class SlotLeases:
         before = self._epochs
         self._epochs, self._confirmed_s = share.epochs, asked_s
         self.workers_count = share.workers_count
-        # Slots beyond our share take no new work from now on; a later renewal releases them.
+        # Slots beyond our share start no new work from now on; a later renewal releases them.
         self._releasing = frozenset(sorted(share.epochs)[share.slots_count :])
         if self._epochs.keys() != before.keys():
             _log.debug("slots held", slots_count=len(self.held), workers_count=self.workers_count)
-            # One after the other: looks at the same moment would each open a connection, which PostgreSQL needs 6 MiB for.
+            # One after the other: concurrent polls would each open a connection, which PostgreSQL needs 6 MiB for.
             for number, member in enumerate(self.members):
                 asyncio.get_running_loop().call_later(number * _WOKEN_APART_S, member.wake)
         return True
@@ -306,9 +307,9 @@ class SlotLeases:
         self._wake(payload)
 
     def on_local_wakeup(self, news: str) -> bool:
-        """Receive this process's own wake-up of all workers; return whether no other worker has work to find."""
+        """Receive this process's own wake-up of all workers; return whether no other worker can have work."""
         self._wake(news)
-        # A worker that gets slots looks for all that there is in them.
+        # A worker that gets slots reads everything in them.
         return len(self.held) == SLOTS_COUNT
 
     def _wake(self, news: object = "") -> None:
@@ -329,7 +330,7 @@ async def renew(
 ) -> Share | None:
     """Renew a worker's leases, release some slots, and take others up to its share.
 
-    ``oldest_due_at`` is for the health check, in real time. Answers ``None`` when the worker came too late and must join again.
+    ``oldest_due_at`` is for the health check, in real time. Returns ``None`` when the worker came too late and must join again.
     """
     # Each statement holds by itself: a worker that dies after any of them has only slots that the next one takes.
     renewed = await lease_store.renew(connection, worker_id, oldest_due_at)
@@ -348,7 +349,7 @@ async def renew(
 
 
 async def fence(connection: Connection, epochs: Mapping[int, int]) -> None:
-    """Keep slots ours until a transaction ends, each with the epoch under which its work was read."""
+    """Lock our slots until a transaction ends, each with the epoch under which its work was read."""
     held = await lease_store.fence(connection, epochs)
     if len(held) < len(epochs):
         raise LeaseLost("another worker has taken over")

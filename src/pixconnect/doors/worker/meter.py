@@ -41,11 +41,11 @@ class Gauge(Struct, Generic[Seen], frozen=True):
 
 class Meter(Struct, Generic[Seen], frozen=True, kw_only=True):
     look: Callable[[Context, datetime], Awaitable[Seen]]
-    """Asks the database once; the instant is of service time."""
+    """Queries the database once; the instant is of service time."""
     gauges: Sequence[Gauge[Seen]]
 
 
 def age_s(instant: datetime | None, now: datetime) -> float:
-    """How long ago that was; 0 for ``None``."""
-    # The clock of the machine that wrote it may be a moment ahead of this one's, and no age is negative.
+    """Return how long ago that was; 0 for ``None``."""
+    # The writing machine's clock may be a moment ahead of this one's, and no age is negative.
     return 0.0 if instant is None else max(0.0, (now - instant).total_seconds())

@@ -1,7 +1,7 @@
 """Moves orders: hands over due ones, queries silent ones, and records the rail's reports.
 
 A payment is in time if the rail reported it in time. So before a charge expires, every report up to its deadline is recorded: a
-payment that a killed worker had in hand must not come too late.
+payment that a killed worker had received must not come too late.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class OrderMover(Member):
                 ended_s = self._context.clock.monotonic_s()
                 has_found = due_count > 0
                 await self.rest(self._has_news, self._rest.after(ended_s, has_found=has_found), has_found=has_found)
-                # The pause is over where the news came late.
+                # The pause is over if the wake-up came late.
                 left_s = ended_s + _gather_s(due_count) - self._context.clock.monotonic_s()
                 if left_s > 0:
                     await asyncio.sleep(left_s)
@@ -119,7 +119,7 @@ TakeReports = Callable[[Context, Sequence[Report]], Awaitable[int]]
 
 
 async def keep_taking_reports(context: Context, take_reports: TakeReports, pause_s: float = PAUSE_S) -> None:
-    """Record what the rail reports, until cancelled; the next batch is fetched meanwhile."""
+    """Record the rail's reports, until cancelled; the next batch is fetched meanwhile."""
     limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
     async with asyncio.TaskGroup() as batches:
         while True:
@@ -140,7 +140,7 @@ async def _take(
     context: Context, take_reports: TakeReports, reports: Sequence[Report], limit: asyncio.Semaphore, pause_s: float
 ) -> None:
     try:
-        # The rail sends a report again at once if we did not acknowledge it, and would keep this loop busy.
+        # The rail repeats an unacknowledged report at once, and would keep this loop busy.
         if await take_reports(context, reports) < len(reports):
             await asyncio.sleep(pause_s)
     except _AWAY as error:
@@ -187,7 +187,7 @@ class Expiry(TimedMember):
             await self.rest(self.is_due, rest_s, has_found=pause_s < EXPIRY_EVERY_S)
 
     async def expire(self, now: datetime) -> float:
-        """Expire charges due by an instant, as far as reports are recorded; return in how many seconds to look again."""
+        """Expire charges due by an instant, as far as reports are recorded; return seconds until the next check."""
         slots = sorted(self._leases.held)
         if not slots or not await charge_store.find_expired(self._context.pool, slots, now, 1):
             self._waits_since_s = None
@@ -207,7 +207,7 @@ class Expiry(TimedMember):
         try:
             oldest_at = await self._context.rail.waiting_since()
         except RailUnavailable:
-            # Anything may be waiting there, so nothing counts as recorded.
+            # Any report may be waiting, so none counts as recorded.
             oldest_at = datetime.min.replace(tzinfo=now.tzinfo)
         if oldest_at is None or oldest_at > now:
             return now

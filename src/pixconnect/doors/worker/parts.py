@@ -1,4 +1,4 @@
-"""What a worker needs, and the members that features add to it."""
+"""A worker's dependencies, and the members that features add to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     """Opens a separate connection for the leases."""
     event_retention_days: int
     of_features: FeatureParts
-    """What members of features need besides."""
+    """Further dependencies of features' members."""
     serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]] = lambda _read: nullcontext()
 
 
@@ -44,13 +44,13 @@ class MemberRow(Struct, frozen=True, kw_only=True):
 
     name: str
     make: Callable[[WorkerParts, SlotLeases, int], Runner]
-    """The last is its place in the beat of pollers (``Poller``)."""
+    """The last argument is its place in the beat of pollers (``Poller``)."""
     gauges: Sequence[Gauge[Any]] = ()
     """Read from the result."""
 
 
 class WorkerExtension(Struct, frozen=True, kw_only=True):
-    """What a feature puts around a worker's parts."""
+    """A feature's wrappers of a worker's parts."""
 
     open: Callable[[Settings, WorkerParts], AbstractAsyncContextManager[WorkerParts]]
 

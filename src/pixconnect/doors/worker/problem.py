@@ -26,7 +26,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def counted(check: str, count: Callable[[Context], Awaitable[int]], one: str, many: str, rest: str) -> Problem:
-    """A problem of so many things: the number, ``one`` or ``many``, and ``rest``."""
+    """Describe a problem with its number of items: the number, ``one`` or ``many``, and ``rest``."""
 
     async def find(context: Context) -> str | None:
         found = await count(context)

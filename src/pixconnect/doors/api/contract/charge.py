@@ -1,4 +1,4 @@
-"""Charges on the wire."""
+"""Charges in the API."""
 
 from __future__ import annotations
 

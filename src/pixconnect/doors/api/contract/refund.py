@@ -1,4 +1,4 @@
-"""Refunds on the wire."""
+"""Refunds in the API."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def create_refund(services: Services, request: Request[None, Nothing, Crea
         end_to_end_id=body.end_to_end_id,
         amount_cents=clamp_cents(body.amount),
         external_id=body.external_id,
-        # We fill it in before we take the fingerprint: the same request with the default spelled out is a replay.
+        # Filled in before the fingerprint: the same request with the default spelled out is a replay.
         reason=body.reason or "MD06",
         description=body.description,
     )

@@ -1,4 +1,4 @@
-"""Transfers on the wire."""
+"""Transfers in the API."""
 
 from __future__ import annotations
 

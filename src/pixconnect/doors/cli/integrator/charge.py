@@ -1,8 +1,7 @@
 """``pixconnect charge``: be paid.
 
-Additions and deductions of a charge with a due date, as people write them on the command line.
-
-A value is cents, ``500``, or a percentage with at most two decimals, ``2.5%``. Its basis follows a slash: ``1%/month``.
+Also reads additions and deductions of a charge with a due date. A value is cents, ``500``, or a percentage with at most two
+decimals, ``2.5%``. Its basis follows a slash: ``1%/month``.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def read_terms(
     rebate: str | None,
     discounts: Sequence[str],
 ) -> ReadTerms | None:
-    """The terms in the options of one charge; ``None`` for one without a due date."""
+    """Read the terms in the options of one charge; ``None`` for one without a due date."""
     if due_on is None:
         if discounts or any(option is not None for option in (days_valid, fine, interest, rebate)):
             raise CommandError("--days-valid, --fine, --interest, --rebate, --discount: only with --due-on")
@@ -119,7 +118,7 @@ def _read_by_period(option: str, text: str, kinds: Mapping[tuple[bool, str], Kin
 
 
 def _read_discounts(texts: Sequence[str]) -> ChargeDiscount:
-    """One by the day, or one for each of up to three dates."""
+    """Read one discount by the day, or one for each of up to three dates."""
     if "@" in texts[0]:
         return _read_dated(texts)
     if len(texts) > 1:
@@ -142,7 +141,7 @@ def _read_dated(texts: Sequence[str]) -> ChargeDiscount:
 
 
 def _read_value(option: str, text: str) -> tuple[bool, int]:
-    """Whether it is a percentage, and its cents or hundredths."""
+    """Read whether it is a percentage, and its cents or hundredths."""
     found = _VALUE.fullmatch(text)
     if found is None:
         raise CommandError(f"{option}: cents such as 500, or a percentage such as 2.5%, not {text!r}")
@@ -175,7 +174,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     qr: Annotated[bool, Parameter(show_default=False)] = True,
     json: Json = False,
 ) -> None:
-    """Ask to be paid, and draw the QR code where a terminal has room for it.
+    """Create a charge, and draw its QR code if the terminal has room for it.
 
     Args:
         amount: In cents: 1000 is R$ 10,00.
@@ -185,8 +184,8 @@ def create(  # noqa: PLR0913  each is an option on the command line
         due_on: The last day on which it is not late, such as 2026-11-30; the amount is then another on each day.
         days_valid: How many days after the due date it may still be paid; 30 by default.
         fine: Added once it is late: cents such as 500, or 2%.
-        interest: Added for each day that it is late: 50/day, 0.1%/day, 1%/month, 12%/year; /business-day,
-            /business-month and /business-year count business days.
+        interest: Added for each day that it is late: 50/day, 0.1%/day, 1%/month, 12%/year; /business-day, /business-month and
+            /business-year count business days.
         rebate: Taken off whenever it is paid: cents, or 5%.
         discount: Taken off when it is paid early: 500@2026-11-20 or 5%@2026-11-20 for each of up to three dates, or for each
             day 40/day, 0.5%/business-day.
@@ -228,12 +227,12 @@ def show(
 
 @app.command(name="list")
 def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, json: Json = False) -> None:
-    """Print charges, status by status, the newest of each first.
+    """Print charges, status by status, newest of each first.
 
     Args:
         status: Only charges with this status.
     """
-    # A charge does not show when it was made, and ids of two processes are not in order of time: statuses are not mixed.
+    # A charge does not show its creation, and ids of two processes are not in order of time: statuses are not mixed.
     with open_session() as session:
         lists = [
             session.client.charges.list(status=one, page_size=min(limit, 100))

@@ -29,20 +29,20 @@ class Credentials(Struct, frozen=True, kw_only=True):
     client_id: str
     client_secret: str
     mode: Literal["sandbox", "live"] | None
-    """``None`` where only the service knows it."""
+    """``None`` if only the service knows it."""
     source: str
-    """Where they were found, for sentences."""
+    """Their source, for messages."""
     key: str | None = None
     """The holder's Pix key that verbs use by default."""
     start: str | None = None
-    """The command that starts the service, where it is this machine's."""
+    """The command that starts the service, if it is this machine's."""
 
 
 def find_credentials() -> Credentials:
     """Find the credentials to use.
 
     Raises:
-        SettingsError: A setting has a value that it cannot have.
+        SettingsError: A setting has an invalid value.
     """
     settings = environment.read_settings()
     name = profile.get() or settings.profile
@@ -61,7 +61,7 @@ def _of_environment(settings: Settings) -> Credentials | None:
     return Credentials(
         **given,
         auth_url=settings.auth_url or settings.api_url,
-        # The default reveals nothing about a service elsewhere.
+        # The default reveals nothing about a service on another machine.
         mode="live" if settings.mode == "live" else None,
         source="the environment",
     )

@@ -24,15 +24,15 @@ Name = Annotated[str, Parameter(help="The profile's name.")]
 def add(
     name: Name, *, api_url: str, client_id: str, auth_url: str | None = None, key: str | None = None, json: Json = False
 ) -> None:
-    """Keep credentials in a private file of yours, once the service takes them. The secret is read from standard input.
+    """Store credentials in a private file of yours, once the service accepts them. The secret is read from standard input.
 
     Args:
-        api_url: Where the API is, such as https://pix.example.
+        api_url: The API's address, such as https://pix.example.
         client_id: The client.
-        auth_url: Where the identity service is; by default with the API.
+        auth_url: The identity service's address; by default the API's.
         key: The holder's Pix key that verbs use when none is given.
     """
-    # Another process could read it in our words.
+    # Other processes can read arguments.
     secret = getpass.getpass("client_secret: ") if sys.stdin.isatty() else sys.stdin.readline().strip()
     if not secret:
         raise CommandError("the client_secret is missing: type it, or pipe it in")

@@ -80,7 +80,7 @@ def transfer_in(chosen: Chosen) -> Mark:
 
 
 def transfer_in_refused(chosen: Chosen) -> Mark:
-    # A charge asks for its amount and no other.
+    # A charge accepts exactly its amount.
     paid = chosen.client.sandbox.pay(_charge(chosen).emvqrcps, amount=chosen.amount + 1, payer=chosen.payer)
     return "end_to_end_id", paid.end_to_end_id
 
@@ -99,7 +99,7 @@ def refund_in(chosen: Chosen) -> Mark:
 
 
 def refund_in_refused(chosen: Chosen) -> Mark:
-    # More than was sent cannot come back.
+    # The amount cannot exceed the sent one.
     sent = _send_and_wait(chosen)
     returned = chosen.client.sandbox.give_back(sent.end_to_end_id, amount=chosen.amount + 1)
     return "return_identification", returned.return_identification
@@ -225,7 +225,7 @@ def _refund(chosen: Chosen) -> Refund:
 
 
 def _refuse_taken(chosen: Chosen, kind: str, read: Callable[[str], object]) -> None:
-    # A replay would return the existing resource, and nothing would happen.
+    # A replay would return the existing resource, and cause nothing.
     if chosen.external_id is None:
         return
     try:
@@ -244,12 +244,12 @@ def _wait_while(status: str, read: Callable[[], Ended]) -> Ended:
 
 @contextmanager
 def _with_rule(client: Client, rule: FaultRule) -> Generator[None]:
-    """A rule before those that there are, which stay."""
+    """Put a rule before the existing ones."""
     client.sandbox.replace_faults([rule, *client.sandbox.faults().rules])
     try:
         yield
     finally:
-        # A used-up rule stays, with nothing left; another's may have come since.
+        # A used-up rule stays; another's may have come since.
         rules = client.sandbox.faults().rules
         left = [one for one in rules if (one.effect, one.match) != (rule.effect, rule.match)]
         client.sandbox.replace_faults(left)

@@ -85,7 +85,7 @@ def receipt(refund: TheRefund, *, external_id: ByExternalId = False, pdf: PdfFil
 
 @app.command(name="list")
 def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json: Json = False) -> None:
-    """Print refunds of both directions, the newest first.
+    """Print refunds of both directions, newest first.
 
     Args:
         status: Only refunds with this status.

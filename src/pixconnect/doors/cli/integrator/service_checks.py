@@ -1,4 +1,4 @@
-"""``doctor``'s questions to the service: does it answer, is it healthy, do the credentials and endpoints work?"""
+"""``doctor``'s checks of the service: it answers, is healthy, and the credentials and endpoints work."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Sympto
 
 
 def _look_as_far_as_allowed(client: Client, credentials: Credentials) -> Iterator[Symptom]:
-    """The client's view of the holder: a client with few scopes may be intended."""
+    """Return the client's view of the holder: a client with few scopes may be intended."""
     for look_at in (_look_at_holder, _look_at_sandbox, _look_at_endpoints):
         try:
             yield from look_at(client)

@@ -21,7 +21,7 @@ from pixconnect_client import (
     Unavailable,
 )
 
-# A person waits for the answer, so we try few times; the client itself repeats only requests that are safe to repeat.
+# A person waits for the answer, so few tries; the client itself repeats only safe requests.
 _RETRIES = 2
 
 
@@ -30,7 +30,7 @@ class Session(Struct, frozen=True, kw_only=True):
     credentials: Credentials
 
     def own_key(self, given: str | None) -> str:
-        """The key that was named, or one that is known to be the holder's."""
+        """Return the named key, or one that is known to be the holder's."""
         key = given or self.credentials.key
         if key is None:
             raise CommandError(f"--key: missing; name a Pix key of yours ({self.credentials.source} has none)")
@@ -46,7 +46,7 @@ def open_session() -> Generator[Session]:
 
 @contextmanager
 def open_sandbox() -> Generator[Session]:
-    """The same for verbs that exist in a sandbox only: elsewhere we refuse before anything is done."""
+    """Open a session for verbs of a sandbox: any other service is refused before anything is done."""
     credentials = find_credentials()
     refuse_live(credentials)
     with explaining(credentials), connect(credentials) as client:
@@ -76,7 +76,7 @@ def refuse_live(credentials: Credentials) -> None:
 
 
 def is_sandbox(client: Client) -> bool:
-    """Ask for something that only a sandbox has, and that changes nothing."""
+    """Query something that only a sandbox has, and that changes nothing."""
     try:
         client.sandbox.clock()
     except NotFound:
@@ -85,7 +85,7 @@ def is_sandbox(client: Client) -> bool:
 
 
 def advise_scope(error: Forbidden, credentials: Credentials) -> str:
-    """How the client gets the missing scope."""
+    """Return how the client gets the missing scope."""
     _, lacks, scope = error.message.rpartition("lacks the scope ")
     if not lacks:
         return "ask an operator"
@@ -94,7 +94,7 @@ def advise_scope(error: Forbidden, credentials: Credentials) -> str:
 
 @contextmanager
 def explaining(credentials: Credentials) -> Generator[None]:
-    """Turn the service's refusals, and its silence, into one sentence."""
+    """Turn the service's refusals and timeouts into one sentence."""
     try:
         yield
     except PixConnectError as error:
@@ -103,10 +103,10 @@ def explaining(credentials: Credentials) -> Generator[None]:
 
 def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
     if isinstance(error, NoAnswer) and not error.may_have_happened:
-        # The paths in a home's file exist only while something runs on it.
+        # The paths in a home's file exist only while a service runs on it.
         start = credentials.start
         hint = f"start `{start}` (or the same with `pixconnect run`)" if start else "is it the right address?"
-        # The system's words, without our address before them.
+        # The system's message, without our address before it.
         reason = str(error).rpartition(": ")[2]
         return CommandError(
             f"nothing answers at {credentials.api_url} (of {credentials.source}; {reason}): {hint}",
@@ -130,7 +130,7 @@ def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
             after = f"; try again in {error.retry_after_s:.0f} s" if error.retry_after_s else "; try again"
             return CommandError(f"{error.message}{after} (request {error.request_id})", status=ExitStatus.UNAVAILABLE)
         case ApiError():
-            # The field that it names is shown as the option that was typed.
+            # The field is shown as the typed option.
             return RefusedByService(error.message)
         case _:
             return CommandError(str(error))

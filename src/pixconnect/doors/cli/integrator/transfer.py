@@ -41,7 +41,7 @@ def show_receipt(
 
 
 def _write(path: Path, content: bytes) -> None:
-    # Interrupted, nothing has a name that looks whole.
+    # Interrupted, no file with the final name is incomplete.
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
         unfinished.write_bytes(content)

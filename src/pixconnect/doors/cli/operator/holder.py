@@ -1,4 +1,4 @@
-"""``pixconnect holder`` and ``key``: open accounts, limit, block and shut out their owners; the Pix keys that lead to them."""
+"""``pixconnect holder`` and ``key``: open accounts, limit, block and disable holders; and their Pix keys."""
 
 from typing import Annotated, Final, Literal
 
@@ -183,7 +183,7 @@ def change(  # noqa: PLR0913  as above
         postal_code=UNSET if postal_code is None else postal_code,
     )
     _change(holder_id, changes, as_json=json)
-    if {institution, street, city, state, postal_code} != {None}:  # which every process caches, unlike limits
+    if {institution, street, city, state, postal_code} != {None}:  # every process caches these, unlike limits
         operating.wait_until_in_force()
 
 
@@ -222,7 +222,7 @@ def succeed(
 
 @app.command
 def disable(*, holder_id: TheHolder, json: Json = False) -> None:
-    """Shut out a holder and all its clients, issued tokens included. When it returns, this holds on every process."""
+    """Disable a holder and all its clients, including issued tokens. When it returns, this holds on every process."""
     _change(holder_id, HolderChanges(is_disabled=True), as_json=json)
     operating.wait_until_in_force()
 
@@ -249,7 +249,7 @@ def _limit(limit: Limit | None) -> int | UnsetType | None:
 
 
 def _shown_funds(funds: Funds) -> output.Shown:
-    # As in the balance that callers read, with blocked money and deficits.
+    # As in callers' balance, including blocked money and deficits.
     current_cents = funds.available_cents + funds.reserved_cents + funds.blocked_cents
     return {
         **output.pick(
@@ -274,7 +274,7 @@ def _shown_waiting(wanted: Proposal | None) -> output.Shown:
 
 
 def _shown(holder: Holder) -> output.Shown:
-    # Flags have the names that callers know from their balance.
+    # Flags have the names of callers' balance.
     flags = "able_to_deposit=may_deposit able_to_withdraw=may_withdraw able_to_lend=may_lend"
     limits = "transfer_limit=transfer_limit_cents day_limit=day_limit_cents night_limit=night_limit_cents"
     night_begins = find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now())
@@ -292,12 +292,12 @@ key_app = App(name="key", help="Manage holders' Pix keys.")
 
 @key_app.command(name="add")
 def add_key(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json: Json = False) -> None:
-    """Register a Pix key that leads to a holder; prints the key as it is kept.
+    """Register a Pix key that leads to a holder; prints the key as it is stored.
 
     Args:
         holder_id: The holder that the key leads to.
         key_type: Its type.
-        key: The key; an EVP is made if you leave it out.
+        key: The key; an EVP is generated if you leave it out.
     """
     added = operating.run(holder_usecases.add_pix_key, holder_id, key_type, key)
     output.show({**_shown_key(added), "holder_id": holder_id}, as_json=json)

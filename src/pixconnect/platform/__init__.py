@@ -1,1 +1,1 @@
-"""What the service stands on: connections, HTTP, flow control, JOSE, logs, settings."""
+"""Infrastructure without business rules: connections, HTTP, flow control, JOSE, logs, settings."""

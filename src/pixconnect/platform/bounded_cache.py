@@ -1,8 +1,7 @@
 """An LRU cache.
 
 ``cachetools.LRUCache`` was measured beside it (8192 entries): a look-up took 1.5 times as long, an entry with an eviction 3
-times, a walk 8 times, after which the walk's order is the order of use. Access tokens are looked up here on every request, and
-walked over at each revocation.
+times, an iteration 8 times. Access tokens are looked up here on every request, and iterated at each revocation.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Kept = TypeVar("Kept")
 
 
 class BoundedCache(OrderedDict[Key, Kept]):
-    """Use ``recall`` and ``keep``; what a dict has besides neither bounds nor uses anything."""
+    """Use ``recall`` and ``keep``; the other methods of a dict neither evict nor count as a use."""
 
     __slots__ = ("size_max",)
 
@@ -24,7 +23,7 @@ class BoundedCache(OrderedDict[Key, Kept]):
         self.size_max = size_max
 
     def recall(self, key: Key) -> Kept | None:
-        """The value of a key, which is now the most recently used; ``None`` if there is none."""
+        """Return the value of a key, which is now the most recently used; ``None`` if there is none."""
         kept = self.get(key)
         if kept is not None:
             self.move_to_end(key)

@@ -23,7 +23,7 @@ from pixconnect.platform.environment import read_named_file
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=396)
-# Clocks differ: a certificate made now must be valid by one that is a little behind.
+# Clocks differ: a new certificate must be valid by a clock that is a little behind.
 _BACKDATED = timedelta(hours=1)
 _COMMON_NAME_MAX = 64
 
@@ -35,7 +35,7 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
 def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
-    # X.509 counts whole seconds, and what we keep has to be what the certificate says.
+    # X.509 counts whole seconds, and stored values must equal the certificate's.
     expires_at = (now + AUTHORITY_LIFETIME).replace(microsecond=0)
     builder = (
         _builder(subject, subject, key, now, expires_at)
@@ -80,7 +80,7 @@ def read_pem(pem: bytes) -> Certificate:
 
 
 def read_ends(files: Mapping[str, str]) -> dict[str, datetime]:
-    """When the certificates in these files end, by the names of the files; what cannot be read is complained of elsewhere."""
+    """Return when the certificates in these files expire, by file name; unreadable ones are reported elsewhere."""
     ends = dict[str, datetime]()
     for name, file in files.items():
         with suppress(OSError, ValueError):
@@ -89,7 +89,7 @@ def read_ends(files: Mapping[str, str]) -> dict[str, datetime]:
 
 
 def write_pkcs12(name: str, key: ECKey, der: bytes) -> bytes:
-    """Put key and certificate into one file (PKCS #12) without a password, as banks hand them out."""
+    """Write key and certificate into one file (PKCS #12) without a password, as banks provide them."""
     private = cast(EllipticCurvePrivateKey, key.private_key)
     certificate = x509.load_der_x509_certificate(der)
     return pkcs12.serialize_key_and_certificates(name.encode(), private, certificate, None, NoEncryption())
@@ -119,7 +119,7 @@ def _issue(
 
 def _general_name(host: str) -> x509.GeneralName:
     try:
-        # In an address of the web an IPv6 address stands in brackets.
+        # A URL has an IPv6 address in brackets.
         return x509.IPAddress(ip_address(host.strip("[]")))
     except ValueError:
         return x509.DNSName(host.encode("idna").decode())

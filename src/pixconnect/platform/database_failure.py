@@ -1,12 +1,10 @@
-"""Sorts failures of the database: it is away, it is busy, or our request was wrong.
+"""Classifies database failures (unreachable, busy, our error), tracks a full disk, and writes exceptions without personal data.
 
 A new kind of error belongs here and into the table in ``tests/platform/test_database_failure.py``.
 
-Whether the database's disk is full: every connection records it, and it counts until there is room again. Processes do not
-share the state, so each also checks from time to time, on a health request.
-
-While the disk is full most reads and few writes work, so no other check of the database detects it. Some small writes go on for
-a while, so a success proves nothing: only a file that needs room does.
+Every connection records a full disk, which counts until there is room again. Processes do not share the state, so each also
+checks from time to time, on a health request. While the disk is full most reads and few writes work, so no other check of the
+database detects it. Some small writes succeed for a while, so a success proves nothing: only a file that needs room does.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class FullDisk:
         self._looks_at_s = 0.0
 
     def note(self) -> None:
-        """Remember that the database had no room for a write."""
+        """Record that the database had no room for a write."""
         if not self.is_full:
             self.is_full = True
             _log.critical(f"{MESSAGE}: nothing is written until there is room")
@@ -101,7 +99,7 @@ DATABASE_AWAY: Final = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
 )
-"""The database cannot answer now. Work under way was not done, except for a COMMIT, whose outcome is unknown."""
+"""The database cannot answer now. Running work was not done, except for a COMMIT, whose outcome is unknown."""
 
 DATABASE_BUSY: Final = (
     asyncpg.QueryCanceledError,
@@ -110,13 +108,13 @@ DATABASE_BUSY: Final = (
     asyncpg.SerializationError,  # also a standby's that was overtaken while it read
     asyncpg.InvalidCachedStatementError,  # tables were changed meanwhile
 )
-"""The database is there and could not do it in time. The transaction was not done, its COMMIT included."""
+"""The database could not do it in time. The transaction was not done, including its COMMIT."""
 
 DATABASE_REFUSES: Final = (asyncpg.InsufficientPrivilegeError,)
 """A right is missing: `migrate` restores it. The statement was not executed."""
 
 DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
-"""Any failure; for work in the background, which logs it and tries again."""
+"""Any failure; background work logs it and retries."""
 
 
 def is_of_own_file(error: BaseException) -> bool:
@@ -130,7 +128,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def explain_failure(error: BaseException) -> str:
-    """Why the database cannot do it now: a database that is full or out of connections can be reached."""
+    """Explain why the database cannot do it now: a full one, or one without connections, is reachable."""
     match error:
         case asyncpg.InsufficientPrivilegeError():
             return "the database refuses the service a right that it needs"
@@ -147,26 +145,24 @@ def explain_failure(error: BaseException) -> str:
 
 
 def explain_undone(error: BaseException) -> str:
-    """The same for a caller whose request was not executed: a 503, in any process."""
+    """Explain it to a caller whose request was not executed: a 503, in any process."""
     return f"{explain_failure(error)}; nothing was done"
 
 
-# Writes exceptions for the log, without the rows and arguments that database errors quote.
-#
-# PostgreSQL quotes rows in the details of its errors and the driver quotes arguments: names, tax ids, keys. For database
-# errors, and their causes, we write only the type, the constraint and the SQLSTATE.
+# PostgreSQL quotes rows in error details and the driver quotes arguments: names, tax ids, keys. For database errors, and their
+# causes, only the type, the constraint and the SQLSTATE are written.
 
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
 
 def write_exception(error: BaseException) -> str:
-    """The whole traceback, with causes and groups, without the values of a row."""
+    """Write the whole traceback, with causes and groups, without the values of a row."""
     return "".join(_write(error, set(), is_of_database=False)).rstrip("\n")
 
 
 def name_database_error(error: BaseException) -> str:
-    """The type of a database error, with the constraint and the SQLSTATE where it has them."""
+    """Return the type of a database error, with any constraint and SQLSTATE."""
     found = {name: getattr(error, name, None) for name in ("sqlstate", "constraint_name")}
     known = ", ".join(f"{name.removesuffix('_name')} {value}" for name, value in found.items() if value)
     kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
@@ -190,7 +186,7 @@ def hide_rows_in_tracebacks() -> None:
 
 
 def _write(error: BaseException, written: set[int], *, is_of_database: bool) -> Iterator[str]:
-    # Causes may form a circle; each exception is written once.
+    # Causes may be cyclic; each exception is written once.
     written.add(id(error))
     is_of_database = is_of_database or is_database_error(error)
     cause, context = error.__cause__, None if error.__suppress_context__ else error.__context__

@@ -1,7 +1,7 @@
-"""How settings are read from the environment.
+"""Reads settings from the environment, and the files that it names.
 
-Each is the variable ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_URL`` also without the prefix); one that is
-empty there counts as not set. A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names.
+Each is the variable ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_URL`` also without the prefix); an empty one
+counts as not set. A secret may also be in a file that ``PIXCONNECT_<NAME>_FILE`` names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REMOVED = {
     "PIXCONNECT_WEBHOOK_IN_FLIGHT_": _FIXED,
     "PIXCONNECT_WEBHOOK_PENDING_MAX": _FIXED,
 }
-"""What to do about variables that begin so, which earlier versions read."""
+"""Replacements of variables with these prefixes, which earlier versions read."""
 # Kubernetes sets these for a service that is called pixconnect.
 _IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)$")
 
@@ -78,7 +78,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
 
 def _refuse_unreadable_addresses(found: Mapping[str, str], set_by: Mapping[str, str]) -> None:
     for name in DATABASE_URLS:
-        # The driver would show us the part of it that it cannot read, which may be one of the password.
+        # The driver would show the part of it that it cannot read, which may be one of the password.
         if not is_readable_address(found.get(name, "")):
             raise SettingsError(
                 f"{set_by[name]}: is no address of a PostgreSQL database; in a user or password, write / as %2F, ? as %3F, "
@@ -87,14 +87,14 @@ def _refuse_unreadable_addresses(found: Mapping[str, str], set_by: Mapping[str, 
 
 
 def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Our folder among a user's own files, as the XDG Base Directory Specification says: ``XDG_CONFIG_HOME`` or the like."""
+    """Return our folder among a user's own files, by the XDG Base Directory Specification: ``XDG_CONFIG_HOME`` or the like."""
     given = Path(environment.get(variable, ""))
     # The specification has paths that are not absolute ignored.
     return (given if given.is_absolute() else Path.home() / below_home) / "pixconnect"
 
 
 def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """A line for each unknown variable with our prefix, with the name that was probably meant."""
+    """Return a line for each unknown variable with our prefix, with the probable name."""
     names = [variable for name in NAMES for variable in _variables(name)]
     names += [f"{variable}_FILE" for name in SECRETS for variable in _variables(name)]
     lines: list[str] = []
@@ -117,7 +117,7 @@ def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]
 
 
 def _describe_rule(name: str, rule: str) -> str:
-    """A setting's rule, from msgspec's words about its violation."""
+    """Describe a setting's rule, from msgspec's message about its violation."""
     kind = KINDS[name]
     words = get_args(kind)
     if "enum" in rule:

@@ -38,7 +38,7 @@ TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
 
 
 class TokenInvalid(Exception):  # noqa: N818  an outcome that the caller handles
-    """Not a token that this key signed; the message states the reason and shows nothing of the token."""
+    """Not a token that this key signed; the message states the reason without the token's contents."""
 
 
 class TokenHeader(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class TokenHeader(Struct, frozen=True, kw_only=True):
     kid: str
     typ: str
     crit: list[str] = []
-    """Extensions that a reader must understand; we understand none."""
+    """Critical extensions; we support none."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class PrivateKey:
         self._plain_head = _head({"alg": ALGORITHM, "kid": kid})
 
     def sign(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        """A compact JWS with the members of ``header`` behind ``alg`` and ``kid``."""
+        """Make a compact JWS with the members of ``header`` after ``alg`` and ``kid``."""
         head = _head({"alg": ALGORITHM, "kid": self.kid, **header}) if header else self._plain_head
         signed = head + b"." + encode_base64url(payload)
         return (signed + b"." + self._sign(signed)).decode()
@@ -190,7 +190,7 @@ def read_token_kid(token: bytes) -> str:
 
 
 def verify_token(token: bytes, key: ECKey) -> Claims:
-    """Verify a token's signature and read its claims, which the caller must judge; ``TokenInvalid`` if it is not ours."""
+    """Verify a token's signature and read its claims, which the caller must check; ``TokenInvalid`` if it is not ours."""
     head, body, signature = token.split(b".")
     try:
         is_ours = _es256.verify(head + b"." + body, decode_base64url(signature), key)
@@ -251,7 +251,7 @@ def make_rsa_key() -> RsaKey:
 
 class RsaSigner:
     def __init__(self, private_der: bytes) -> None:
-        # We made it ourselves: to prove its primes again would take longer than a hundred signatures.
+        # We made it ourselves: checking its primes again would take longer than a hundred signatures.
         private = load_der_private_key(private_der, None, unsafe_skip_rsa_key_validation=True)
         if not isinstance(private, rsa.RSAPrivateKey):
             raise TypeError("not an RSA key")

@@ -1,7 +1,7 @@
-"""What JSON is judged by before and beside its reading.
+"""Checks JSON beside its parsing: repeated members, and the number of elements.
 
-Members that stand twice in one object: of two amounts one reader takes the first, and another one the last. And how much is in
-it: four mebibytes of empty lists take half a second to read, and as many octets of charges a thirtieth of that.
+Of two amounts in one object one reader uses the first, and another one the last. And four mebibytes of empty lists take half a
+second to parse, while as many octets of charges take a thirtieth of that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME_LENGTH_MAX: Final = 64
 
 
 class RepeatedMember(errors.BadRequest):
-    """A member stands twice in one object."""
+    """A member occurs twice in one object."""
 
     def __init__(self, name: str) -> None:
         self.name = name[:_NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
@@ -28,21 +28,21 @@ class RepeatedMember(errors.BadRequest):
 
 
 def count_elements(body: bytes) -> int:
-    """How many members and elements there are at most, which costs a hundredth of reading them; commas in texts count too."""
+    """Count members and elements, at most, at a hundredth of the cost of parsing; commas in texts count too."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 @cache
 def list_names(record: type[object]) -> tuple[bytes, ...]:
-    """The members that a record describes, those of records in it too, as they stand in JSON."""
+    """List the members of a record, including those of nested records, as named in JSON."""
     return tuple(dict.fromkeys(f'"{name}"'.encode() for name in _walk(inspect.type_info(record))))
 
 
 def refuse_repeated(body: bytes, names: Sequence[bytes] | None) -> None:
-    """Raise ``RepeatedMember`` where a member stands twice in an object of this JSON, ``BadRequest`` where it is none.
+    """Raise ``RepeatedMember`` if a member occurs twice in an object of this JSON, ``BadRequest`` if it is no JSON.
 
     Args:
-        names: Those that matter, as ``list_names`` answers them, and any if ``None``. To find each once costs next to nothing.
+        names: The relevant members, as from ``list_names``; any if ``None``. Finding each once costs next to nothing.
     """
     if names is not None:
         count = body.count
@@ -53,7 +53,7 @@ def refuse_repeated(body: bytes, names: Sequence[bytes] | None) -> None:
             # An escape may hide a letter of a name.
             if b"\\u" not in body:
                 return
-    # Perhaps in two objects: only such a body is read again. A faster reader passes over members that this one cannot read.
+    # Perhaps in two objects: only such a body is parsed again. A faster parser skips members that this one cannot read.
     try:
         json.loads(body, parse_int=str, object_pairs_hook=take_members)
     except (ValueError, RecursionError):

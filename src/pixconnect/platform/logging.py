@@ -33,17 +33,17 @@ from pixconnect.platform.base.clock import Clock, format_instant
 from pixconnect.platform.database_failure import write_exception
 
 current_request: Final[ContextVar[tuple[str, int | None] | None]] = ContextVar("current_request", default=None)
-"""Its id and its holder."""
+"""The request's id and holder."""
 
 current_trace: Final[ContextVar[str | None]] = ContextVar("current_trace", default=None)
-"""The ``traceparent`` that calls to other systems carry on; ``None`` where no traces are sent."""
+"""The ``traceparent`` for calls to other systems; ``None`` if traces are not exported."""
 
 has_written: Final[ContextVar[bool]] = ContextVar("has_written", default=False)
 """Whether a batch with a part of it was committed: from then on no failure means that nothing was done."""
 
 
 _logger = logging.getLogger("pixconnect.shown")
-# Off until it is asked for: a logger without a level would take the root's, and write these lines into every log.
+# Off by default: a logger without a level would take the root's, and write these lines into every log.
 _logger.setLevel(logging.CRITICAL)
 _logger.propagate = False
 
@@ -126,7 +126,7 @@ _SECRETS: Final = re.compile(
     r"|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"  # a login in an address
 )
 _HIDDEN: Final = "[hidden]"
-# Refused because of the sender: unknown, not allowed, or too often.
+# Refused because of the sender: unknown, not permitted, or too often.
 _REFUSED: Final = frozenset({401, 403, 429})
 
 _log = structlog.get_logger(__name__)
@@ -209,7 +209,7 @@ class GatheredLog(ABC, Generic[Noted]):
         self._timer: asyncio.TimerHandle | None = None
 
     def gather(self, noted: Noted) -> None:
-        """Take what a line is made of; it is written within ``INTERVAL_S``, or after ``LINES_MAX`` of them."""
+        """Add the data of a line; it is written within ``INTERVAL_S``, or after ``LINES_MAX`` of them."""
         waiting = self._waiting
         waiting.append(noted)
         if len(waiting) >= self.LINES_MAX:

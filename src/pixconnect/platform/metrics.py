@@ -1,4 +1,4 @@
-"""A process's metrics, in the text format of Prometheus, and what it uses of its machine.
+"""A process's metrics, in the text format of Prometheus, and its use of the machine.
 
 The hot path only counts in plain attributes; a scrape reads them.
 """

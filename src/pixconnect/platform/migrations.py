@@ -59,7 +59,7 @@ class NewerSchemaError(SchemaError):
 
 
 class TablesAreHeldError(SchemaError):
-    """Another session holds a table that a step has to change for too long."""
+    """Another session holds a table that a step changes for too long."""
 
 
 class Migration(Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ _BEGINS_FROM = re.compile(r"\A-- from ([0-9a-f]{64})\n")
 
 
 class Steps(Struct, frozen=True, kw_only=True):
-    """All that makes a schema."""
+    """All steps of a schema."""
 
     baseline: Migration
     migrations: Sequence[Migration] = ()
@@ -175,7 +175,7 @@ async def _run_within_lock_timeout(
 
 async def _run_whole(connection: asyncpg.Connection, schema: str, migration: Migration) -> bool:
     if migration.is_baseline:
-        # Functions stand beside their tables, and before others that they name.
+        # Functions are next to their tables, and before others that call them.
         await connection.execute(f"create schema if not exists {schema}; set local check_function_bodies = off")
     await connection.execute(migration.sql)
     # PostgreSQL allows every role to execute a new function. Triggers need no grant; functions that roles call get one.

@@ -1,7 +1,7 @@
 """Connects through a pooler before PostgreSQL, and refuses one that shares our sessions with others.
 
-Roles, prepared statements, advisory locks and ``LISTEN`` belong to a session, and money rests on the first of them. A pooler
-that gives each client a separate session, for as long as that is connected, does no harm.
+Roles, prepared statements, advisory locks and ``LISTEN`` belong to a session, and money depends on the first of them. A pooler
+that gives each client a separate session, for the life of its connection, is harmless.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DROPPED: Final = (
     "a pooler between us and PostgreSQL leaves out what our sessions are to begin with, such as their role: take role, "
     "search_path and the others out of its ignore_startup_parameters"
 )
-# A statement that is prepared in one session is not there in the next, or there already.
+# A statement that is prepared in one session is missing in the next, or exists already.
 _STATEMENT_LOST: Final = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
 
 

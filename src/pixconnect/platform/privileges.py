@@ -1,4 +1,4 @@
-"""Grants and revokes what the service's login may do; the preparation does this as the owner at each start.
+"""Grants and revokes the service login's rights; the preparation runs it as the owner at each start.
 
 It is no migration, because it depends on the mode, on the login's name, and on whether the tables' owner owns the database too.
 """
@@ -26,7 +26,7 @@ _IS_MEMBER: Final = "select pg_has_role($1, $2, 'MEMBER')"
 
 
 async def make_roles(connection: Connection, *, with_sandbox: bool) -> None:
-    """Make the roles that the tables are granted to: roles belong to the server, so a dump of a database has none."""
+    """Create the roles that the tables are granted to: roles belong to the server, so a dump of a database has none."""
     for role in (
         SERVICE_ROLE,
         OPERATOR_ROLE,
@@ -50,7 +50,7 @@ async def grant_role(connection: Connection, login: str, role: str) -> None:
 
 
 async def allow_play(connection: Connection, schema: str, login: str) -> None:
-    """Let a sandbox's login put play money into accounts, and make holders for tests."""
+    """Permit a sandbox's login to deposit test money, and to make holders for tests."""
     await _execute(connection, "grant insert on %I.deposit to %I", schema, FUNDING_ROLE)
     await _execute(connection, "grant execute on function %I.open_sandbox_holder to %I", schema, FUNDING_ROLE)
     await grant_role(connection, login, FUNDING_ROLE)
@@ -73,7 +73,7 @@ _NAME_READABLE: Final = """
 
 
 async def grant_reading(connection: Connection, schema: str) -> None:
-    """Let the role that verifies the books read all columns of tables but secrets."""
+    """Grant the role that verifies the books all columns of tables except secrets."""
     await _execute(connection, "grant usage on schema %I to %I", schema, VERIFIER_ROLE)
     await _execute(connection, "grant execute on function %I.refuse_old_session to %I", schema, VERIFIER_ROLE)
     await _execute(connection, "grant select on all sequences in schema %I to %I", schema, VERIFIER_ROLE)
@@ -92,7 +92,7 @@ _WHOLE_LOGIN: Final = """
 
 
 async def narrow(connection: Connection, schema: str, login: str, service_role: str) -> list[str]:
-    """Revoke what the service has by PostgreSQL's defaults and does not need; lines say what the operator must revoke."""
+    """Revoke unneeded default rights of the service; return lines on what the operator must revoke."""
     database = await connection.fetchval("select current_database()")
     # If we may not, PostgreSQL only warns.
     await _execute(connection, "revoke temporary on database %I from public", database)

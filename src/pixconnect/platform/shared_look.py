@@ -1,9 +1,7 @@
-"""One look at something outside, shared by all concurrent callers.
+"""One read of something outside, shared by all concurrent callers; and waits with a timeout.
 
-A caller that comes while a look is running waits for that one. Its failure is the failure of all of them. A caller that leaves
-does not cancel it for the others.
-
-Waits for an answer for a bounded time, also if the server hangs.
+A caller that comes during a read waits for that one. Its failure is the failure of all of them. A caller that leaves does not
+cancel it for the others.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class SharedLook(Generic[Seen]):
         return await asyncio.shield(self._looking)
 
     def cancel(self) -> None:
-        """End a look that is under way, at the end of the process."""
+        """End a running read, at the end of the process."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -51,7 +49,7 @@ Found = TypeVar("Found")
 async def answer_in_time(asking: Awaitable[Found], within_s: float) -> Found:
     """Return the answer, or raise ``TimeoutError``.
 
-    The caller does not wait for the end of the call that it gives up: a server that hangs does not answer a cancel either.
+    The caller does not wait for the end of the call that it gives up: a hanging server does not answer a cancel either.
     """
     task = asyncio.ensure_future(asking)
     try:
@@ -65,11 +63,11 @@ async def answer_in_time(asking: Awaitable[Found], within_s: float) -> Found:
     return task.result()
 
 
-# Waits with an end: for one event, and for very many tasks with the same timeout, which cost one timer together.
+# Waits with a timeout: for one event, and for very many tasks with the same timeout, which share one timer.
 
 
 async def wait_for(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event at most so long; false if it did not come."""
+    """Wait for an event at most this long; false if it did not come."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -3,8 +3,8 @@
 ``shares.current_party`` is the party that a connection is for. The service's own work for all is a separate party, and so is
 each address that makes requests without a token.
 
-While no connection can be opened no caller waits for one: after a second each request fails at once, and the pool tries by
-itself until it has one again.
+While no connection can be opened no caller waits for one: after a second each request fails at once, and the pool retries until
+it has one again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SharedPool(_AnyPool):
         self._looking: asyncio.Task[None] | None = None
         self.primary: SharedPool = self
         """The pool of the server that has everything: another one only where this leads to a standby."""
-        # Those who all keep one and wait for another would wait for ever.
+        # Callers that each keep one and wait for another would deadlock.
         self._keeping = asyncio.Semaphore(max(1, options["max_size"] // 3))
 
     @asynccontextmanager
@@ -81,12 +81,12 @@ class SharedPool(_AnyPool):
         self._generation += 1
 
     def acquire(self, *, timeout: float | None = None, insists: bool = False) -> _Acquired:  # type: ignore[override]  not awaitable
-        """A connection; with ``insists`` it tries to open one although others could not."""
+        """Return a connection; with ``insists`` it tries to open one although others failed."""
         return _Acquired(self, super().acquire, timeout, insists=insists)
 
     @property
     def away_for_s(self) -> float:
-        """How long opening connections has failed, with none left; 0 otherwise."""
+        """Return how long opening connections has failed, with none left; 0 otherwise."""
         # An open one may still be valid: while one exists, callers try it.
         if self._away_since_s is None or self.get_idle_size():
             return 0.0
@@ -98,15 +98,15 @@ class SharedPool(_AnyPool):
         return self._away_since_s is not None and self.away_for_s > AWAY_AFTER_S
 
     def note_failure(self, error: BaseException, began_s: float) -> None:
-        """Remember that no connection could be opened, and try again until one can."""
-        # Who is cancelled may have had less patience than the network: a proxy takes a connection for a second before it finds
-        # that there is no server, and callers are verified in less.
+        """Record that no connection could be opened, and retry until one can."""
+        # A cancelled caller may have had less patience than the network: a proxy accepts a connection for a second before it
+        # finds that there is no server, and callers are verified in less.
         has_given_up = isinstance(error, asyncio.CancelledError) and time.monotonic() - began_s > SLOW_S
         # A server that reports no free connection is present, and will have one.
         is_away = isinstance(error, DATABASE_AWAY) and not isinstance(error, asyncpg.InsufficientResourcesError)
         if not (is_away or has_given_up):
             return
-        # Callers get "away", and only an operator can end this: logged once for each occurrence.
+        # Callers get "unreachable", and only an operator can end this: logged once per occurrence.
         if isinstance(error, ssl.SSLCertVerificationError) and not self._has_complained:
             self._has_complained = True
             _log.critical(
@@ -114,7 +114,7 @@ class SharedPool(_AnyPool):
                 "server, in PIXCONNECT_DATABASE_URL",
                 said=str(error),
             )
-        # Dated by the beginning of the try, and one task looks for all: of a thousand failures at once the first one starts
+        # Dated by the beginning of the try, and one task retries for all: of a thousand concurrent failures the first starts
         # it.
         if self._away_since_s is None and not self.is_closing():
             self._away_since_s = began_s
@@ -145,7 +145,7 @@ class SharedPool(_AnyPool):
                     async with self.acquire(timeout=_LOOK_TIMEOUT_S, insists=True) as connection:
                         # A connection that was idle proves nothing before the server has answered on it.
                         await connection.execute("select", timeout=_LOOK_TIMEOUT_S)
-                    # Only once the look is over: a server that it refuses, such as a standby, is as good as away.
+                    # Only after the check: a server that it refuses, such as a standby, counts as unreachable.
                     self._away_since_s = None
                 except Exception:  # noqa: BLE001  any error: without this loop the database stays away for all
                     await asyncio.sleep(LOOK_EVERY_S)
@@ -171,7 +171,7 @@ class _Acquired:
 
     async def __aenter__(self) -> _Connection:
         pool = self._pool
-        # Asked before the queue: who waits for a permit waits for those before to fail, one timeout after the other.
+        # Checked before the queue: otherwise each would wait for those before to fail, one timeout after the other.
         if pool.is_away and not self._insists:
             raise ConnectionRefusedError("the database is away")
         party = self._party = current_party.get()
@@ -188,7 +188,8 @@ class _Acquired:
             # After any exception, a cancellation too: this is the only place that returns the permit.
             semaphore.release(party)
             pool.note_failure(error, began_s)
-            # Nothing was requested yet. A server that admits no login, or lacks our tables during a restore, is away.
+            # Nothing was requested yet. A server that admits no login, or lacks our tables during a restore, counts as
+            # unreachable.
             if isinstance(error, asyncpg.PostgresError) and not isinstance(error, _OF_ANOTHER_KIND):
                 raise ConnectionError(f"the database takes no connection: {error}") from error
             raise
@@ -200,5 +201,5 @@ class _Acquired:
         try:
             await acquired.__aexit__(kind, error, traceback)
         finally:
-            # Also where the connection broke while it was given back.
+            # Also if the connection broke while it was released.
             self._pool.semaphore.release(self._party)

@@ -1,4 +1,4 @@
-"""Looks up names of hosts that holders chose; a slow name delays only the holder who chose it.
+"""Resolves host names that holders chose; a slow name delays only its holder.
 
 ::
 
@@ -7,9 +7,8 @@
 A look-up is cancelled when no caller waits for it any more. Found addresses are not cached, because the caller checks them each
 time.
 
-Resolves names as this machine is set up: from ``/etc/hosts``, then by the servers of ``resolv.conf``, A and AAAA at once.
-
-It uses no thread and caches no answers, so a cancelled look-up leaves nothing behind. Search lists are not used, because
+Names are resolved as this machine is configured: from ``/etc/hosts``, then by the servers of ``resolv.conf``, A and AAAA
+concurrently. There is no thread and no cache, so a cancelled look-up leaves nothing behind. Search lists are not used, because
 callers give whole names.
 """
 
@@ -37,8 +36,8 @@ Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 LOOKUP_S: Final = 2.0
 LOOKUPS_MAX: Final = 64
 LOOKUPS_OF_HOLDER_MAX: Final = 4
-# How long a failure is cached: short enough for a holder who has just corrected the name, long enough that we seldom
-# wait for a name that hangs.
+# How long a failure is cached: short enough for a holder who has just corrected the name, long enough to seldom wait for a
+# hanging name.
 FAILED_FOR_S: Final = 5.0
 FAILURES_MAX: Final = 1024
 
@@ -151,7 +150,7 @@ class DnsLookup:
         answers = await asyncio.gather(
             *(_ask(resolver, host, kind) for kind in (dns.rdatatype.A, dns.rdatatype.AAAA)), return_exceptions=True
         )
-        # Some servers know only IPv4: addresses that one kind of question found count even if the other kind failed.
+        # Some servers only support IPv4: the addresses of one query count even if the other failed.
         found = [address for answer in answers if not isinstance(answer, BaseException) for address in answer]
         failure = next((answer for answer in answers if isinstance(answer, BaseException)), None)
         if failure is not None and not found:
@@ -160,7 +159,7 @@ class DnsLookup:
 
 
 def read_hosts(path: str) -> dict[str, list[str]]:
-    """The addresses by name in a file such as ``/etc/hosts``; lines that cannot be read are skipped."""
+    """Read the addresses by name in a file such as ``/etc/hosts``; unreadable lines are skipped."""
     found: dict[str, list[str]] = {}
     try:
         with open(path, encoding="utf-8", errors="replace") as lines:
@@ -199,7 +198,7 @@ async def _ask(resolver: dns.asyncresolver.Resolver, host: str, kind: dns.rdatat
 
 
 class _Backend(_AsyncioBackend):
-    """Leaves no socket behind where a look-up is cancelled while its socket is being made: uvloop never closes such a one."""
+    """Closes a socket whose look-up is cancelled while it is being made, which uvloop never does."""
 
     async def make_socket(self, *args: Any, **options: Any):  # noqa: ANN202, ANN401  dnspython's types of them are private
         making = asyncio.ensure_future(super().make_socket(*args, **options))  # pyright: ignore[reportUnknownMemberType]  untyped

@@ -1,13 +1,13 @@
-"""Sends requests and webhooks to hosts that callers chose, bounded in time and size, only to addresses that we have checked.
+"""Sends requests and webhooks to hosts that callers chose: limited in time and size, and only to checked addresses.
 
 ::
 
     exchange ─► look the name up ─► judge all answers ─► a kept connection to one of them, or a new one ─► one exchange
 
-We connect to exactly the address that was checked and never resolve the name again; TLS and ``Host`` carry the name. We do not
-follow redirects. We read nothing, such as a proxy, from the environment.
+We connect to exactly the address that was checked and never resolve the name again; TLS and ``Host`` use the name. We do not
+follow redirects, and read no environment variables such as a proxy.
 
-The holder who chose the host learns why a connection failed only for loopback, the developer's own machine. For any other host
+The holder who chose the host sees why a connection failed only for loopback, the developer's own machine. For any other host
 the reason is always the same sentence, so that our address cannot be used to scan ports.
 """
 
@@ -40,7 +40,7 @@ from pixconnect.platform.shared_look import SharedTimeout
 IDLE_S: Final = 20.0
 
 Address = tuple[str, str, str, int]
-"""Scheme, name, address and port: a connection serves no other name than it was made for."""
+"""Scheme, name, address and port: a connection serves only the name it was made for."""
 
 
 class IdleConnections:
@@ -72,7 +72,7 @@ class IdleConnections:
     def take(self, address: Address) -> HttpConnection | None:
         same = self._of_address.get(address)
         while same:
-            # The one that was used last: the other side is least likely to have closed it.
+            # The last used one, which the server is least likely to have closed.
             connection = same.pop()
             del self._idle[connection]
             if not same:
@@ -122,17 +122,17 @@ class ExchangeLimits(Struct, frozen=True, kw_only=True):
 
 
 class ClientCertificateError(Exception):
-    """The certificate that hosts are to be shown cannot be read."""
+    """Our client certificate cannot be read."""
 
 
 @cache
 def trust_system() -> ssl.SSLContext:
-    """TLS that trusts the system's authorities: they are 1 MiB and 20 ms, so all that trust no others share one."""
+    """Make TLS that trusts the system's authorities: they cost 1 MiB and 20 ms, so all users share one."""
     return ssl.create_default_context()
 
 
 def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
-    """TLS that trusts the system's authorities, and shows this certificate (PEM, with its chain) to hosts that ask for one.
+    """Make TLS that trusts the system's authorities, with this client certificate (PEM, with its chain).
 
     Raises:
         ClientCertificateError: One of the files is missing or cannot be read, or they do not belong together.
@@ -299,8 +299,7 @@ def _describe(error: OSError) -> str:
     return f"no connection: {error.strerror or type(error).__name__}"
 
 
-# Half of the kept connections is as much as one holder may have under way: several endpoints of one holder often share
-# an address.
+# Half of the kept connections is the maximum of one holder: several endpoints of one holder often share an address.
 LIMITS: Final = ExchangeLimits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024, idle_max=256)
 _TARGETS_MAX = 4096
 

@@ -40,7 +40,7 @@ _BALANCE_POINTS: Final = 10
 
 
 class Masks:
-    """The masks of symbols of one width and level, from those of one text: what differs is the same for every text."""
+    """The masks of symbols of one width and level, derived from one text: they are the same for every text."""
 
     def __init__(self, width: int, symbols: Sequence[int]) -> None:
         self._width = width
@@ -60,7 +60,7 @@ class Masks:
         same_across = ~(symbol ^ symbol >> 1) & self._beside
         same_down = ~(symbol ^ symbol >> down) & self._all >> down
         blocks_count = (same_across & same_across >> down & same_down).bit_count()
-        # What begins in one row and ends in the next is no finder.
+        # A pattern across two rows is no finder.
         finders_across = _find_finders(symbol, light, 1) & self._after_ten
         finders_count = finders_across.bit_count() + _find_finders(symbol, light, down).bit_count()
         unbalanced_count = abs(20 * symbol.bit_count() - 10 * modules_count) // modules_count

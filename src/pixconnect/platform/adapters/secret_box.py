@@ -1,12 +1,12 @@
-"""Encrypts secrets with AES-256-GCM, under keys derived from one that stays outside the database.
+"""Encrypts secrets with AES-256-GCM, under keys derived from one that is kept outside of the database.
 
-A sealed value is one byte of version (2), eight of the key's id, 12 of nonce, then ciphertext and tag; what it is about is
+A sealed value is one byte of version (2), eight of the key's id, 12 of nonce, then ciphertext and tag; its binding is
 authenticated with it. Version 1 had no key id, so each key is tried. Stored values must stay readable for ever: a change of the
 form needs a new version.
 
-The key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Without it an installation
-needs new signing keys, client secrets and webhook secrets. After a change of key we still open values sealed with the
-previous one, until ``pixconnect secrets reseal`` has sealed everything again.
+The key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Without it an installation needs new
+signing keys, client secrets and webhook secrets. After a change of key, values sealed with the previous one still open, until
+``pixconnect secrets reseal`` has sealed everything again.
 """
 
 import base64
@@ -56,7 +56,7 @@ class AesSecretBox:
 
     @property
     def seal_head(self) -> bytes:
-        """Version and key id, with which every value sealed now begins."""
+        """Return version and key id, with which every newly sealed value begins."""
         return _VERSION + self._key.id
 
     def seal(self, plaintext: bytes, about: str) -> bytes:
@@ -92,7 +92,7 @@ def open_secret_box(configured: str, configured_previous: str, home: Path, entro
 
 
 def open_sending_box(configured: str, configured_previous: str, entropy: Entropy) -> AesSecretBox | None:
-    """The box of credentials that send money; ``None`` where this process has no key of it."""
+    """Open the box of sending credentials; ``None`` if this process lacks its key."""
     if not configured:
         return None
     previous = configured_previous and parse_secret_key(configured_previous, "PIXCONNECT_SENDING_SECRET_KEY_PREVIOUS")
@@ -155,7 +155,7 @@ def _read_key_file(path: Path) -> bytes | None:
 
 
 def _make_key_file(path: Path, entropy: Entropy) -> None:
-    # Written elsewhere and then linked: there is never half a key file, and one that another process made first stays.
+    # Written elsewhere and then linked: no key file is ever incomplete, and one that another process made first stays.
     draft = path.with_name(f"{KEY_FILE}.{entropy.token(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

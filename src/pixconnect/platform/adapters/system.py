@@ -1,7 +1,4 @@
-"""The machine's own clock, randomness and names.
-
-A small file that says how far the database was, beside the data and not in it.
-"""
+"""The machine's own clock, randomness and names; and a file with the database's last known position."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ class SystemClock:
     def real_now(self) -> datetime:
         return datetime.now(UTC)
 
-    # Called six times for each request: the machine's own function, without a wrapper.
+    # Called six times per request: the machine's own function, without a wrapper.
     monotonic_s = staticmethod(time.monotonic)
 
 
@@ -92,7 +89,7 @@ class SystemEntropy:
         return uuid4()
 
     def uuid7(self) -> str:
-        # Every request has one or two: randomness is read for many, and no object is made that would only be written.
+        # Every request has one or two: randomness is read for many, and no intermediate object is made.
         if not self._uuid7_tails:
             digits = os.urandom(10 * _UUIDS_OF_ONE_READ).hex()
             self._uuid7_tails = [_write_uuid7_tail(digits[at : at + 20]) for at in range(0, len(digits), 20)]

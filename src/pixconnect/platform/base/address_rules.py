@@ -62,7 +62,7 @@ _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _HOST_LENGTH_MAX: Final = 253
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
-# Domains that mean something else in each network.
+# Domains with a different meaning in each network.
 _DENIED_SUFFIXES: Final = (".internal", ".local", ".localhost")
 _PATH_SAFE: Final = "/?:@!$&'()*+,;=-._~%[]"
 
@@ -76,7 +76,7 @@ class TargetRefused(Exception):  # noqa: N818  named by its meaning
 
 
 class NotPublic(TargetRefused):
-    """It would be allowed if its host were a public one, or if the operator of a sandbox named it."""
+    """It would be permitted if its host were public, or if the operator of a sandbox named it."""
 
 
 class NamedHosts(Struct, frozen=True):
@@ -108,7 +108,7 @@ def parse_named_hosts(text: str) -> NamedHosts:
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """A URL of an allowed form, taken apart."""
+    """A parsed URL of a permitted form."""
 
     scheme: Literal["http", "https"]
     """``http`` only in the sandbox, for loopback and hosts that its operator named."""
@@ -157,7 +157,7 @@ def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOST
     is_local = allows_loopback and (_is_loopback(address) if address is not None else host == "localhost")
     is_named = (host, address) in named
     scheme: Literal["http", "https"] = "https" if found["scheme"].lower() == "https" else "http"
-    # Plain http can be read on its way, and only this machine is no way at all.
+    # Plain http can be read in transit, except on this machine.
     if scheme == "http" and not is_local and not is_named:
         raise NotPublic(must)
     port = int(authority["port"]) if authority["port"] else (443 if scheme == "https" else 80)
@@ -183,7 +183,7 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
     """Check all addresses of a target, also against the operator's list, and return their canonical form, or refuse all."""
     if not addresses:
         raise TargetRefused("has a host without addresses")
-    # We check all of them: the owner of the name server chooses the order, and which one a later look-up shows.
+    # All of them: the owner of the name server chooses the order, and the answer to a later look-up.
     judged = [_judge(text) for text in addresses]
     for address, _, address_is_public, is_loopback in judged:
         # The operator that named a host is responsible for its address.
@@ -224,7 +224,7 @@ def _is_loopback(address: Address) -> bool:
 
 
 def _carried(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 address, to which packets for it are sent, or the address itself."""
+    """Return the IPv4 address inside an IPv6 address, to which its packets are sent, or the address itself."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -240,7 +240,7 @@ def host_of(url: str) -> str:
 
 
 def spell_host(host: str) -> list[str]:
-    """The usual ASCII form of a host first, then the form in which people write it; raises ``TargetRefused``."""
+    """Return the usual ASCII form of a host first, then the form in which people write it; raises ``TargetRefused``."""
     name, address = _parse_host(host)
     if address is not None:
         return [f"[{name}]" if ":" in name else name, host.lower()]

@@ -1,9 +1,8 @@
-"""The clock as an argument.
+"""The clock as an argument; civil days of Sao Paulo; and token buckets.
 
-The database's clock, plus the offset by which the sandbox has moved it, dates everything that is written: each batch
-reads both under its locks. We only compare a process's own clock with it; see ``Reading``. Dates and deadlines follow
-``now``; leases, timeouts, tokens, signing keys, certificates, login limits and logs follow ``real_now`` or
-``monotonic_s``.
+The database's clock, plus the offset by which the sandbox has moved it, dates everything that is written: each batch reads both
+under its locks. A process's own clock is only compared with it; see ``Reading``. Dates and deadlines follow ``now``; leases,
+timeouts, tokens, signing keys, certificates, login limits and logs follow ``real_now`` or ``monotonic_s``.
 """
 
 import math
@@ -37,7 +36,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     @property
     def skew(self) -> timedelta:
-        """How far the process is ahead of the database, at least; below zero it is behind."""
+        """Return how far the process is ahead of the database, at least; below zero it is behind."""
         # The database answered at some moment in between, so a slow answer alone is no skew.
         if self.database_now < self.asked_at:
             return self.asked_at - self.database_now
@@ -57,7 +56,7 @@ class Clock(Protocol):
     def skew(self) -> timedelta: ...
 
     def set_offset(self, offset: timedelta, revision: int = 0) -> None:
-        """Adopt the offset that the database holds, unless a later one is known."""
+        """Adopt the database's offset, unless a later one is known."""
         ...
 
     def take(self, reading: Reading) -> datetime:
@@ -89,28 +88,26 @@ def format_milliseconds(instant: datetime) -> str:
     return f"{format_instant(instant)[:23]}Z"
 
 
-# The civil clock of Sao Paulo, by which limits, statements and the console count days and hours.
-#
-# It is the zone and not a fixed offset of three hours: until February 2019 summers were an hour ahead, old days keep their
-# length, and PostgreSQL groups the console's figures by the same zone. A law that brings summer time back changes the zone's
-# file, which the package ``tzdata`` has where the system has none.
+# Civil time of Sao Paulo, for limits, statements and the console. The zone and not an offset of three hours: until February
+# 2019 summers were an hour ahead, and PostgreSQL groups figures by the same zone. A new law changes the zone's file
+# (``tzdata``).
 
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
 
 
 def to_day(instant: datetime) -> date:
-    """The local day of an instant."""
+    """Return the local day of an instant."""
     return instant.astimezone(SAO_PAULO).date()
 
 
 def begin_of_day(now: datetime) -> datetime:
-    """The midnight there with which the day of an instant began, in UTC."""
+    """Return the local midnight at which the day of an instant began, in UTC."""
     # In UTC, because Python finds no instant equal to one of an hour that the civil clock skips.
     return now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
 def end_of_day(now: datetime) -> datetime:
-    """The next local midnight, in UTC."""
+    """Return the next local midnight, in UTC."""
     return datetime.combine(to_day(now) + timedelta(days=1), time(0), SAO_PAULO).astimezone(UTC)
 
 
@@ -128,7 +125,7 @@ class RatePolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def window_s(self) -> int:
-        """How long an empty bucket takes to fill."""
+        """Return how long an empty bucket takes to fill."""
         return math.ceil(self.tokens_max / self.refill_per_s)
 
     @property
@@ -136,7 +133,7 @@ class RatePolicy(Struct, frozen=True, kw_only=True):
         return round(self.refill_per_s * 60)
 
     def seconds_until(self, tokens: float, left: float) -> int:
-        """Whole seconds until this many tokens exist, if none are spent or added."""
+        """Return whole seconds until this many tokens exist, if none are spent or added."""
         return max(1, math.ceil((tokens - left) / self.refill_per_s))
 
 
@@ -162,12 +159,12 @@ class TokenBucket:
         self._level = min(self._level + tokens, float(self._policy.tokens_max))
 
     def seconds_until(self, tokens: float) -> int:
-        """Whole seconds until this many tokens exist, if none are spent or added."""
+        """Return whole seconds until this many tokens exist, if none are spent or added."""
         return self._policy.seconds_until(tokens, self._level)
 
 
 class TokenBuckets:
-    """A bucket for each of many, full at first sight."""
+    """A bucket for each of many keys, full at first."""
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
@@ -177,7 +174,7 @@ class TokenBuckets:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(policy, now_s)
-            # The one that was used longest ago goes: it is the likeliest to be full again, as a new one is.
+            # The least recently used is evicted: it is the likeliest to be full again, as a new one is.
             if len(self._buckets) > BUCKETS_MAX:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)

@@ -1,4 +1,4 @@
-"""Which server holds our tables, which of its histories that is, and how far its write-ahead log is known to be."""
+"""Which server and history has our tables, and the known position of its write-ahead log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where its tables are, shared by a primary and its standbys."""
+        """Its place, shared by a primary and its standbys."""
         return self.system_identifier, self.database_oid, self.tables_oid
 
     @property
@@ -46,7 +46,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         return self.system_identifier, self.timeline, self.database_oid, self.tables_oid
 
     def is_behind(self, before: DatabaseServer) -> bool:
-        """Whether it lacks data that had been on disk before, at the same or another place of the same installation."""
+        """Whether it lacks data that was on disk before, at the same or another place of the same installation."""
         if self.place != before.place:
             return self.was_left_for(before)
         # The log of restored data may have advanced further than before, by later work on that server.
@@ -83,5 +83,5 @@ class ServerMemory(Protocol):
     def read(self) -> DatabaseServer | None: ...
 
     def write(self, server: DatabaseServer) -> None:
-        """Store it if possible; a failure to write must not stop the process."""
+        """Store it if possible; must not raise on a failure."""
         ...

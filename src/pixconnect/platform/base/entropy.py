@@ -1,4 +1,4 @@
-"""Randomness as an argument."""
+"""Randomness as an argument; and the port to encryption at rest."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -25,11 +25,9 @@ class Entropy(Protocol):
         ...
 
 
-# The port to encryption at rest.
-#
-# We seal secrets that we must use again (signing keys, webhook secrets), and fingerprint those that we only compare (client
-# secrets). Both are bound to the thing they belong to, so that a sealed value copied into another row cannot be opened. While
-# the secret key is being replaced a box has two: it seals with the new one and still opens the old one's values.
+# Encryption at rest. Secrets that are used again (signing keys, webhook secrets) are sealed, and compared ones (client secrets)
+# fingerprinted; both are bound to their owner, so that a value copied into another row does not open. While the secret key is
+# being replaced a box has two: it seals with the new one and still opens values of the old one.
 
 
 class SealBroken(Exception):  # noqa: N818  named as the field names it
@@ -41,12 +39,12 @@ class SecretBox(Protocol):
 
     @property
     def key_id(self) -> bytes:
-        """Eight bytes that name the key in use and reveal nothing of it."""
+        """Eight bytes that identify the key in use and reveal nothing of it."""
         ...
 
     @property
     def seal_head(self) -> bytes:
-        """The first bytes of every value that we seal now; a value that begins otherwise must be sealed again."""
+        """The first bytes of every newly sealed value; a value that begins otherwise must be sealed again."""
         ...
 
     def seal(self, plaintext: bytes, about: str) -> bytes:

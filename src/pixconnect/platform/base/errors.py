@@ -52,7 +52,7 @@ Present = TypeVar("Present")
 
 
 class InvariantBroken(AssertionError):
-    """Something that must always hold does not: our defect, and nothing may be written."""
+    """An invariant is violated: our defect, and nothing may be written."""
 
 
 def ensure(holds: object, what: object) -> None:
@@ -81,7 +81,7 @@ class PixConnectError(Exception):
     code: ClassVar[str]
 
     def __init_subclass__(cls, *, is_group: bool = False) -> None:
-        # Of its name; an error that another module derives from one of these has the code of that one.
+        # By class name; an error that another module derives from one of these has its code.
         if cls.__module__ == __name__ and not is_group:
             cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
 

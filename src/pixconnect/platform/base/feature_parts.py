@@ -1,4 +1,4 @@
-"""What features keep in a process, by its type: a frame carries it for them and names none of them."""
+"""Features' objects of a process, by type: a frame passes them on without naming any."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class Batches(Generic[Item, Answer]):
-    """Batches of one kind of question, one at a time, answered in order; what ``ask`` raises is raised to all of the batch."""
+    """Batches of one kind of query, one at a time, answered in order; an error of ``ask`` is raised to the whole batch."""
 
     def __init__(self, ask: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], size_max: int) -> None:
         self._ask = ask
@@ -41,7 +41,7 @@ class Batches(Generic[Item, Answer]):
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[: self._size_max], self._waiting[self._size_max :]
-                # A caller that went away while waiting gets no question.
+                # A caller that went away while waiting is skipped.
                 batch = [(item, answer) for item, answer in batch if not answer.done()]
                 if batch:
                     await self._run_batch(batch)

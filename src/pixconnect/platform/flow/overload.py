@@ -40,7 +40,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBuckets
 
 UNDER_WAY_MAX: Final = 512
-"""For a process that refuses nothing: as many as are answered in half a second where the service is slow."""
+"""For a process that refuses nothing: as many as are answered in half a second if the service is slow."""
 UNDER_WAY_MIN: Final = 128
 ANSWERED_IN_S: Final = 0.25
 """A process that refuses admits about as much as it answers in this time."""
@@ -54,14 +54,14 @@ SLOWER_WHILE_OLD: Final = 0.95
 FASTER_WHILE_YOUNG: Final = 1.1
 STEP_MIN: Final = 0.7
 STEP_MAX: Final = 1.2
-"""How much the rate may change at one look: batches settle in leaps, which make single looks wrong."""
+"""Maximum change of the rate at one reading: batches settle in leaps, which make single readings wrong."""
 PER_SECOND_MIN: Final = 50.0
 STUCK_LOOKS_MAX: Final = 6
 _KEPT_LOOKS: Final = 16
 
 
 class Admission:
-    """The requests of each party that are under way."""
+    """Each party's requests in progress."""
 
     def __init__(self, under_way_max: int = UNDER_WAY_MAX) -> None:
         self._under_way_max = under_way_max
@@ -103,7 +103,7 @@ class Overload(Admission):
     """Admits requests, and slows orders down while some are refused.
 
     Args:
-        find_oldest_order: When the oldest open order was made; raises ``ServiceUnavailable`` where it cannot be known.
+        find_oldest_order: Returns when the oldest open order was made; raises ``ServiceUnavailable`` if unknown.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Overload(Admission):
         self._oldest_at: datetime | None = None
         self._stuck_count = 0
         self._made_count = 0
-        # At the last looks, the newest first.
+        # At the last readings, newest first.
         self._made_per_second: deque[float] = deque(maxlen=_KEPT_LOOKS)
         # When the next batch may begin: of the busy holder, and of all others, which need not wait for its requests.
         self._begin_at_s = {True: 0.0, False: 0.0}
@@ -134,7 +134,7 @@ class Overload(Admission):
             await asyncio.sleep(min(rest_s, LOOK_EVERY_S))
 
     def bound_batch(self, size_max: int) -> int:
-        """How many orders the next batch may have."""
+        """Return the maximum of orders in the next batch."""
         return min(size_max, BATCH_MAX) if self._has_refused or self._looking is not None else size_max
 
     def note(self, count: int, *, is_busy: bool) -> None:
@@ -154,7 +154,7 @@ class Overload(Admission):
             await asyncio.wait([self._looking])
 
     def learn(self, oldest_at: datetime | None, lasted_s: float) -> None:
-        """Take how old the oldest open order is, so many seconds after the last time."""
+        """Record the age of the oldest open order, this many seconds after the last reading."""
         self._made_per_second.appendleft(self._made_count / lasted_s)
         self._made_count = 0
         before, self._oldest_at = self._oldest_at, oldest_at
@@ -167,7 +167,7 @@ class Overload(Admission):
         if self._stuck_count >= STUCK_LOOKS_MAX or (self.per_second is None and age_s <= AGE_MAX_S):
             self.per_second = None
             return
-        # Those that were settled meanwhile were made as long ago as the oldest is old.
+        # Orders settled meanwhile are as old as the oldest one.
         then = min(round(age_s / LOOK_EVERY_S), len(self._made_per_second) - 1)
         wanted = progress * self._made_per_second[then]
         wanted *= FASTER_WHILE_YOUNG if age_s <= AGE_MAX_S or progress > 1 else SLOWER_WHILE_OLD
@@ -190,7 +190,7 @@ class Overload(Admission):
                 await asyncio.sleep(LOOK_EVERY_S)
                 before_count, answered_count = answered_count, self._answered_count
                 before_s, counted_s = counted_s, self._monotonic_s()
-                # Of all that is admitted: a few orders among many charges say nothing of how fast those are.
+                # Of all that is admitted: a few orders among many charges do not show how fast those are.
                 self._expect((answered_count - before_count) / (counted_s - before_s))
                 with suppress(errors.ServiceUnavailable):
                     oldest_at = await self._find_oldest_order()
@@ -205,7 +205,7 @@ class Overload(Admission):
 
 
 PACED: Final = frozenset({401, 403, 429, 503})
-"""Statuses that cost nothing to get, again and again."""
+"""Statuses that a caller can cause again and again at no cost."""
 PACED_BY_COST: Final = frozenset({400, 405, 413, 415, 422})
 """Statuses about a caller's own requests; an unidentified caller gets all refusals as those above."""
 COST_TIMES: Final = 20
@@ -235,7 +235,7 @@ class RefusalPace:
         """Parties that did not wait for refusals that took work; usually there are none."""
 
     def refuse_owing(self, party: Hashable, now_s: float) -> None:
-        """Raise ``RateLimited``, before any work, for a party that owes a wait: who hangs up does not pay it by waiting."""
+        """Raise ``RateLimited``, before any work, for a party that owes a wait, because it hung up instead of waiting."""
         until_s = self.owing_until_s.get(party)
         if until_s is None:
             return
@@ -244,7 +244,7 @@ class RefusalPace:
         del self.owing_until_s[party]
 
     def interval_s(self, status: int, cost_s: float, *, is_known: bool) -> float:
-        """How long it is from a refusal that cost so much to read to the next one of a flood; 0 where it is not paced."""
+        """Return the interval of a flood's refusals after one with this cost of reading; 0 without a limit."""
         if status in PACED or (not is_known and 400 <= status < 500):
             return EACH_S
         return max(COSTLY_EACH_MIN_S, cost_s * COST_TIMES) if status in PACED_BY_COST else 0.0
@@ -258,10 +258,10 @@ class RefusalPace:
         return True
 
     def delay_s(self, party: Hashable, now_s: float, each_s: float = EACH_S, *, is_costly: bool = False) -> float:
-        """How long to wait before telling a holder, or an address without a token, one more refusal; each takes ``each_s``.
+        """Return how long to delay one more refusal to a holder, or an address without a token; each takes ``each_s``.
 
         Args:
-            is_costly: It was found by work, such as by decoding a body.
+            is_costly: Whether finding it took work, such as decoding a body.
         """
         bucket, tokens = self._buckets.find(_REFUSALS, party, now_s), each_s / EACH_S
         delay_s = max(0.0, (tokens - bucket.read(now_s)) * EACH_S)

@@ -9,10 +9,8 @@ while others are active at most half of them.
     party B ─► b ─────────┼─► a b c a a a      one of each in turn
     party C ─► c ─────────┘
 
-Limits concurrent calls to hosts that holders chose: for each holder, and in all.
-
-The owner of a host decides how long it takes to answer. Each holder has a limit, so that the other holders do not wait; when
-very many holders use theirs at once, they share the total limit in turn (``platform.flow.shares``).
+Concurrent calls to hosts that holders chose are limited per holder, and in all, because the owner of a host decides how long it
+takes to answer. If very many holders use their own limit at once, they share the total in turn.
 """
 
 import asyncio
@@ -27,7 +25,7 @@ from pixconnect.platform.base import errors
 
 Item = TypeVar("Item")
 
-# How long a party counts as being there after it asked: for so long the others leave it half.
+# How long a party counts as active after a request: meanwhile others leave it half.
 PRESENT_S: Final = 1.0
 
 _SERVICE: Final = "the service"
@@ -36,7 +34,7 @@ current_party: ContextVar[Hashable] = ContextVar("current_party", default=_SERVI
 
 
 class RecentParties:
-    """Says whether a party is alone: the only one that has asked within the last second."""
+    """Tracks whether a party is alone: the only one with a request in the last second."""
 
     def __init__(self) -> None:
         self._last_party: Hashable = None
@@ -56,13 +54,13 @@ class RecentParties:
         return now_s - other_at_s >= PRESENT_S
 
     def is_only_one(self, now_s: float) -> bool:
-        """Whether all that was asked for lately was asked by one party."""
+        """Whether all recent requests are of one party."""
         return now_s - self._other_at_s >= PRESENT_S
 
 
 @contextmanager
 def on_behalf_of_all() -> Generator[None]:
-    """Do something on behalf of all, so that it does not wait in the queue of the party that asked first."""
+    """Act on behalf of all, so as not to wait in the queue of the first requesting party."""
     before = current_party.set(_SERVICE)
     try:
         yield
@@ -71,7 +69,7 @@ def on_behalf_of_all() -> Generator[None]:
 
 
 class FairQueue(Generic[Item]):
-    """A queue for each party, with one bound for all, served in turn; ``drop`` receives items evicted for another party's."""
+    """A queue for each party, with one maximum for all, served in turn; ``drop`` receives items evicted for another party's."""
 
     def __init__(self, length_max: int, drop: Callable[[Item], None]) -> None:
         self._length_max = length_max
@@ -90,7 +88,7 @@ class FairQueue(Generic[Item]):
         return len(self._lines) > (party in self._lines)
 
     def find_dominant(self, beside: Mapping[Hashable, int], count_min: int) -> Hashable | None:
-        """The party with more items than all others together, here and ``beside``, if it has at least so many."""
+        """Return the party with more items than all others together, here and ``beside``, if it has at least so many."""
         counts = Counter({party: len(line) for party, line in self._lines.items()})
         counts.update(beside)
         if not counts:
@@ -122,7 +120,7 @@ class FairQueue(Generic[Item]):
         fits: Callable[[Item], bool] | None = None,
         may_have: Callable[[Hashable], bool] | None = None,
     ) -> list[Item]:
-        """Take items out, one of each party in turn; those that do not fit, or may not be had, keep their position."""
+        """Take items out, one of each party in turn; those that do not fit, or are not permitted, keep their position."""
         others: dict[Hashable, deque[Item]] = {}
         if may_have is not None:
             others = {party: line for party, line in self._lines.items() if not may_have(party)}
@@ -264,9 +262,9 @@ class FairSemaphore:
         try:
             await permit
         except asyncio.CancelledError:
-            # Otherwise it would take up room, and others would be taken to share with it.
+            # Otherwise it would use room, and make others share with it.
             self._waiting.remove(party, waiter)
-            # The permit may have been given to us in the same turn of the loop.
+            # The permit may have been released to us in the same turn of the loop.
             if permit.done() and not permit.cancelled() and permit.exception() is None:
                 self.release(party)
             raise

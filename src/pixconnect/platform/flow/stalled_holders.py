@@ -1,6 +1,7 @@
-"""Holders whose row another transaction has locked: each gets its own queue and does not delay other batches.
+"""Isolates holders whose row another transaction has locked, and the holder that sends most.
 
-The holder that sends more than all others together has separate batches, written beside theirs.
+A stalled holder gets its own queue and does not delay other batches. The holder that sends more than all others together has
+separate batches, written beside theirs.
 
 A batch waits for the slowest of its balances, and workers and other processes also lock the balance of the holder that sends
 most. So the others' requests must neither be in one batch with its requests nor behind one::
@@ -8,7 +9,7 @@ most. So the others' requests must neither be in one batch with its requests nor
     queue ─► a1 a2 a3 a4 a5 ─► batches of a ───────────────┐ at the same time
           └► b1 c1 ──────────► batches of all other holders┘
 
-Its batches follow one another like all others, so it loses nothing; and requests that come later find it separated already.
+Its batches follow one another like all others, so it loses nothing; and later requests find it separated already.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.flow.shares import FairQueue
 
 STALLED_MAX: Final = 64
-"""Stalled holders with a queue of their own; requests of more are refused."""
+"""Maximum of stalled holders with a queue; requests of more are refused."""
 TRIED_AT_ONCE_MAX: Final = 4
 """Connections that stalled holders may occupy, in one process."""
 KEPT_S: Final = 10.0
@@ -119,7 +120,7 @@ class StalledHolders(Generic[WaiterT]):
 SENT_MIN: Final = 7
 """Its minimum of requests in the last batch and waiting: separate batches cost commits of their own."""
 BUSY_KEPT_S: Final = 1.0
-"""How long it has them after nothing more of it came."""
+"""How long it has them after its last request."""
 
 
 class BusyHolder:
@@ -155,11 +156,11 @@ class BusyHolder:
             self._task = asyncio.create_task(self._run(), name="batches of a busy holder")
 
     def wake(self) -> None:
-        """Say that something of it has come."""
+        """Signal a new request of it."""
         self._wake.set()
 
     def end_soon(self) -> None:
-        """Write what waits of it, and then wait for no more."""
+        """Write its waiting requests, and then wait for no more."""
         self._is_closing = True
         self._wake.set()
 
@@ -168,7 +169,7 @@ class BusyHolder:
             while await self._write_next() or await self._has_more():
                 pass
         finally:
-            # Nothing is awaited between the last look and this, so nothing is left behind.
+            # Nothing is awaited between the last check and this, so nothing is left behind.
             self.holder_id = None
             self._on_end()
 

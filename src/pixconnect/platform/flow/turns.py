@@ -34,20 +34,20 @@ AT_ONCE_MAX: Final = 32
 LOOK_EVERY_S: Final = 0.004
 # Timers are exact to a millisecond. One that is later than this found the loop or the core busy.
 LATE_S: Final = 0.002
-# Requests that begin at one look.
+# Requests that begin at one check.
 LET_IN_MAX: Final = 16
 # However late the loop is, one request begins after this, because something else may make it late.
 REST_MAX_S: Final = 0.02
-# How many times as long as a long request its party rests after it.
+# A party's rest after a long request, as a multiple of its duration.
 REST_TIMES: Final = 3
-# However long that one took, such as a replay of minutes or a page behind a slow database: the next one is answered in time.
+# Maximum rest, even after a replay of minutes or a page behind a slow database: the next one is answered in time.
 LONG_REST_MAX_S: Final = 5.0
 
 _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
 
 class Turns:
-    """The turns of one process: everything that its parties ask for takes turns here."""
+    """The turns of one process, shared by all work of its parties."""
 
     # ``monotonic_s`` is read at each look, because the loop's own time stands still while a callback runs.
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -124,7 +124,7 @@ class Turns:
         else:
             del self._under_way[party]
         if left_count < AT_ONCE_FREELY and self._waiting.has(party):
-            # These few follow each other at once, or a loop that others make late would stop who sends most.
+            # These few follow each other at once, or a loop that others make late would stop the party that sends most.
             self._begin(1, lambda each: each == party)
 
     def _look_again(self) -> None:
@@ -135,7 +135,7 @@ class Turns:
         now_s = self._monotonic_s()
         is_alone = self._parties.is_only_one(asyncio.get_running_loop().time())
         self._begin(sys.maxsize, (lambda _: True) if is_alone else self._has_less_than_another)
-        # One more at each look that is on time, and back to one as soon as a look is late.
+        # One more at each check that is on time, and back to one as soon as a check is late.
         if now_s - self._look_at_s <= LATE_S:
             count = self._let_in_count = min(self._let_in_count + 1, LET_IN_MAX)
         else:
@@ -159,7 +159,7 @@ class Turns:
         return count
 
     def _has_less_than_another(self, party: Hashable) -> bool:
-        # Parties that ask for equally much are not held back.
+        # Parties with equal demand are not held back.
         own_count = self._under_way.get(party, 0)
         return own_count < AT_ONCE_MAX and any(count > own_count for count in self._under_way.values())
 

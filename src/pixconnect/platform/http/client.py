@@ -1,7 +1,7 @@
-"""One outgoing HTTP/1.1 connection, which trusts nothing that it reads.
+"""One outgoing HTTP/1.1 connection, which trusts no input.
 
-The head of an answer and all that follows it are bounded. Only the first part of the body is kept. Nothing is decompressed. An
-answer that is too long is cut: its status counts and its connection is closed. The caller bounds the time.
+The head and body of an answer are limited, and only the first part of the body is kept. Nothing is decompressed. An answer that
+is too long is cut: its status counts and its connection is closed. The caller limits the time.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class ReceivedAnswer(Struct, frozen=True, kw_only=True):
     body: bytes
     """Its first part only."""
     error: str | None = None
-    """What went wrong after the head; ``None`` if the answer is complete or was cut."""
+    """The error after the head; ``None`` if the answer is complete or was cut."""
     is_cut: bool = False
     """It exceeded the read limit; it is also incomplete if its body exceeds the kept length."""
 
@@ -35,7 +35,7 @@ class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we
     Args:
         reason: May be shown to the receiver's owner.
         detail: For the operator; by default the same.
-        is_untouched: Not one octet came back, as from a kept connection that the other side has closed.
+        is_untouched: Not one octet came back, as from a kept connection that the server has closed.
     """
 
     def __init__(self, reason: str, *, detail: str | None = None, is_untouched: bool = False) -> None:
@@ -90,7 +90,7 @@ class HttpConnection(asyncio.Protocol):
             self._answer = None
 
     def read_so_far(self) -> ReceivedAnswer | None:
-        """The part of an answer that has come; ``None`` if not even its head is complete."""
+        """Return the received part of an answer; ``None`` if not even its head is complete."""
         return None if self._status_code is None else self._make_answer("the answer was not complete in time")
 
     def close(self) -> None:
@@ -98,14 +98,14 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         for start in range(0, len(data), _PARSED_AT_ONCE):
-            # The next request would take an answer that belongs to no request for its own.
+            # The next request would take this answer for its own.
             if self._answer is None or self._answer.done():
                 self.close()
                 return
@@ -154,7 +154,7 @@ class HttpConnection(asyncio.Protocol):
             # Without a length the end of the connection is the end of the body.
             self._finish(None)
 
-    # What the parser calls.
+    # Called by the parser.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # After the head this is a trailer, which we ignore.
@@ -184,7 +184,7 @@ class HttpConnection(asyncio.Protocol):
             self._is_spoilt = self._is_spoilt or self._is_complete or not self._parser.should_keep_alive()
             self._is_complete = True
 
-    # How an exchange ends.
+    # The ends of an exchange.
 
     def _finish(self, error: str | None) -> None:
         if self._answer is not None and not self._answer.done():

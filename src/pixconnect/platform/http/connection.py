@@ -194,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             self.flow.resume_reading()
 
     def answered(self) -> None:
-        """Go on with the next request, because an answer is complete."""
+        """Continue with the next request, because an answer is complete."""
         self._running = None
         if self.transport.is_closing():
             return
@@ -341,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._stop(HTTPStatus.BAD_REQUEST)
 
     def _read_skipped(self, body: MessageBody) -> None:
-        # Java's client offers h2c at first. The parser takes what follows for that, so a new one reads how long the body is.
+        # Java's client first offers h2c. The parser takes what follows for that, so a new one reads how long the body is.
         framing, body.skipped_framing = body.skipped_framing, b""
         self._parser = httptools.HttpRequestParser(self)
         body.trailer_octets = 0

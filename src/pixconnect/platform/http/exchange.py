@@ -1,4 +1,4 @@
-"""One request and its answer: ASGI towards the application, octets towards the connection."""
+"""One request and its answer: ASGI towards the application, octets towards the connection; and our ASGI types."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Exchange:
             self._ended(errors.require(self.task, "it runs"))
 
     def tell(self, answer: WholeAnswer) -> None:
-        """Send an answer that was there at once."""
+        """Send an answer that was ready at once."""
         if not self.is_abandoned:
             headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
             self._start(answer.status, headers)
@@ -141,7 +141,7 @@ class Exchange:
             self._wake()
 
     def break_off(self) -> None:
-        """End the body before it is complete: an application that reads on gets ``BadRequest``, and may answer it."""
+        """End the body before it is complete: an application that keeps reading gets ``BadRequest``, and may answer it."""
         self.is_broken = True
         self._wake()
 
@@ -227,12 +227,9 @@ class Exchange:
                 self._channel.close_after_answer()
 
 
-# The types of ASGI, as far as our applications and our server use it.
-#
-# Our server adds to a scope ``headers_by_name``, the headers as a dictionary, or ``None`` if one of them came twice; and
-# ``client_certificate``, the thumbprint of the client's certificate, or ``None``, with its name in ``client_name``. Where
-# traces are sent ``traceparent`` is the one that the request belongs to. It asks an application that is ``Prompt`` for an
-# answer before it makes a task of a request.
+# ASGI types of our applications and server. Our server's scopes also have ``headers_by_name``, a dictionary or ``None`` if a
+# header is repeated; ``client_certificate``, its thumbprint or ``None``, with ``client_name``; and ``traceparent`` if traces
+# are exported. It first calls ``answer_at_once`` of a ``Prompt`` application.
 
 HTTP: Final = "http"
 REQUEST: Final = "http.request"

@@ -1,4 +1,4 @@
-"""Where a request's head ends, and what we check in it because httptools accepts more or reads it in another way."""
+"""Finds the end of a request's head, and checks what httptools accepts or reads differently."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Head:
         # On a kept connection the host is the same each time, so we check it once.
         is_as_before = version == "1.1" and is_each_once and fields.get(b"host") == host_before
         is_fit = is_as_before or _is_fit(version, self.headers, fields)
-        # We could not find the end of this body, so we do not pass it on: a proxy before us may see its end elsewhere.
+        # The end of this body is ambiguous, so it is not passed on: a proxy before us may see its end elsewhere.
         is_framed = b"transfer-encoding" not in fields or _is_chunked_alone(self.headers)
         if not (is_fit and is_framed and _is_opening_strict(self.opening, method, self.url)):
             return HTTPStatus.BAD_REQUEST
@@ -67,7 +67,7 @@ class Head:
         }
 
     def repeat_framing(self) -> bytes:
-        """Write again the fields that say how long the body is; empty if there is none."""
+        """Write the fields on the body's length again; empty if there is none."""
         framing = (b"content-length", b"transfer-encoding")
         return b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] in framing)
 
@@ -80,7 +80,7 @@ class MessageBody:
     def __init__(self, left: int, skipped_framing: bytes) -> None:
         # Octets of a body with a content-length.
         self.left = left
-        # The fields that say how long the body is, where the parser goes no further because of an offer to upgrade.
+        # The fields on the body's length, if the parser stops because of an offer to upgrade.
         self.skipped_framing = skipped_framing
         # Octets of a chunked body: its own, those on the wire, and those of complete trailers.
         self.octets = self.wire_octets = self.trailer_octets = 0
@@ -96,7 +96,7 @@ class MessageBody:
 
     @property
     def is_overhead_too_large(self) -> bool:
-        """Whether what stands around the chunks is more than chunks of 64 octets need."""
+        """Whether there are more octets around the chunks than chunks of 64 octets need."""
         return self.wire_octets - self.octets > TRAILERS_MAX + self.octets // 8
 
 
@@ -126,7 +126,7 @@ def _is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mappin
     # Only HTTP/1.1 requires it (RFC 9112, 3.2).
     if host is None:
         return version == "1.0"
-    # Of two hosts a proxy in front of us could take one and we the other.
+    # Of two hosts a proxy in front of us could use one and we the other.
     if len(fields) != len(headers) and sum(name == b"host" for name, _ in headers) > 1:
         return False
     return _HOST.fullmatch(host) is not None

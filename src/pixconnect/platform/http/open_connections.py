@@ -1,8 +1,8 @@
-"""All connections of one server: how many there are, how much they hold, and which are closed when that is too much.
+"""All connections of one server: their number and memory, and the choice of those to close.
 
-A full server does not refuse the newest connection; otherwise the first clients could keep out all others. It closes one
-that keeps us waiting: it takes the peer with the most connections, and of those the one that has waited longest. A single
-peer, such as a proxy, may hold all of them.
+A full server does not refuse the newest connection; otherwise the first clients could keep out all others. It closes one that
+keeps us waiting: it takes the peer with the most connections, and of those the one that has waited longest. A single peer, such
+as a proxy, may hold all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # each adds itself
     from pixconnect.platform.http.connection import Connection
 from typing import Final
 
-# When a bound is reached we close one in 64 at once, so that not every new connection makes us look at all the others.
+# At the maximum one in 64 is closed at once, so that not every new connection scans all others.
 _ROOM = 64
 
 
@@ -80,7 +80,7 @@ class Connections:
         connection.held_octets = octets_kept
 
     def stalls(self, connection: Connection, now_s: float) -> None:
-        """Note that the client does not read its answer as fast as we write."""
+        """Record that the client does not read its answer as fast as we write."""
         if not self._stalled:
             self._on_first()
         stall = self._stalled[connection] = _Stall(now_s, connection.transport.get_write_buffer_size())
@@ -150,7 +150,7 @@ class _Stall:
         self.octets = octets
 
 
-# What one connection may cost us, and all of them together: octets, headers, descriptors, time.
+# Maximum octets, headers, descriptors and time of one connection, and of all together.
 
 # Octets read from a socket at once. Anything a client sends beyond one slice before it has its answer stays in the kernel.
 SLICE_MAX: Final = 16 * 1024
@@ -160,16 +160,16 @@ HEAD_MAX: Final = 16 * 1024
 FIELDS_MAX: Final = 128
 # Octets around and after the chunks of a body, and one more for each eight octets of body. They are read and dropped.
 TRAILERS_MAX: Final = 1024
-# As many of those octets count for each blank line in a chunk, where what we read is cut.
+# Each blank line in a chunk, at which the input is cut, counts as this many of those octets.
 CUT_COSTS: Final = 32
-# Octets in and around chunks that are parsed before it is looked at how much is around them.
+# Octets in and around chunks that are parsed between checks of the overhead.
 CHUNKS_AT_ONCE: Final = 2 * 1024
 # Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
 # Octets read and dropped after octets that are not HTTP/1.1.
 UNREAD_MAX: Final = 1024 * 1024
-# The same of a body that the application no longer wants: twice the largest that any operation takes. Most clients send all
-# of a body before they look for the answer, and would never see why one was refused.
+# Likewise for a body that the application no longer wants: twice the largest of any operation. Most clients send a whole body
+# before they read the answer, and would never see why one was refused.
 UNREAD_BODY_MAX: Final = 8 * 1024 * 1024
 
 # From a connection to its first request.
@@ -189,7 +189,7 @@ GRACE_S: Final = 2.5
 CONNECTIONS_MAX: Final = 10_000
 # Octets of unanswered requests, of all connections together.
 HELD_IN_ALL_MAX: Final = 64 * 1024 * 1024
-# A request that arrives in one piece and is no larger does not count: the number of connections bounds those.
+# A request that arrives in one piece and is no larger does not count: the number of connections limits those.
 SMALL_MAX: Final = 2 * 1024
 # Octets of answers that clients have not read, of all connections together...
 UNSENT_IN_ALL_MAX: Final = 64 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""The HTTP server of API, sandbox and metrics: it accepts connections, drives their timers and stops."""
+"""The HTTP server of API, sandbox and metrics: listening sockets, accepting, timers and stopping."""
 
 from __future__ import annotations
 
@@ -203,11 +203,8 @@ async def _answer_metrics(scope: Scope, read: Read) -> tuple[int, str]:
         return 500, "metrics cannot be read\n"
 
 
-# Opens listening sockets, which outlive the processes that answer on them.
-#
-# The supervisor opens one for each API process, all on one port, and keeps them open: connections that arrive while a process
-# is started again wait in its socket. Only Linux spreads connections over several sockets; on other systems all processes
-# share one.
+# Listening sockets, which outlive their processes: connections that arrive while a process is restarted wait in its socket.
+# Only Linux spreads connections over several sockets; on other systems all processes share one.
 
 # Files other than callers' connections: 128 concurrent requests by us, 64 of which look up names over two sockets, 128 kept
 # connections, 32 handles for each of three listening sockets (``server.ACCEPTED_AT_ONCE``), logs, the event loop, libraries.

@@ -41,7 +41,7 @@ _PACKED: Final = {0x11: (IPv4Address, 4), 0x21: (IPv6Address, 16)}
 
 
 class ProxyHeaderError(Exception):
-    """It is none, or a longer one than there can be."""
+    """It is none, or exceeds the maximum length."""
 
 
 class ProxyHeader(Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class ProxyHeader(Struct, frozen=True, kw_only=True):
 
 
 def read_proxy_header(octets: bytes) -> ProxyHeader | None:
-    """The header at the beginning; ``None`` where more of it is to come.
+    """Read the header at the beginning; ``None`` while it is incomplete.
 
     Raises:
         ProxyHeaderError: There is none, and no more octets could make it one.
@@ -87,10 +87,10 @@ def _read_block(octets: bytes) -> ProxyHeader | None:
     if len(octets) < _HEAD_LENGTH + length:
         return None
     if command == 0x20:
-        # The proxy speaks for itself here; addresses that it names all the same mean nothing.
+        # The proxy connects for itself here; any addresses are meaningless.
         return ProxyHeader(source=None, length=_HEAD_LENGTH + length)
     kind, size = _PACKED.get(family, (None, 0))
-    # Who may come in depends on the address, so a header without one that we can read is refused.
+    # Access depends on the address, so a header without a readable one is refused.
     if kind is None or length < 2 * size + 4:
         raise ProxyHeaderError
     address = kind(octets[_HEAD_LENGTH : _HEAD_LENGTH + size])
@@ -99,12 +99,12 @@ def _read_block(octets: bytes) -> ProxyHeader | None:
 
 
 class Tls(Struct, frozen=True, kw_only=True):
-    """Where and how a server speaks TLS beside its plain sockets."""
+    """The TLS configuration of a server beside its plain sockets."""
 
     context: ssl.SSLContext
     sockets: Sequence[socket.socket]
     app: ASGIApp | None = None
-    """The application there; ``None`` is the server's own."""
+    """Its application; ``None`` is the server's own."""
     proxies: Sequence[Network] = ()
     """Networks of TCP proxies that first send their client's address; no other peer is trusted."""
 
@@ -152,7 +152,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     ) -> None:
         super().__init__()
         self._proxies = proxies
-        # What came of a proxy's header so far; None where there is none to come.
+        # A proxy's partial header; None if none is expected.
         self._header: bytes | None = None
         self._source: tuple[str, int] | None = None
         self._connections = connections
@@ -162,7 +162,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._has_shaken_hands = False
         self._is_reading = True
-        # Whether we have said that nothing more comes from us.
+        # Whether we have announced the end of our data.
         self._has_ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -195,11 +195,11 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._read_on()
 
     def _read_header(self, octets: bytes) -> bytes:
-        """What follows the proxy's header; empty where nothing has come of it yet, or it is none and we have closed."""
+        """Return the octets after the proxy's header; empty while it is incomplete, or if it is none and we have closed."""
         so_far = (self._header or b"") + octets
         try:
             header = read_proxy_header(so_far)
-        # Without its header a client would pass for the proxy, whose network may be let in.
+        # Without its header a client would pass for the proxy, whose network may be permitted.
         except ProxyHeaderError:
             self._socket.abort()
             return b""
@@ -208,7 +208,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             return b""
         self._header, self._source = None, header.source
         if self._source is not None and self._connection is not None:
-            # It counts for the proxy's client, from here on.
+            # From here on it counts for the proxy's client.
             self._connections.remove(self._connection)
             self._connection.connection_made(self)
         return so_far[header.length :]

@@ -53,7 +53,7 @@ class Lifeline(Struct, frozen=True, kw_only=True):
         return self._report(FAILED + reason.encode())
 
     def report_database_away(self, reason: str) -> bool:
-        """The same where only the database keeps us from starting."""
+        """Report that only the database prevents our start."""
         return self._report(WAITING + reason.encode())
 
     def _report(self, content: bytes) -> bool:
@@ -111,7 +111,7 @@ class ChildProcess:
         self._ready_fd: int | None = None
         self._parent_fd: int | None = None
         self.lacked_database = False
-        """Whether what it has failed of, or ended by, is only that the database was away."""
+        """Whether only an unreachable database caused its last failure or end."""
 
     async def spawn(self) -> None:
         """Start the process, which imports what it needs and waits for ``signal_start``."""
@@ -133,7 +133,7 @@ class ChildProcess:
 
     def signal_start(self) -> None:
         parent_fd = errors.require(self._parent_fd, "not spawned")
-        # The child may have died; ``wait_until_ready`` will say so.
+        # The child may have died; ``wait_until_ready`` will report that.
         with contextlib.suppress(BrokenPipeError):
             os.write(parent_fd, START)
 

@@ -83,7 +83,7 @@ class EmbeddedPostgres:
         self._socket_folder = postgres_placement.find_socket_folder(self._folder)
         self._lock: BinaryIO | None = None
         self._log_start = 0
-        """Where the log of this start begins: what stands before is an earlier one's."""
+        """The beginning of this start's log: everything before is an earlier one's."""
         self._watcher: subprocess.Popen[bytes] | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -252,7 +252,7 @@ class EmbeddedPostgres:
         shutil.rmtree(unfinished)
 
     async def _try_to_start(self, programs: Path) -> bool:
-        """Whether the server is ready; false if processes of an earlier one still block it."""
+        """Return whether the server is ready; false if processes of an earlier one still block it."""
         machine = postgres_placement.look_at_machine(self._folder)
         settings = postgres_placement.server_settings(
             machine, connections_max=self._connections_max, durable=self._durable

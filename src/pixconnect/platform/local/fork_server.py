@@ -41,7 +41,7 @@ _STEP_S: Final = 0.0002
 # A part writes its own words over the server's, and they are longer.
 _ROOM: Final = " " * 160
 _ARG_START, _ARG_END = 47, 48
-"""Where the words of a process begin and end in its memory: places in ``/proc/<pid>/stat``."""
+"""The position of a process's arguments in its memory: fields of ``/proc/<pid>/stat``."""
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class ForkServer:
         try:
             message = msgspec.json.encode(_Wanted(command=command, environment=environment, descriptor_names=names))
         except UnicodeEncodeError:
-            # An environment may hold any octets; a program can be given these, but JSON cannot hold them.
+            # An environment may contain any octets; a program can receive these, but JSON cannot represent them.
             return await start_program(command, environment, descriptors)
         async with self._turn:
             try:
@@ -94,7 +94,7 @@ class ForkServer:
             except OSError:  # TimeoutError is one
                 self.stop()
             except BaseException:
-                # Otherwise we would take the answer to this message for the answer to the next one.
+                # Otherwise the answer to this message would count as the next one's.
                 self.stop()
                 raise
         return await start_program(command, environment, descriptors)
@@ -152,7 +152,7 @@ class _ForkedProcess:
             try:
                 pid, status = os.waitpid(self.pid, options)
             except ChildProcessError:
-                # It has ended, and how is lost: ``subprocess`` takes that for zero too.
+                # It has ended, and its status is lost: ``subprocess`` assumes zero too.
                 pid, status = self.pid, 0
             if pid:
                 self.returncode = os.waitstatus_to_exitcode(status)
@@ -186,7 +186,7 @@ def wait_for_part(control_fd: int) -> list[str]:
         # Once it is reaped, the part has its new parent.
         os.waitpid(between_pid, 0)
         if not pid:
-            # The message may still be there, and the next look would fork it again.
+            # The message may still be there, and the next check would fork it again.
             os._exit(1)
         control.send(pid)
 
@@ -230,7 +230,7 @@ def _begin(wanted: _Wanted, descriptors: Sequence[int]) -> list[str]:
 
 
 def _rename(command: Sequence[str]) -> None:
-    """Show these words in ``ps``, and not those of the fork server."""
+    """Show these arguments in ``ps``, and not those of the fork server."""
     with open("/proc/self/stat", encoding="ascii", errors="replace") as stat:
         fields = stat.read().rpartition(")")[2].split()
     # The state is the third field and the first of these.

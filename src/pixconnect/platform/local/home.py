@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pixconnect.platform.config import DEMONSTRATION_FILE
 
-# Counts up when older programs cannot use what newer ones write.
+# Incremented when older programs cannot use what newer ones write.
 FORMAT = 1
 
 
@@ -84,7 +84,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until new and moved entries of the folder are on the disk."""
+    """Wait until new and moved entries of the folder are durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

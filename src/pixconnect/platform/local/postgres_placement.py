@@ -76,7 +76,7 @@ def find_unprivileged_user() -> SystemUser:
 
 
 def can_enter(folder: Path, user: SystemUser) -> bool:
-    # The shell tries, because modes alone do not say it: there are access lists and mounts too.
+    # The shell tries, because modes alone do not decide: there are access lists and mounts too.
     return _runs_as(user, "/bin/sh", "-c", 'cd -- "$1"', "sh", folder)
 
 
@@ -148,7 +148,7 @@ class Placement(Struct, frozen=True, kw_only=True):
 
     @property
     def console_password(self) -> str:
-        """Made of the owner's, which no process has that serves: homes from before the console need none more."""
+        """Derived from the owner's, which no serving process has, so that homes from before the console need no new one."""
         return hmac.digest(self.owner_password.encode(), b"console", "sha256").hex()
 
 

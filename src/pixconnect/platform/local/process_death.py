@@ -1,7 +1,7 @@
-"""Makes children end with their parent, also when the parent is killed and cannot tidy up.
+"""Makes children end with their parent, also when the parent is killed and cannot clean up.
 
 On Linux the kernel signals a child when its parent dies. A process that changes its user loses that setting, so it is made
-after the change and just before the program starts, by a few lines of Python that become the program. On other systems, and for
+after the change and just before the program starts, by a few lines of Python that exec the program. On other systems, and for
 our own programs also on Linux, a pipe does it: it ends when the parent does.
 """
 
@@ -22,7 +22,7 @@ from msgspec import Struct
 
 
 class Process(Protocol):
-    """As much of ``subprocess.Popen`` as the supervisor uses."""
+    """The part of ``subprocess.Popen`` that the supervisor uses."""
 
     @property
     def pid(self) -> int: ...
@@ -93,7 +93,7 @@ class SystemUser(Struct, frozen=True, kw_only=True):
 
 
 def bind_to_parent(command: Sequence[str | Path], death_signal: signal.Signals, user: SystemUser | None) -> list[str]:
-    """A command line that becomes ``command`` as ``user`` and gets ``death_signal`` when this process dies (Linux only).
+    """Return a command line that becomes ``command`` as ``user`` and gets ``death_signal`` when this process dies (Linux only).
 
     Start it from the main thread: the kernel watches the thread that starts a child, not the process.
     """
@@ -141,7 +141,7 @@ async def wait_until_readable(file: int | socket) -> None:
 
 
 def _open_process(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; ``None`` if the system has none."""
+    """Return a descriptor that becomes readable when the process ends; ``None`` if the system has none."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return None
     try:

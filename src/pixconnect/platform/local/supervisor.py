@@ -23,7 +23,7 @@ class SupervisedPart(Protocol):
 
     @property
     def lacked_database(self) -> bool:
-        """Whether what it has just failed of, or ended by, is only that the database did not answer."""
+        """Return whether only an unreachable database caused its last failure or end."""
         ...
 
     async def start(self) -> None:
@@ -42,7 +42,7 @@ class PartKeepsFailingError(Exception):
 
 
 class Supervisor:
-    """Watches parts that are running already; of the pauses before a first, second... restart the last one is repeated."""
+    """Watches running parts; of the pauses before a first, second... restart the last one is repeated."""
 
     def __init__(self, tell: Callable[[str], None], pauses_s: Sequence[float] = PAUSES_S) -> None:
         self._tell = tell

@@ -1,0 +1,322 @@
+"""Count what one life costs, and one of fifty that are written together: calls, statements, rows and log.
+
+    .venv/bin/python -m bench.budget                     both lives, by step
+    .venv/bin/python -m bench.budget --statements        with each statement
+    .venv/bin/python -m bench.budget --functions 20      with the functions called most
+
+The lives run in this process, on a PostgreSQL of its own, with a rail and a receiver that answer at once.
+
+- ``calls``: calls and resumptions of functions of ``pixconnect``, by ``sys.setprofile``;
+- ``statements``: messages to PostgreSQL, each of them one round trip, without the two that wake another process;
+- ``rows``: rows that are there afterwards and were not there before;
+- ``log``: bytes of write-ahead log.
+
+The first three are exact: ``tests/bench/test_budget.py`` fails when one of them grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final, cast
+
+import asyncpg
+from msgspec import Struct
+
+import pixconnect
+from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
+from bench.measures.end_to_end import CHARGE_TOLD_TWICE, TRANSFER_TOLD
+from pixconnect.assembly.application import make_application
+from pixconnect.doors.api.operation import Services
+from pixconnect.doors.api.site import Site
+from pixconnect.doors.worker.leases import Poller, Rest, SlotLeases
+from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.webhooks.rules.delivery import WebhookExchange
+from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
+from pixconnect.features.webhooks.service.endpoint import create_endpoint
+from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
+from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
+from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
+from pixconnect.kernel.flows.handover import move_due
+from pixconnect.kernel.rules.rail import Report, SettledReport
+from pixconnect.platform import pool as pools
+from pixconnect.platform.base.feature_parts import FeatureParts
+from pixconnect.platform.config import POSTGRES_NEWEST
+from pixconnect.platform.flow.overload import Admission
+from pixconnect.platform.flow.turns import Turns
+from pixconnect.platform.logging import AccessLog
+from support import identity, postgres
+from support.api import Api, HolderVerifier
+from support.postgres import Addresses
+from support.records import own_key
+from support.service import EverySlot, FakeReceivers, Service, credit_report, open_holder, open_service
+
+TOGETHER: Final = 50
+REPEATED: Final = 5
+"""Now and then a timer of the service falls into a step."""
+WARM: Final = 6
+"""A connection prepares statements, and PostgreSQL plans them for the first five times."""
+_LOOK_S: Final = 0.02
+_SOURCE: Final = str(Path(pixconnect.__file__).parent)
+_SLOTS: Final = range(256)
+_TABLES: Final = """
+    select format('select count(*) from pixconnect.%I', relname) from pg_class
+    where relnamespace = 'pixconnect'::regnamespace and relkind in ('r', 'p') and not relispartition
+"""
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    functions: Counter[CodeType]
+    statements: Sequence[str]
+    rows_count: int
+    log_bytes: int
+
+    @property
+    def calls_count(self) -> int:
+        return self.functions.total()
+
+
+Step = Callable[[], Awaitable[object]]
+
+
+class Receivers(FakeReceivers):
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
+        return WebhookExchange(status_code=200, retry_after=None, response=b"", error=None, duration_us=100)
+
+
+class Leases(EverySlot):
+    """All slots, as the only worker holds them."""
+
+    held: Final = dict.fromkeys(_SLOTS, 0)
+    workers_count = 1
+
+    def add(self, member: object) -> None:
+        """Nothing wakes it but ``Lives``."""
+
+    def may_start(self, slot: int, epoch: int) -> bool:
+        return True
+
+    is_held = may_start
+
+
+def _choose(costs: Sequence[Cost]) -> Cost:
+    """The usual number of statements, and then the fewest calls."""
+    usual = statistics.mode(len(cost.statements) for cost in costs)
+    return min((cost for cost in costs if len(cost.statements) == usual), key=lambda cost: cost.calls_count)
+
+
+class NoPolls(Rest):
+    """It works when it is woken, and at no other time."""
+
+    def after(self, now_s: float, *, has_found: bool) -> float:
+        return 3600.0
+
+
+class Lives:
+    """A service with one holder and one endpoint, its API and its deliveries."""
+
+    def __init__(self, service: Service, api: Api, worker: DeliveryWorker, owner: asyncpg.Connection) -> None:
+        self._service = service
+        self._api = api
+        self._worker = worker
+        self._owner = owner
+        self._count_rows = ""
+        self._statements: list[str] = []
+
+    async def count(self, life: str, together: int) -> dict[str, Cost]:
+        """What each step of a life costs, for so many at once."""
+        for _ in range(WARM):
+            await self._run(life, together)
+        runs = [await self._run(life, together) for _ in range(REPEATED)]
+        return {step: _choose([run[step] for run in runs]) for step in runs[0]}
+
+    def note(self, query: str) -> None:
+        self._statements.append(" ".join(query.split()))
+
+    async def _run(self, life: str, together: int) -> dict[str, Cost]:
+        return await (self._transfer(together) if life == "transfer" else self._charge(together))
+
+    async def _transfer(self, together: int) -> dict[str, Cost]:
+        now = self._service.clock.now
+        context = self._service.context
+        made: list[Mapping[str, Any]] = []
+
+        async def hand_over() -> None:
+            await move_due(context, Leases(), _SLOTS, now() - timedelta(days=1), now(), 256)
+
+        accept = await self._measure(lambda: self._post(TRANSFER, TRANSFER_BODY, together, made))
+        told = await self._measure(self._deliver)
+        handed = await self._measure(hand_over)
+        reports = [SettledReport(report_id=f"s{one['id']}", id=one["end_to_end_id"], settled_at=now()) for one in made]
+        ended = await self._measure(lambda: self._take(reports))
+        return {"accept": accept, "deliver": told, "hand over": handed, "end": ended,
+                "deliver again": await self._measure(self._deliver)}  # fmt: skip
+
+    async def _charge(self, together: int) -> dict[str, Cost]:
+        made: list[Mapping[str, Any]] = []
+        create = await self._measure(lambda: self._post(CHARGE, {"amount": 1000, "key": own_key()}, together, made))
+        told = await self._measure(self._deliver)
+        ids = [one["id"] for one in made]
+        txids = await self._owner.fetch("select txid from charge where id = any($1)", ids)
+        reports = [credit_report(self._service, txid=txid, report_id=f"c{txid}") for (txid,) in txids]
+        paid = await self._measure(lambda: self._take(reports))
+        return {"create": create, "deliver": told, "be paid": paid, "deliver again": await self._measure(self._deliver)}
+
+    async def _post(self, path: str, body: object, together: int, made: list[Mapping[str, Any]]) -> None:
+        answers = await asyncio.gather(*(self._api.post(path, body) for _ in range(together)))
+        if any(answer.status != 200 for answer in answers):
+            raise RuntimeError(answers[0])
+        made += [answer.body["data"] for answer in answers]
+
+    async def _take(self, reports: Sequence[Report]) -> None:
+        if await take_reports(self._service.context, reports) != len(reports):
+            raise RuntimeError("a report was not recorded")
+
+    async def _deliver(self) -> None:
+        """Deliver all that is due; without the polls of a worker that waits."""
+        self._service.clock.advance(seconds=0.01)
+        self._worker.wake()
+        while await self._owner.fetchval("select count(*) from delivery where status = 'pending'"):  # noqa: ASYNC110  nothing tells
+            await asyncio.sleep(_LOOK_S)
+        # Then it reads what waited for these.
+        await asyncio.sleep(2 * _LOOK_S)
+
+    async def _measure(self, step: Step) -> Cost:
+        functions = Counter[CodeType]()
+
+        def note(frame: FrameType, event: str, argument: object) -> None:
+            if event == "call":
+                functions[frame.f_code] += 1
+
+        rows_count, log = await self._read()
+        self._statements.clear()
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            await step()
+        finally:
+            sys.setprofile(before)
+        statements = list(self._statements)
+        rows_now, log_now = await self._read()
+        ours = Counter({code: n for code, n in functions.items() if code.co_filename.startswith(_SOURCE)})
+        return Cost(functions=ours, statements=statements, rows_count=rows_now - rows_count, log_bytes=log_now - log)
+
+    async def _read(self) -> tuple[int, int]:
+        if not self._count_rows:
+            counts = [row[0] for row in await self._owner.fetch(_TABLES)]
+            self._count_rows = f"select {' + '.join(f'({count})' for count in counts)}"
+        log = await self._owner.fetchval("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+        return await self._owner.fetchval(self._count_rows), int(log)
+
+
+@asynccontextmanager
+async def open_lives(database: Addresses) -> AsyncGenerator[Lives]:
+    """Lives on a fresh database."""
+    async with (
+        open_service(database, receivers=Receivers(), secret_key=identity.SECRET_KEY) as service,
+        postgres.as_owner(database) as owner,
+    ):
+        context = service.context
+        await identity.start_keyring(context)
+        caller = await open_holder(service, funds_cents=100_000_000)
+        told = EndpointRequest(
+            url="http://127.0.0.1:1/",
+            secret="a secret for this alone",  # noqa: S106
+            event_types=(*CHARGE_TOLD_TWICE, *TRANSFER_TOLD),
+        )
+        await create_endpoint(context, caller, told)
+        # As the keyring of a process keeps it, which reads the revision each second.
+        context.directory.note_revision(1, service.clock.monotonic_s() + 3600)
+        leases = cast("SlotLeases", Leases())
+        worker = DeliveryWorker(context, leases, QueueLimits(), AttemptLog(context.clock, is_on=False))
+        worker._rest = NoPolls(1.0, 1.0, Poller.DELIVERIES)  # noqa: SLF001
+        lives = Lives(service, _open_api(service, HolderVerifier({"good": caller})), worker, owner)
+        running = asyncio.create_task(worker.run())
+        try:
+            with _noting(lives.note):
+                yield lives
+        finally:
+            worker.stop()
+            await running
+
+
+def _open_api(service: Service, verifier: HolderVerifier) -> Api:
+    context = service.context
+    services = Services(
+        context=context, verifier=cast("Any", verifier), of_features=FeatureParts({}), draw_qr_png=cast("Any", None),
+        admission=Admission(), turns=Turns(), site=Site(None), base_url="http://127.0.0.1:8080", rates=None,
+        trusted_proxies=(), version="0",
+    )  # fmt: skip
+    return Api(make_application(services, AccessLog(context.clock, wanted="off")))
+
+
+@contextmanager
+def _noting(note: Callable[[str], None]) -> Iterator[None]:
+    """Note each statement that a pool's connection sends."""
+    pooled: Any = pools._PooledConnection  # noqa: SLF001
+    names = ("execute", "executemany", "fetch", "fetchrow", "fetchval")
+    originals: dict[str, Callable[..., object]] = {name: getattr(pooled, name) for name in names}
+
+    def noted(send: Callable[..., object]) -> Callable[..., object]:
+        def sent(connection: object, query: str, *arguments: object, **options: object) -> object:
+            note(query)
+            return send(connection, query, *arguments, **options)
+
+        return sent
+
+    for name, send in originals.items():
+        setattr(pooled, name, noted(send))
+    try:
+        yield
+    finally:
+        for name, send in originals.items():
+            setattr(pooled, name, send)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--statements", action="store_true", help="show each statement of a single life")
+    parser.add_argument("--functions", type=int, default=0, metavar="N", help="show the functions called most")
+    options = parser.parse_args()
+    server = postgres.Server(POSTGRES_NEWEST)
+    addresses = server.start()
+    try:
+        for (life, together), steps in asyncio.run(_count(addresses)).items():
+            _show(f"{life}, {together} at once", steps, options)
+    finally:
+        server.stop()
+
+
+async def _count(server: Addresses) -> dict[tuple[str, int], dict[str, Cost]]:
+    async with open_lives(await postgres.make_copy(server, "budget")) as lives:
+        return {
+            (life, together): await lives.count(life, together)
+            for life in ("transfer", "charge")
+            for together in (1, TOGETHER)
+        }
+
+
+def _show(title: str, steps: Mapping[str, Cost], options: argparse.Namespace) -> None:
+    print(f"\n{title:<24}{'calls':>8}{'statements':>12}{'rows':>8}{'log':>9}")
+    for step, cost in steps.items():
+        print(f"  {step:<22}{cost.calls_count:8,}{len(cost.statements):12}{cost.rows_count:8}{cost.log_bytes:9,}")
+        for statement in cost.statements if options.statements else ():
+            print(f"      {statement[:100]}")
+        for code, calls_count in cost.functions.most_common(options.functions):
+            print(f"      {calls_count:8,}  {code.co_filename.removeprefix(_SOURCE)[1:]}:{code.co_qualname}")
+    costs = steps.values()
+    rows, log = sum(cost.rows_count for cost in costs), sum(cost.log_bytes for cost in costs)
+    statements = sum(len(cost.statements) for cost in costs)
+    print(f"  {'in all':<22}{sum(cost.calls_count for cost in costs):8,}{statements:12}{rows:8}{log:9,}")
+
+
+if __name__ == "__main__":
+    main()

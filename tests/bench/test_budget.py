@@ -1,0 +1,45 @@
+"""One life costs no more than it did, by the exact counts that ``python -m bench.budget`` shows."""
+
+import sys
+from operator import gt
+
+import pytest
+
+from bench.budget import TOGETHER, open_lives
+from support.postgres import Addresses
+
+PYTHON = (3, 11)
+"""The calls of each version differ."""
+# By step: calls, statements and rows of a single life, and the calls of one of fifty. Lower them with what gets cheaper.
+MOST = {
+    "transfer": {
+        "accept": (585, 4, 10, 196),
+        "deliver": (420, 9, 2, 108),
+        "hand over": (130, 3, 0, 22),
+        "end": (445, 5, 6, 108),
+        "deliver again": (420, 9, 2, 108),
+    },
+    "charge": {
+        "create": (400, 4, 7, 139),
+        "deliver": (420, 9, 2, 108),
+        "be paid": (545, 6, 11, 193),
+        "deliver again": (420, 9, 2, 108),
+    },
+}
+
+
+@pytest.mark.parametrize("life", MOST)
+async def test_a_life_costs_no_more_than_it_did(database: Addresses, life: str) -> None:
+    async with open_lives(database) as lives:
+        alone, together = await lives.count(life, 1), await lives.count(life, TOGETHER)
+    costs = {
+        step: (cost.calls_count, len(cost.statements), cost.rows_count, together[step].calls_count // TOGETHER)
+        for step, cost in alone.items()
+    }
+    if sys.version_info[:2] != PYTHON:
+        costs = {
+            step: (0, statements_count, rows_count, 0) for step, (_, statements_count, rows_count, _) in costs.items()
+        }
+    most = MOST[life]
+    assert {step: (cost, most[step]) for step, cost in costs.items() if any(map(gt, cost, most[step]))} == {}
+    assert costs.keys() == most.keys()

@@ -23,40 +23,42 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 
+class _RowsByFact(dict[Fact[Any], FactRows[Any]]):
+    def __missing__(self, fact: Fact[Any]) -> FactRows[Any]:
+        rows = self[fact] = FactRows(fact)
+        return rows
+
+
 class Changes:
     """Collects the rows that a batch writes, request by request."""
 
     def __init__(self) -> None:
-        self._by_fact: dict[Fact[Any], FactRows[Any]] = {}
+        self._by_fact = _RowsByFact()
 
     def put(self, fact: Fact[Row], row: Row) -> None:
         """Write a new row."""
-        self._rows_of(fact).put(row)
-        self._follow(fact, None, row)
+        self._by_fact[fact].put(row)
+        if fact.follow is not None:
+            self._put_all(fact.follow(None, row))
 
     def move(self, fact: Fact[Row], before: Row, after: Row) -> None:
         """Write a change of a row; its lock is held, or this batch makes it."""
-        self._rows_of(fact).move(before, after)
-        self._follow(fact, before, after)
+        self._by_fact[fact].move(before, after)
+        if fact.follow is not None:
+            self._put_all(fact.follow(before, after))
 
     def delete(self, fact: Fact[Row], row: Row) -> None:
         """Delete a row whose lock is held."""
-        self._rows_of(fact).deleted.append(row)
-        self._follow(fact, row, None)
+        self._by_fact[fact].deleted.append(row)
+        if fact.follow is not None:
+            self._put_all(fact.follow(row, None))
 
     def list_new(self, fact: Fact[Row]) -> list[Row]:
         return list(self._by_fact[fact].new.values()) if fact in self._by_fact else []
 
-    def _rows_of(self, fact: Fact[Row]) -> FactRows[Row]:
-        rows = self._by_fact.get(fact)
-        if rows is None:
-            rows = self._by_fact[fact] = FactRows(fact)
-        return rows
-
-    def _follow(self, fact: Fact[Row], before: Row | None, after: Row | None) -> None:
-        if fact.follow is not None:
-            for other, row in fact.follow(before, after):
-                self.put(other, row)
+    def _put_all(self, followers: Iterable[tuple[Fact[Any], Any]]) -> None:
+        for fact, row in followers:
+            self.put(fact, row)
 
     async def write_all(self, connection: Connection) -> bool:
         """Write all of it in one statement.

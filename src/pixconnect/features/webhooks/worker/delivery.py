@@ -74,14 +74,14 @@ class EventSignatures:
         Raises:
             ServiceUnavailable: There is no key to sign with.
         """
-        now_s, kid = int(real_now.timestamp()), self._signer.current_kid
-        kept = self._kept.get(delivery.message_id)
+        now_s, kid, message_id = int(real_now.timestamp()), self._signer.current_kid, delivery.message_id
+        kept = self._kept.get(message_id)
         # From 0: after the clock was set back, an old signature would otherwise look young.
         if kept is not None and kept.kid == kid and 0 <= now_s - kept.issued_s <= USED_FOR_S:
             return kept.jws
-        header = jws_header(delivery.holder_id, delivery.message_id, now_s)
+        header = jws_header(delivery.holder_id, message_id, now_s)
         jws = self._signer.sign_detached(delivery.body.encode(), header)
-        self._kept.keep(delivery.message_id, _Signature(jws=jws, kid=kid, issued_s=now_s))
+        self._kept.keep(message_id, _Signature(jws=jws, kid=kid, issued_s=now_s))
         return jws
 
 

@@ -96,10 +96,13 @@ class Allowances(OrderRule):
         self._known_ids: set[int] = set()
         """Transfers of the batch whose payees were paid over their account before."""
 
-    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
+        del work
+        return {new.account_id for new in batch} != {None}
+
+    async def begin(self, batch: Sequence[NewOrder]) -> None:
         over = [(new, new.account_id) for new in batch if new.account_id is not None]
-        if not over:
-            return False
         connection, day = self.work.connection, to_day(self.work.now)
         transfers = [(new, account_id) for new, account_id in over if isinstance(new, NewTransfer)]
         # In the order of accounts, in which every batch locks them.
@@ -114,7 +117,6 @@ class Allowances(OrderRule):
                 connection, account_id, by, payee
             ):
                 self._known_ids.add(new.transfer_id)
-        return True
 
     def check(self, new: NewOrder) -> None:
         if new.account_id is None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.tables import PENDING_APPROVALS, PendingApproval
-from pixconnect.kernel.flows.before_order import NewOrder, OrderRule
+from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
 from pixconnect.kernel.rules.limit import ApprovalReason, find_approval_reason
 from pixconnect.kernel.rules.order import OpenOrder, OrderWait, await_approval
 from pixconnect.kernel.rules.transfer import NewTransfer, Transfer, announce_update
@@ -22,7 +22,12 @@ class Approvals(OrderRule):
         super().__init__(work)
         self._reasons: dict[int, ApprovalReason] = {}
 
-    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
+        rules = [work.balances[each].approval for each in payers_of(batch)]
+        return any(rule.above_cents is not None or rule.new_payees for rule in rules)
+
+    async def begin(self, batch: Sequence[NewOrder]) -> None:
         for new in batch:
             if not isinstance(new, NewTransfer):
                 continue
@@ -34,7 +39,6 @@ class Approvals(OrderRule):
             reason = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
             if reason is not None:
                 self._reasons[new.transfer_id] = reason
-        return bool(self._reasons)
 
     async def _was_paid(self, new: NewTransfer) -> bool:
         by, payee = new.request.initiation_type, new.payee.party

@@ -27,8 +27,12 @@ from pixconnect.platform.pool import Connection, Pool
 NewOrder = NewTransfer | NewRefund
 
 
+def payers_of(batch: Sequence[NewOrder]) -> set[int]:
+    return {new.holder_id for new in batch}
+
+
 class OrderRule(Ranked):
-    """Each batch of new transfers or refunds has one of each kind. A rule defines the methods that it needs.
+    """Each batch of new transfers or refunds has one of each kind that concerns it. A rule defines the methods it needs.
 
     Ranks give the documented order of refusals: 10 allowances of the account, 20 limits of the holder, 30 flags, 40 a refund's
     original, 50 contests, 60 funds, 70 approvals.
@@ -37,13 +41,14 @@ class OrderRule(Ranked):
     def __init__(self, work: UnitOfWork) -> None:
         self.work = work
 
-    async def begin(self, batch: Sequence[NewOrder]) -> bool:
-        """Read what the rule compares, under the batch's locks; return whether the rule may concern any of the batch.
-
-        A rule that concerns none runs no query.
-        """
-        del batch
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
+        """Return whether the rule may concern any of a batch, judged by the locked rows."""
+        del work, batch
         return True
+
+    async def begin(self, batch: Sequence[NewOrder]) -> None:
+        """Read what the rule compares, under the batch's locks."""
 
     def check(self, new: NewOrder) -> None:
         """Refuse a transfer or refund."""
@@ -79,12 +84,17 @@ class HolderLimits(OrderRule):
         super().__init__(work)
         self._spending = Spending(work.now)
 
-    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
+        # A refund counts against no limit, and no batch has both.
+        return isinstance(batch[0], NewTransfer) and any(
+            work.balances[each].limits != NO_LIMITS for each in payers_of(batch)
+        )
+
+    async def begin(self, batch: Sequence[NewOrder]) -> None:
         balances = self.work.balances
-        payers = {new.holder_id for new in batch if isinstance(new, NewTransfer)}
-        for holder_id in sorted(each for each in payers if balances[each].limits.are_of_sums):
+        for holder_id in sorted(each for each in payers_of(batch) if balances[each].limits.are_of_sums):
             await _add_spent(self.work.connection, self._spending, balances[holder_id])
-        return any(balances[each].limits != NO_LIMITS for each in payers)
 
     def check(self, new: NewOrder) -> None:
         self._spending.check(new.holder_id, self.work.balances[new.holder_id].limits, new.request.amount_cents)
@@ -135,6 +145,10 @@ class Flags(OrderRule):
 
     rank = 30
 
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
+        return not all(work.balances[each].may_withdraw for each in payers_of(batch))
+
     def check(self, new: NewOrder) -> None:
         check_may_withdraw(self.work.balances[new.holder_id])
 
@@ -154,8 +168,10 @@ class Originals(OrderRule):
 
     rank = 40
 
-    async def begin(self, batch: Sequence[NewOrder]) -> bool:
-        return any(isinstance(new, NewRefund) for new in batch)
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
+        del work
+        return isinstance(batch[0], NewRefund)
 
     def check(self, new: NewOrder) -> None:
         if isinstance(new, NewRefund):
@@ -196,7 +212,10 @@ def list_rules() -> tuple[type[OrderRule], ...]:
 
 async def begin_rules(work: UnitOfWork, batch: Sequence[NewOrder]) -> list[OrderRule]:
     """The rules that may concern a batch, in order, ready to judge it. Call it once everything is locked."""
-    return [rule for kind in list_rules() if await (rule := kind(work)).begin(batch)]
+    rules = [kind(work) for kind in list_rules() if kind.concerns(work, batch)]
+    for rule in rules:
+        await rule.begin(batch)
+    return rules
 
 
 async def check_payer(

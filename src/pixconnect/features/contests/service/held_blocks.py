@@ -22,7 +22,7 @@ from pixconnect.features.contests.rules.block import (
     take_step,
 )
 from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.kernel.flows.before_order import NewOrder, OrderRule
+from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
 from pixconnect.kernel.rules.order import WaitingOrder
@@ -222,8 +222,12 @@ class Contests(OrderRule):
         super().__init__(work)
         self._contested: set[tuple[int, int]] = set()
 
-    async def begin(self, batch: Sequence[NewOrder]) -> bool:
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
         # An undecided contest has a block, so holders without blocks are skipped.
+        return isinstance(batch[0], NewRefund) and any(work.balances[each].blocks_count for each in payers_of(batch))
+
+    async def begin(self, batch: Sequence[NewOrder]) -> None:
         suspected = {
             (new.original_id, new.holder_id)
             for new in batch
@@ -231,7 +235,6 @@ class Contests(OrderRule):
         }
         if suspected:
             self._contested = await infraction_store.find_contested(self.work.connection, sorted(suspected))
-        return bool(self._contested)
 
     def check(self, new: NewOrder) -> None:
         if isinstance(new, NewRefund) and (new.original_id, new.holder_id) in self._contested:

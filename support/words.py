@@ -35,6 +35,20 @@ class Words:
         self.lock_timeouts: list[str] = []
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
+        self.at_once_count = 0
+        self.is_lost_at_once = False
+
+    async def write_at_once(self, batch: Batch[Word]) -> list[str] | None:
+        """Good words are one statement."""
+        if any(word.text != "good" for word in batch):
+            return None
+        self.at_once_count += 1
+        insert = "insert into tally_change select 1, 'charge', 'good', now(), 1 from generate_series(1, $1::int)"
+        await batch.connection.execute(insert, len(batch))
+        if self.is_lost_at_once:
+            await asyncio.sleep(0.1)
+            raise asyncpg.ConnectionDoesNotExistError("the connection was lost")
+        return ["good"] * len(batch)
 
     async def write(self, batch: Batch[Word]) -> list[str | errors.PixConnectError]:
         if self.on_commit is not None:
@@ -73,11 +87,16 @@ class Words:
 
 @asynccontextmanager
 async def open_words(
-    service: Service, *, overload: Overload | None = None, **limits: int
+    service: Service, *, overload: Overload | None = None, is_at_once: bool = False, **limits: int
 ) -> AsyncIterator[tuple[Words, BatchQueue[Word, str]]]:
     words = Words()
     queue: BatchQueue[Word, str] = BatchQueue(
-        WriteOperation("write_words", words.write, external_id_of=lambda word: word.external_id),
+        WriteOperation(
+            "write_words",
+            words.write,
+            write_at_once=words.write_at_once if is_at_once else None,
+            external_id_of=lambda word: word.external_id,
+        ),
         pool=service.context.pool,
         clock=service.clock,
         wake_workers=lambda orders_count=0, *, only_deliveries=False: None,

@@ -127,6 +127,31 @@ async def test_transfers_that_come_meanwhile_share_one_commit(service: Service, 
     await check_books(service)
 
 
+async def test_what_one_statement_can_write_needs_no_transaction(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service, is_at_once=True) as (words, queue):
+        assert await outcomes_of(queue, [Word(), Word()]) == ["good", "good"]
+        assert (words.at_once_count, words.batches, queue.commits_by_size) == (1, [], {2: 1})
+        assert await outcomes_of(queue, [Word(), Word(text="other")]) == ["good", "other"]
+        assert (words.at_once_count, words.batches) == (1, [["good", "other"]])
+        assert await words.written(service) == ["good", "good", "good", "other"]
+
+
+async def test_a_statement_that_commits_and_is_lost_is_tried_again_in_a_transaction(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await open_holder(service)
+    async with open_words(service, is_at_once=True) as (words, queue):
+        words.is_lost_at_once = True
+        # Words have no memory: what the lost statement wrote is there too.
+        assert await queue.submit(Word()) == "good"
+        assert (words.at_once_count, await words.written(service)) == (1, ["good", "good"])
+        monkeypatch.setattr(timeouts, "UNKNOWN_OUTCOME_TIMEOUT_S", -1.0)
+        monkeypatch.setattr(timeouts, "UNREACHABLE_TIMEOUT_S", 0.05)
+        with pytest.raises(errors.OutcomeUnknown):
+            await queue.submit(Word())
+
+
 async def test_charges_join_a_batch_in_time(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     open_group = identifier_store.open_group
     late: list[asyncio.Task[Charge]] = []

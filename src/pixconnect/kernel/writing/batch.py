@@ -97,6 +97,8 @@ class WriteOperation(Generic[Request, Answer]):
     Args:
         write: Writes a batch in its transaction and returns one outcome for each request, in order, admitted ones
             included. It may be called again with the same requests, and must then find what it wrote.
+        write_at_once: Writes a batch by a single statement, without a transaction around it; ``None`` if it cannot, and has
+            written nothing. What it writes, ``write`` must find.
         makes_orders: Whether workers have to hand over what it writes.
         external_id_of: The idempotency key under which a client can repeat a request.
     """
@@ -106,11 +108,13 @@ class WriteOperation(Generic[Request, Answer]):
         name: str,
         write: Callable[[Batch[Request]], Awaitable[Outcomes[Answer]]],
         *,
+        write_at_once: Callable[[Batch[Request]], Awaitable[Outcomes[Answer] | None]] | None = None,
         makes_orders: bool = False,
         external_id_of: Callable[[Request], str | None] = lambda _: None,
     ) -> None:
         self.name = name
         self.write = write
+        self.write_at_once = write_at_once
         self.makes_orders = makes_orders
         self.external_id_of = external_id_of
 

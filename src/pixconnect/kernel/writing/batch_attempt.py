@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeAlias
 import asyncpg
 
 from pixconnect.kernel.tables.installation import WRITE_RECORD
-from pixconnect.kernel.writing.batch import Answer, PendingReply, Request, WriteOperation
+from pixconnect.kernel.writing.batch import Answer, Batch, Outcomes, PendingReply, Request, WriteOperation
 from pixconnect.platform import pool
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_AWAY
@@ -142,7 +142,7 @@ def lock_timeout_ms(waiters: _Waiters, now_s: float) -> int | None:
 
 def _measure_wait(waiters: _Waiters, now_s: float, away_for_s: float) -> float:
     # Since the request: a stalled server, or an earlier batch, has used some of the time.
-    return max(now_s - min(waiter.asked_at_s for waiter in waiters), away_for_s)
+    return max(now_s - min([waiter.asked_at_s for waiter in waiters]), away_for_s)
 
 
 def _find_loss(waiters: _Waiters) -> float | None:
@@ -158,13 +158,63 @@ class BatchAttempt:
         self.lock_timeout_ms = lock_timeout_ms
         self.reach_timeout_s = reach_timeout_s
         self.committing_at_s: float | None = None
-        """Set before COMMIT is sent: from then on a lost connection leaves the outcome unknown."""
+        """Set before the committing statement is sent: from then on a lost connection leaves the outcome unknown."""
 
     def may_have_committed(self, error: Exception) -> bool:
         """Whether the batch may have committed although the try ended with this error: only the server can exclude it."""
         # A server that reports an error of the statement has rolled back. A lost connection proves nothing about the COMMIT.
         is_refusal = isinstance(error, asyncpg.PostgresError) and not isinstance(error, DATABASE_AWAY)
         return self.committing_at_s is not None and not is_refusal
+
+
+async def write_at_once(
+    operation: WriteOperation[Request, Answer],
+    batch: Batch[Request],
+    waiters: Sequence[PendingRequest[Request, Answer]],
+    attempt: BatchAttempt,
+) -> Outcomes[Answer] | None:
+    """Write a batch by a single statement; return ``None``, with nothing written, if the operation cannot."""
+    # A retry may find a lost commit, or has its own lock timeout: a transaction handles both.
+    if operation.write_at_once is None or attempt.lock_timeout_ms is not None or _find_loss(waiters) is not None:
+        return None
+    attempt.committing_at_s = batch.clock.monotonic_s()
+    with ended_if_silent(batch.connection):
+        outcomes = await operation.write_at_once(batch)
+    if outcomes is None:
+        attempt.committing_at_s = None
+    else:
+        check_outcomes(outcomes, batch)
+    return outcomes
+
+
+async def write_in_transaction(
+    operation: WriteOperation[Request, Answer],
+    batch: Batch[Request],
+    waiters: Sequence[PendingRequest[Request, Answer]],
+    attempt: BatchAttempt,
+) -> Outcomes[Answer]:
+    """Write a batch between BEGIN and COMMIT; ``waiters`` may grow meanwhile."""
+    connection = batch.connection
+    transaction = connection.transaction()
+    with ended_if_silent(connection):
+        await transaction.start()
+        try:
+            if attempt.lock_timeout_ms is not None:
+                await connection.execute(f"set local lock_timeout = {attempt.lock_timeout_ms}")
+            outcomes = await operation.write(batch)
+            check_outcomes(outcomes, batch)
+            if _find_loss(waiters) is not None:
+                await confirm_lost(connection)
+        except DATABASE_AWAY as error:
+            if is_intact(connection, error):
+                await transaction.rollback()
+            raise  # no connection is left to roll back on
+        except BaseException:
+            await transaction.rollback()
+            raise
+    attempt.committing_at_s = batch.clock.monotonic_s()
+    await transaction.commit()
+    return outcomes
 
 
 @contextmanager

@@ -14,8 +14,7 @@ batch. One request alone is a batch of one: there is no second path.
 Failures, and the affected requests:
 
 - Data that PostgreSQL refuses, or an internal defect: the batch is halved until the poisoned request stands alone; the others
-  are
-  written.
+  are written.
 - A holder's row locked by another transaction: the batch is parted by holder, each part is tried briefly, and a stalled holder
   gets its own queue, beside the common batches, until it moves again.
 - The connection is lost before COMMIT was sent: nothing was done, the batch is tried again.
@@ -304,25 +303,9 @@ class BatchQueue(Generic[Request, Answer]):
             requests, find_latecomers = [waiter.request for waiter in waiters], partial(self._find_latecomers, waiters)
             wakes = self._wake_workers, self._wake_sequencer
             batch = Batch(requests, connection, self._clock, *wakes, find_latecomers)
-            transaction = connection.transaction()
-            with batch_attempt.ended_if_silent(connection):
-                await transaction.start()
-                try:
-                    if attempt.lock_timeout_ms is not None:
-                        await connection.execute(f"set local lock_timeout = {attempt.lock_timeout_ms}")
-                    outcomes = await self._operation.write(batch)
-                    batch_attempt.check_outcomes(outcomes, batch)
-                    if any(waiter.lost_at_s is not None for waiter in waiters):
-                        await batch_attempt.confirm_lost(connection)
-                except DATABASE_AWAY as error:
-                    if batch_attempt.is_intact(connection, error):
-                        await transaction.rollback()
-                    raise  # no connection is left to roll back on
-                except BaseException:
-                    await transaction.rollback()
-                    raise
-            attempt.committing_at_s = self._clock.monotonic_s()
-            await transaction.commit()
+            outcomes = await batch_attempt.write_at_once(self._operation, batch, waiters, attempt)
+            if outcomes is None:
+                outcomes = await batch_attempt.write_in_transaction(self._operation, batch, waiters, attempt)
             self.commits_by_size[len(batch)] += 1
             if self._overload is not None:
                 self._overload.note(len(batch), is_busy=waiters[0].request.holder_id == self._busy.holder_id)

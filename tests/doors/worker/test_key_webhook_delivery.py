@@ -304,4 +304,5 @@ async def _is_endpoint(service: WebhookService, status: str) -> bool:
 async def _read_due(service: WebhookService) -> list[DueDelivery]:
     now = service.context.clock.now()
     cursor = DueCursor(due_at=now - timedelta(days=1))
-    return (await delivery_store.read_due(service.context.pool, cursor, now, range(256), 100, [])).ready
+    _, found = await delivery_store.read_due(service.context.pool, cursor, now, range(256), 100, [])
+    return found.ready

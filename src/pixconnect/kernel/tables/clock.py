@@ -46,11 +46,13 @@ class DatabaseClock(Struct, frozen=True):
     """Number of moves."""
 
 
+READ: Final[LiteralString] = """
+    select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()
+"""
+
+
 async def read(connection: Connection | Pool) -> DatabaseClock:
-    row = await fetch_row(
-        connection, "select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()"
-    )
-    return clock_of(row)
+    return clock_of(await fetch_row(connection, READ))
 
 
 def clock_of(row: asyncpg.Record) -> DatabaseClock:

@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
     """Return service time for a write, from a clock read after ``asked_at`` of our own one; raises as ``check_skew``."""
-    now = _take(clock, asked_at, read)
+    now = take_reading(clock, asked_at, read)
     check_skew(clock)
     return now
 
@@ -37,7 +37,7 @@ def check_skew(clock: Clock) -> None:
 async def service_now(clock: Clock, connection: Connection | Pool) -> datetime:
     """Return service time for reading, and correct this process's estimate."""
     asked_at = clock.real_now()
-    return _take(clock, asked_at, await clock_store.read(connection))
+    return take_reading(clock, asked_at, await clock_store.read(connection))
 
 
 async def service_now_to_write(clock: Clock, connection: Connection | Pool) -> datetime:
@@ -57,7 +57,8 @@ def _is_right(clock: Clock) -> bool:
     return abs(clock.skew) <= SKEW_MAX
 
 
-def _take(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
+def take_reading(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
+    """Return service time from a clock read after ``asked_at``, and correct this process's estimate."""
     was_right = _is_right(clock)
     reading = Reading(
         database_now=read.real_now,

@@ -72,7 +72,7 @@ async def _add_endpoint(service: Service, caller: Caller) -> Endpoint:
 async def _attempt_all(service: Service, *, status_code: int) -> None:
     """Make one attempt at each delivery that is due, as a worker would."""
     now = service.clock.now()
-    read = await delivery_store.read_due(
+    _, read = await delivery_store.read_due(
         service.context.pool, DueCursor(due_at=now - timedelta(days=1)), now, range(256), 100, []
     )
     exchange = WebhookExchange(
@@ -80,7 +80,7 @@ async def _attempt_all(service: Service, *, status_code: int) -> None:
     )
     conclusions = [delivery_rules.conclude(due, exchange, ended_at=now, real_now=now, chance=0.0) for due in read.ready]
     async with service.context.pool.acquire() as connection:
-        await delivery_store.record(connection, sorted(conclusions, key=lambda each: each.delivery.id))
+        assert await delivery_store.record(connection, {}, sorted(conclusions, key=lambda each: each.delivery.id))
 
 
 async def _send(service: Service, caller: Caller) -> Transfer:

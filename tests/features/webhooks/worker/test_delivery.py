@@ -365,6 +365,15 @@ async def test_a_hanging_endpoint_does_not_delay_another(database: postgres.Addr
         let_go.set()
 
 
+async def test_a_success_ends_the_failures_of_its_endpoint(database: postgres.Addresses) -> None:
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.context.pool.execute("update webhook_endpoint set first_failure_at = created_at")
+        await service.announce([7])
+        await eventually(lambda: is_settled(service, delivered=1))
+        assert await service.fetchval("select first_failure_at from webhook_endpoint") is None
+
+
 async def test_answers_are_recorded_together(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_records, "GATHER_S", 600)
     release = asyncio.Event()

@@ -108,6 +108,10 @@ class KeyDelivery(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+ResourceAt = tuple[int, str, int]
+"""An endpoint, and the kind and id of a resource, whose events it gets in order."""
+
+
 class DueDelivery(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
@@ -123,6 +127,10 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     body: str
     covers: tuple[int, ...] | None = None
     """Other deliveries to the key's webhook in the same body; ``None`` if no such body is stored."""
+
+    @property
+    def at(self) -> ResourceAt:
+        return self.endpoint_id, self.resource, self.resource_id
 
     @property
     def needs_notice(self) -> bool:
@@ -157,6 +165,8 @@ class BacklogWalk(Struct, frozen=True, kw_only=True):
 class DueRead(Struct, frozen=True, kw_only=True):
     ready: list[DueDelivery]
     """In the order in which they became due."""
+    held_back: list[ResourceAt]
+    """Of deliveries that wait for an earlier one, or for their endpoint."""
     unfinished: DueCursor | None
     """Where to continue; ``None`` if everything was read."""
 

@@ -6,7 +6,7 @@ No transaction is open while we post to a receiver. A fence guards every record:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -191,12 +191,33 @@ async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
     return await context.writes.submit(RECORD, Recording(conclusion=conclusion, epoch=epoch))
 
 
-async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
+def _latest_epochs(recordings: Sequence[Recording]) -> dict[int, int]:
     # One batch may have recordings of several epochs of a slot: only those of the latest may be written.
     epochs: dict[int, int] = {}
     for recording in recordings:
         slot = recording.conclusion.delivery.slot
         epochs[slot] = max(recording.epoch, epochs.get(slot, 0))
+    return epochs
+
+
+async def _record_at_once(recordings: Batch[Recording]) -> Sequence[bool] | None:
+    """Record successful attempts, which change nothing of an endpoint that has not failed before."""
+    epochs, conclusions = _latest_epochs(recordings), [recording.conclusion for recording in recordings]
+    for recording, delivery in [(each, each.conclusion.delivery) for each in recordings]:
+        is_plain = recording.conclusion.status == "delivered" and not delivery.covers
+        if not is_plain or recording.epoch != epochs[delivery.slot]:
+            return None
+    endpoint_ids = list({conclusion.delivery.endpoint_id for conclusion in conclusions})
+    is_recorded = await delivery_store.record(recordings.connection, epochs, _in_order(conclusions), endpoint_ids)
+    return [True] * len(recordings) if is_recorded else None
+
+
+def _in_order(conclusions: Sequence[Conclusion]) -> list[Conclusion]:
+    return sorted(conclusions, key=lambda conclusion: conclusion.delivery.id)
+
+
+async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
+    epochs = _latest_epochs(recordings)
     # Locks are taken in the order slots, endpoints, deliveries, each ascending.
     held = await lease_store.fence(recordings.connection, epochs)
     answers = [
@@ -206,21 +227,24 @@ async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
     fenced = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
     if fenced:
         await _update_endpoints(recordings.connection, fenced)
-        await _record_attempts(recordings.connection, sorted(fenced, key=lambda conclusion: conclusion.delivery.id))
+        epochs = {slot: epoch for slot, epoch in epochs.items() if slot in held}
+        await _record_attempts(recordings.connection, epochs, _in_order(fenced))
     return answers
 
 
-async def _record_attempts(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+async def _record_attempts(
+    connection: Connection, epochs: Mapping[int, int], conclusions: Sequence[Conclusion]
+) -> None:
     ids = [conclusion.delivery.id for conclusion in conclusions]
     covered_ids = [covered for conclusion in conclusions for covered in conclusion.delivery.covers or ()]
     if covered_ids:
         await delivery_history_store.lock_deliveries(connection, [*ids, *covered_ids])
-    await delivery_store.record(connection, conclusions)
+    await delivery_store.record(connection, epochs, conclusions)
     if covered_ids:
         await delivery_history_store.follow_notice(connection, ids, covered_ids)
 
 
-RECORD: Final = WriteOperation("record_attempts", _record)
+RECORD: Final = WriteOperation("record_attempts", _record, write_at_once=_record_at_once)
 
 
 async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclusion]) -> None:

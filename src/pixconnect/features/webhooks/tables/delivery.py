@@ -7,7 +7,7 @@ and do not scan delivered rows again.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from operator import attrgetter
@@ -24,7 +24,10 @@ from pixconnect.features.webhooks.rules.delivery import (
 )
 from pixconnect.features.webhooks.rules.endpoint import KeyWebhookEvent
 from pixconnect.kernel.rules.event import Event
+from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables import event as event_store
+from pixconnect.kernel.tables import lease as lease_store
+from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
 from pixconnect.platform.pool import Connection, Pool
@@ -135,9 +138,10 @@ IS_ANY_DUE: Final[LiteralString] = """
     exists (select from delivery where due_at <= $2::timestamptz and slot = any($1::smallint[]) and status = 'pending')
 """
 """For slots ``$1`` at ``$2``."""
+# The clock is returned even if nothing is due.
 _READ_DUE: Final[LiteralString] = f"""
-    select {_OF_CANDIDATE}, case when ready.body is not null then coalesce(notice, ready.body) end as body
-    from (
+    select clock.*, {_OF_CANDIDATE}, case when ready.body is not null then coalesce(notice, ready.body) end as body
+    from ({clock_store.READ}) as clock left join ((
         select {_CANDIDATE} from delivery
         where (delivery.due_at, delivery.id) > ($1, $2) and delivery.due_at <= $3 and delivery.slot = any($4::smallint[])
             and delivery.status = 'pending' and {_NOT_KNOWN.format("$7")}
@@ -149,7 +153,7 @@ _READ_DUE: Final[LiteralString] = f"""
         where event.id = candidate.event_id and event.holder_id = candidate.holder_id
             and coalesce(webhook_endpoint.status, 'active') = 'active' -- those of a deleted one are given up
             and candidate.covered_by is null and candidate.endpoint_id <> all($6::bigint[]) and {_NOT_HELD_BACK}
-    ) as ready on true
+    ) as ready on true) on true
     order by candidate.due_at, candidate.id
 """
 
@@ -162,15 +166,17 @@ async def read_due(
     count_max: int,
     passed_over: Sequence[int],
     known_ids: Sequence[int] = (),
-) -> DueRead:
-    """Read the next due deliveries, except those in memory and those of endpoints with the maximum in memory."""
+) -> tuple[DatabaseClock, DueRead]:
+    """Read the clock and the next due deliveries, except those in memory and those of endpoints with the maximum in memory."""
     # A row without its event is not ready: it, or its endpoint, is delayed. It counts as read all the same.
     known = _ranges(known_ids)
     rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over, known)
-    is_unfinished = len(rows) == count_max
-    return DueRead(
-        ready=[DUE.read(row) for row in rows if row["body"] is not None],
-        unfinished=DueCursor(due_at=rows[-1]["due_at"], id=rows[-1]["id"]) if is_unfinished else None,
+    # One row with the clock alone if nothing is due.
+    due = rows if rows[0]["id"] is not None else []
+    return clock_store.clock_of(rows[0]), DueRead(
+        ready=[DUE.read(row) for row in due if row["body"] is not None],
+        held_back=[(row["endpoint_id"], row["resource"], row["resource_id"]) for row in due if row["body"] is None],
+        unfinished=DueCursor(due_at=due[-1]["due_at"], id=due[-1]["id"]) if len(due) == count_max else None,
     )
 
 
@@ -277,6 +283,7 @@ _RESULT: Final = Columns[Conclusion](
     | {name: attrgetter(f"attempt.{name}") for name in ATTEMPT.types},
 )
 _ATTEMPTED: Final[LiteralString] = ", ".join([f"result.{name}" for name in ATTEMPT.types])
+# The fence is part of it, so it needs no transaction: the slots are locked and counted before the first row is touched.
 # The status is filtered row by row: a plan that expects almost no pending rows would walk all of them for each result.
 _RECORD: Final = of_columns(
     _RESULT,
@@ -284,7 +291,12 @@ _RECORD: Final = of_columns(
     once=[("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error")],
     name="result",
     sql=f"""
-    with result ({{names}}) as materialized ({{rows}}),
+    with held as materialized ({lease_store.HOLD}),
+    judged as materialized (
+        select (select count(*) from held) = cardinality($1) as is_held,
+            not exists (select from webhook_endpoint where id = any($3) and first_failure_at is not null) as are_sound
+    ),
+    result ({{names}}) as materialized ({{rows}}),
     recorded as (
         update delivery set
             status = case when {_STANDS} then result.status else delivery.status end,
@@ -294,23 +306,35 @@ _RECORD: Final = of_columns(
             modified_at = result.ended_at
         from result
         where delivery.id = result.id and delivery.holder_id = result.holder_id and delivery.status || '' = 'pending'
-            and delivery.attempts_count = result.number - 1
+            and delivery.attempts_count = result.number - 1 and (select is_held and are_sound from judged)
         returning delivery.id, {_ATTEMPTED}
-    )
-    insert into delivery_attempt (delivery_id, {ATTEMPT.names}) select * from recorded
+    ),
+    attempt as (insert into delivery_attempt (delivery_id, {ATTEMPT.names}) select * from recorded)
+    select is_held and are_sound from judged
     """,
 )
 
 
-async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
-    """Write attempts and their effect on their deliveries, in a transaction that has fenced the slots.
+async def record(
+    connection: Connection,
+    epochs: Mapping[int, int],
+    conclusions: Sequence[Conclusion],
+    sound_ids: Sequence[int] = (),
+) -> bool:
+    """Write attempts and their effect on their deliveries.
 
     Args:
+        epochs: Under which their slots are leased.
         conclusions: At most one for each delivery, in order of id, to avoid deadlocks.
+        sound_ids: Endpoints that must not have failed before; a success would end their failures.
+
+    Returns:
+        Whether it was written: not if another worker has one of the slots, or one of these endpoints has failed.
     """
     # The attempt's number shows that it was written before: it is not written again.
     sql, arguments = _RECORD.fit(conclusions)
-    await connection.execute(numbered(sql, len(arguments)), *arguments)
+    fenced = (list(epochs), list(epochs.values()), sound_ids)
+    return await connection.fetchval(numbered(sql, len(arguments), len(fenced) + 1), *fenced, *arguments)
 
 
 _GIVE_UP: Final[LiteralString] = """

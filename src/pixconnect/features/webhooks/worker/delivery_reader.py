@@ -12,14 +12,15 @@ It also reads the followers of finished deliveries, and the backlog of endpoints
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from pixconnect.features.sandbox.service.clock import read_clock
-from pixconnect.features.webhooks.rules.delivery import BacklogWalk, DueCursor, DueDelivery
+from pixconnect.features.webhooks.rules.delivery import BacklogWalk, DueCursor, DueDelivery, DueRead, ResourceAt
+from pixconnect.features.webhooks.rules.endpoint import KEY_WEBHOOK_RESOURCE
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.worker.delivery_queue import DeliveryQueue, Work
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.writing.service_time import take_reading
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
@@ -33,14 +34,53 @@ _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
 _PAGE = 1024
 _BACKLOG_PAGE = 512
+_HELD_BACK_MAX = 4096
 _BACKLOGS_MAX = 4
 """Maximum of endpoints' backlogs per pass."""
+
+
+class HeldBack:
+    """Endpoints and resources for which a read has found deliveries that wait for earlier ones.
+
+    After a delivery its follower is queried only if one may wait. Until a sweep has read everything pending, or if there were
+    too many to remember, one may wait anywhere.
+    """
+
+    def __init__(self) -> None:
+        self._at = set[ResourceAt]()
+        self._is_complete = False
+        self._is_gathering = False
+        """Whether nothing was forgotten since the sweep under way began."""
+
+    def may_wait_for(self, done: DueDelivery) -> bool:
+        # A body for a key's webhook stands for several deliveries, of several resources.
+        return not self._is_complete or done.at in self._at or done.resource == KEY_WEBHOOK_RESOURCE
+
+    def add(self, found: Iterable[ResourceAt]) -> None:
+        self._at.update(found)
+        if len(self._at) > _HELD_BACK_MAX:
+            self._at.clear()
+            self._is_complete = self._is_gathering = False
+
+    def forget(self, done: Collection[ResourceAt]) -> None:
+        self._at.difference_update(done)
+
+    def begin_sweep(self, *, has_changed: bool) -> None:
+        """Start gathering; ``has_changed`` discards earlier finds, because the slots or the clock have changed."""
+        if has_changed:
+            self._at.clear()
+            self._is_complete = False
+        self._is_gathering = True
+
+    def end_sweep(self) -> None:
+        self._is_complete = self._is_gathering
 
 
 class DeliveryReader:
     def __init__(self, context: Context, queue: DeliveryQueue) -> None:
         self._context = context
         self._queue = queue
+        self._held_back = HeldBack()
         self._forward: DueCursor | None = None
         self._sweep: DueCursor | None = None
         self._swept: frozenset[tuple[int, int]] = frozenset()
@@ -54,20 +94,27 @@ class DeliveryReader:
 
         ``done`` are the deliveries that were delivered or given up since the last pass.
         """
-        now = await read_clock(self._context)
         if done:
             await self.read_followers(held, done)
-        forward = self._begin(held, now)
-        unfinished = await self._read_page(forward, now, held)
-        self._forward = unfinished or DueCursor(due_at=now - _OVERLAP)
-        if self._sweep is not None:
-            self._sweep = await self._read_page(self._sweep, now, held)
+        now = self._context.clock.now()
+        while (found := await self._read_page(self._begin(held, now), now, held)) is None:
+            now = self._context.clock.now()
+        self._forward = found.unfinished or DueCursor(due_at=now - _OVERLAP)
+        if self._sweep is not None and (swept := await self._read_page(self._sweep, now, held)) is not None:
+            self._sweep = swept.unfinished
+            if self._sweep is None:
+                self._held_back.end_sweep()
         await self._walk_backlogs(held)
-        return unfinished is not None or self._sweep is not None
+        return found.unfinished is not None or self._sweep is not None
 
     async def read_followers(self, held: dict[int, int], done: Sequence[DueDelivery]) -> None:
         """Read the followers of finished deliveries."""
-        for follower in await delivery_store.read_followers(self._context.pool, done, self._context.clock.now()):
+        followed = [due for due in done if self._held_back.may_wait_for(due)]
+        if not followed:
+            return
+        followers = await delivery_store.read_followers(self._context.pool, followed, self._context.clock.now())
+        self._held_back.forget({due.at for due in followed} - {due.at for due in followers})
+        for follower in followers:
             self._offer(follower, held)
 
     def _begin(self, held: dict[int, int], now: datetime) -> DueCursor:
@@ -79,6 +126,7 @@ class DeliveryReader:
         self._read_until = now
         if has_gone_back or has_new_slots or now_s - self._sweep_at_s >= _SWEEP_EVERY_S:
             self._sweep, self._sweep_at_s, self._swept = DueCursor(due_at=_BEGINNING), now_s, frozenset(held.items())
+            self._held_back.begin_sweep(has_changed=has_gone_back or has_new_slots)
             self._queue.forget_idle()
             self._queue.forget_finished(now_s)
         forward = self._forward
@@ -98,8 +146,11 @@ class DeliveryReader:
             self._stood.popleft()
         return min(self._stood[0][1], now - timedelta(seconds=_LATE_S))
 
-    async def _read_page(self, cursor: DueCursor, until: datetime, held: dict[int, int]) -> DueCursor | None:
-        found = await delivery_store.read_due(
+    async def _read_page(self, cursor: DueCursor, until: datetime, held: dict[int, int]) -> DueRead | None:
+        """Read a page; return ``None`` if the sandbox has moved the clock, so that other deliveries are due."""
+        clock = self._context.clock
+        offset, asked_at = clock.offset, clock.real_now()
+        read, found = await delivery_store.read_due(
             self._context.pool,
             cursor,
             until,
@@ -108,9 +159,13 @@ class DeliveryReader:
             self._queue.full_endpoints(),
             self._queue.known_lately(),
         )
+        take_reading(clock, asked_at, read)
+        if clock.offset != offset:
+            return None
+        self._held_back.add(found.held_back)
         for delivery in found.ready:
             self._offer(delivery, held)
-        return found.unfinished
+        return found
 
     async def _walk_backlogs(self, held: dict[int, int]) -> None:
         for _, queue in zip(range(_BACKLOGS_MAX), list(self._queue.queues_with_more()), strict=False):

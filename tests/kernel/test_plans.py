@@ -584,7 +584,9 @@ BLOCKS_MAX_OF: Final = (
         ("deliveries sent again", "deliveries that are pending, sent again", "transfers of one holder changed alike"),
         WRITTEN_BLOCKS_MAX // 3,
     )
-    | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
+    | dict.fromkeys(("orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
+    # With the transfers.
+    | {"orders marked": WRITTEN_BLOCKS_MAX // 8 + BLOCKS_MAX}
     # In two tables: 16 blocks a row where they lie well. A walk through all deliveries would come to more.
     | {"attempts recorded": 64 * 18}
 )

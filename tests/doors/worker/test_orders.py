@@ -80,7 +80,7 @@ async def test_a_mark_waits_for_a_takeover_under_way_and_is_not_made(service: Se
             while not await connection.fetchval(blocked):  # noqa: ASYNC110  it is in the database
                 await asyncio.sleep(0.002)
         assert await marking is None
-    assert await order_store.mark_handed(pool, {slot: epoch + 1}, [name], now, now) == {name}
+    assert await order_store.mark_handed(pool, {slot: epoch + 1}, [name], now, now) == {name: sent}
 
 
 async def test_more_than_a_batch_is_walked_through(service: Service, caller: Caller) -> None:

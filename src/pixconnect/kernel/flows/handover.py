@@ -186,15 +186,17 @@ async def _count_as_handed(
 
 
 async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
-    # Read first, so that nothing needs a query between the mark and the sending. Until then orders can only end, and an ended
-    # order gets no mark.
+    # Read first, so that nothing needs a query between the mark, which returns the transfers, and the sending. Until then
+    # orders can only end, and an ended order gets no mark.
     names = [order.name for order in orders]
-    payers, ordered = await _read_payers(context, orders), await read_ordered(context.pool, names)
+    payers = await _read_payers(context, orders)
+    ordered = await read_ordered(context.pool, [order.name for order in orders if not order.is_transfer])
     marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
     if marked is None:
         raise errors.ServiceUnavailable("another worker has taken over")
     # No await between the fenced transaction and the sending: the lease must not end meanwhile. An order that we did not mark
     # was marked or ended by another worker: we must not send it.
+    ordered |= {name: transfer for name, transfer in marked.items() if transfer is not None}
     handed = [order for order in orders if order.name in marked]
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 

@@ -16,6 +16,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Part, Table, of_columns, split_pairs
+from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
 
 ORDER: Final = Table(
@@ -188,23 +189,29 @@ _MARK: Final[LiteralString] = f"""
             and (select count(*) from held) = cardinality($1)
         returning name
     )
-    select (select count(*) from held) = cardinality($1) as is_held, array(select name from marked) as names
+    select (select count(*) from held) = cardinality($1) as is_held, marked.name as marked_name, {TRANSFER.select}
+    from (select) as one left join marked on true
+    left join transfer on transfer.end_to_end_id = marked.name and transfer.direction = 'OUT'
 """
 
 
 async def mark_handed(
     connection: Connection | Pool, epochs: Mapping[int, int], names: Sequence[str], now: datetime, due_at: datetime
-) -> set[str] | None:
+) -> dict[str, Transfer | None] | None:
     """Mark orders that a worker is about to hand to the rail; it queries the rail at ``due_at`` if no answer comes.
 
     Args:
         epochs: Under which their slots are leased.
 
     Returns:
-        The names marked now; no other may be handed over. ``None`` if one of the slots belongs to another worker.
+        The names marked now, each with its transfer, or ``None`` for a refund; no other order may be handed over. ``None``
+        if one of the slots belongs to another worker.
     """
-    row = await connection.fetchrow(_MARK, list(epochs), list(epochs.values()), sorted(names), now, due_at)
-    return None if row is None or not row["is_held"] else set(row["names"])
+    rows = await connection.fetch(_MARK, list(epochs), list(epochs.values()), sorted(names), now, due_at)
+    if not rows[0]["is_held"]:
+        return None
+    marked = [row for row in rows if row["marked_name"] is not None]
+    return {row["marked_name"]: None if row["id"] is None else TRANSFER.read(row) for row in marked}
 
 
 # Undo this try's own mark only, if no query was made since or was due before: an order once sent may have arrived.

@@ -12,7 +12,7 @@ FEATURE: Final = Feature(
             "Read and confirm what waits for a second operator.",
         ),
     ),
-    rules=("features.proof.tables.blocks:ADJUSTMENTS",),
+    rules=("features.cases.checks:ADJUSTMENTS",),
     events=(
         Event(
             "adjustment.posted",

@@ -11,9 +11,9 @@ FEATURE: Final = Feature(
     problems=("features.institutions.service.problems:PROBLEMS",),
     meters=("features.institutions.service.figures:METERS",),
     rules=(
-        "features.proof.tables.lines:STATEMENT_LINES",
-        "features.proof.tables.institutions:INSTITUTIONS",
-        "features.proof.tables.institutions:ACCOUNTS",
+        "features.institutions.day_checks:STATEMENT_LINES",
+        "features.institutions.checks:INSTITUTIONS",
+        "features.institutions.day_checks:ACCOUNTS",
     ),
     pages=("features.console_pages.days:ROUTES",),
     menu=("features.console_pages.days:MENU",),

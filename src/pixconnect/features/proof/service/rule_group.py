@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import structlog
 from msgspec import Struct
 
+from pixconnect.features.institutions.day_checks import CLOSED_DAYS
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
 from pixconnect.features.institutions.tables import account as account_store
@@ -18,7 +19,6 @@ from pixconnect.features.proof.service.rail import APART, compare_with_rail
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
 from pixconnect.features.proof.tables import run as run_store
-from pixconnect.features.proof.tables.institutions import CLOSED_DAYS
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
 from pixconnect.features.proof.tables.run import Run
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable

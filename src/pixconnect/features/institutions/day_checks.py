@@ -1,0 +1,118 @@
+"""Proof rules of accounts at institutions: statement lines, and the days closed over them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from pixconnect.features.institutions.tables.statement_file import RESERVED, WAITING
+from pixconnect.features.proof.rules import Rule
+
+_rule: Final = partial(
+    Rule,
+    is_of_whole_runs=True,
+    todo="read a statement file of the days again; if nothing changes, compare with a backup",
+)
+
+STATEMENT_LINES: Final = (
+    _rule(
+        name="waiting_debits_are_reserved",
+        says="each debit of a statement that waits has a block of the account's house, of its amount; no other line has one",
+        broken=f"""
+            select account.house_id as holder_id,
+                array['account ' || account.name, 'line ' || coalesce(item.item_id, block.line_id)] as ids,
+                format('%s of %s', item.amount_cents, account.house_id) as expected,
+                format('%s of %s', block.held_cents, block.holder_id) as found,
+                greatest(item.recorded_at, block.modified_at) as since
+            from ({WAITING}) as item
+            full join ({RESERVED}) as block
+                on block.line_id = item.item_id and block.institution_id = item.institution_id
+            join institution_account as account on account.id = coalesce(item.institution_id, block.institution_id)
+            where account.house_id between $1 and $2
+                and (item.amount_cents, account.house_id) is distinct from (block.held_cents, block.holder_id)
+        """,
+        meaning="money that the bank may have taken could be spent here, or money is kept from the house for nothing",
+    ),
+    _rule(
+        name="investment_is_of_its_line",
+        says="an own investment's principal is its line's amount, less the yield",
+        broken="""
+            select account.house_id as holder_id, array['account ' || account.name, 'line ' || item.item_id] as ids,
+                format('%s %s', item.direction, item.amount_cents - coalesce(yield.amount_cents, 0)) as expected,
+                format('%s %s', own.direction, own.principal_cents) as found, item.recorded_at as since
+            from institution_item as item
+            join institution_account as account on account.id = item.institution_id
+            left join own_investment as own on own.institution_id = item.institution_id and own.item_id = item.item_id
+            left join movement as yield on yield.holder_id = account.house_id and yield.direction = 'IN' and yield.item_id
+                = 'yield:' || left(encode(sha256(convert_to(item.item_id, 'UTF8')), 'hex'), 48)
+            where account.house_id between $1 and $2 and (own.item_id is not null or item.joined_kind = 'investment') and (
+                own.item_id is null or item.joined_kind is distinct from 'investment' or own.direction <> item.direction
+                or own.principal_cents + coalesce(yield.amount_cents, 0) <> item.amount_cents
+            )
+        """,
+        meaning="the invested sum was written by hand, or the yield was lost: the account and the books do not agree",
+    ),
+)
+
+
+_ASK: Final = "look at the day in the console, and ask the institution for its statement of it once more"
+
+LINES: Final = Rule(
+    name="line_agrees_with_what_it_is",
+    says="each line of a statement is joined to something of its account, of its amount and direction, that has settled",
+    broken="""
+        select fact.holder_id, array['account ' || account.name, 'line ' || item.item_id] as ids,
+            format('%s %s %s: %s %s', item.joined_kind, item.joined_id, account.name, direction_there, item.amount_cents)
+                as expected,
+            case when fact.holder_id is not null
+                then format('%s %s on %s', fact.direction, fact.amount_cents, fact.institution_id)
+            end as found,
+            item.recorded_at as since
+        from (
+            select *, case when is_reversal then case direction when 'IN' then 'OUT' else 'IN' end else direction end
+                as direction_there,
+                -- Values written by hand must remain comparable.
+                case when joined_id ~ '^[0-9]{1,18}$' then joined_id::bigint end as fact_id
+            from institution_item where joined_kind is not null
+        ) as item
+        join institution_account as account on account.id = item.institution_id
+        left join lateral (
+            select holder_id, direction, amount_cents, institution_id, settled_at is not null or item.is_reversal as is_over
+            from transfer where item.joined_kind = 'transfer' and transfer.id = item.fact_id
+            union all
+            select refund.holder_id, flow, refund.amount_cents, institution_id, refund.settled_at is not null
+            from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
+            where item.joined_kind = 'refund' and refund.id = item.fact_id
+            union all
+            select min(holder_id), min(direction), sum(amount_cents)::bigint, min(transfer.institution_id), true
+            from institution_item_part as part join transfer on transfer.id = part.transfer_id
+            where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
+            having count(*) > 0
+            union all
+            select block.holder_id, 'OUT', item.amount_cents, block.institution_id, true
+            from block where item.joined_kind = 'block' and block.id = item.fact_id
+            union all
+            select account.house_id, own.direction, item.amount_cents, own.institution_id, true
+            from own_investment as own
+            where item.joined_kind = 'investment' and own.institution_id = item.institution_id and own.item_id = item.item_id
+            union all
+            select holder_id, direction, amount_cents, institution_id, true
+            from movement where item.joined_kind = 'movement' and movement.item_id = item.joined_id
+                and movement.institution_id = item.institution_id
+        ) as fact on true
+        where (fact.direction, fact.amount_cents, fact.institution_id)
+            is distinct from (item.direction_there, item.amount_cents, item.institution_id)
+    """,
+    of="installation",
+    is_of_whole_runs=True,
+    meaning="the line's contents were written by hand, or lost, here",
+    todo=_ASK,
+)
+CLOSED_DAYS: Final = Rule(
+    name="closed_days_close",
+    says="each day of an account that has closed would close again",
+    of="accounts",
+    meaning="a line of it, or its matched record, has changed since, and the day was not judged again",
+    todo=_ASK,
+)
+ACCOUNTS: Final = (LINES, CLOSED_DAYS)

@@ -106,7 +106,9 @@ async def test_no_form_is_a_defect_whoever_sends_it(console: InProcess) -> None:
                 continue
             for number, text in enumerate(HOSTILE):
                 names = ("url", "secret", "type", "status", "amount", "name", "by", "effect", "times", "next", "answer")
-                fields = dict.fromkeys((*names, "client_id", "client_secret", "password", "code", "token"), text)
+                fields: dict[str, str | list[str]] = dict.fromkeys(
+                    (*names, "client_id", "client_secret", "password", "code", "token"), text
+                )
                 target = row.path.replace("{id}", quote(text or "1", safe="", errors="surrogatepass"))
                 console.console._paces._buckets._buckets.clear()
                 for session in (reader, holder):

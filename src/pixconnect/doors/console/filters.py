@@ -22,7 +22,7 @@ _WORDS: Final[Mapping[Tone, str]] = {
     "recorded_before",
     "going": "PENDING PROCESSING pending running open answered block_open provisional announced day_not_over proof_running",
     "bad": "ERROR failed disabled failing closed_with_cases unmatched perhaps_balance perhaps_known contradicts changed "
-    "perhaps_text not_yet_read order_unknown could_be_ours "
+    "perhaps_text separated not_yet_read order_unknown could_be_ours "
     "opening_day proof_wrong recorded_no",
     "over": "EXPIRED CANCELLED REMOVED_BY_RECEIVER REMOVED_BY_PSP inactive idle cancelled block_ended closed "
     "before_opening balance_line same_line withdrawn proof_stopped",

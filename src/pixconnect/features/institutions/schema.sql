@@ -674,6 +674,10 @@ begin
     if old.joined_kind <> 'movement' and old.joined_by not in ('name', 'sum', 'words') and new.joined_kind is null then
         return new;
     end if;
+    -- A sum is separated only as ``check_answer`` permits.
+    if old.joined_kind = 'sum' and new.joined_kind is null and new.waits = 'separated' then
+        return new;
+    end if;
     raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
         using errcode = 'integrity_constraint_violation', constraint = 'an_item_stays_joined';
 end $function$;
@@ -683,9 +687,14 @@ as $function$
 begin
     if old.waits = 'struck' and new.waits is distinct from 'struck' or not exists (
         select from proposal as confirmed
-        where institution_id = new.institution_id and act = 'answer' and confirmed_by is not null
+        where institution_id = new.institution_id and act in ('answer', 'separate') and confirmed_by is not null
             and confirmed.xmin = pg_current_xact_id()::xid
             and case
+                when act = 'separate' then (contents ->> 'lines')::jsonb ->> new.item_id = old.joined_kind || ':' || old.joined_id
+                    and new.joined_kind is null and old.joined_by <> 'name' and not old.is_reversal
+                    and new.waits = case old.joined_kind when 'movement' then 'struck' else 'separated' end
+                when new.waits = 'separated' then false
+                when new.joined_kind = 'sum' then (contents ->> 'ours')::jsonb ? new.item_id
                 when new.joined_by = 'answer' and new.joined_kind <> 'movement' then
                     (contents ->> 'ours')::jsonb ->> new.item_id = new.joined_kind || ':' || new.joined_id and exists (
                         select from transfer
@@ -753,7 +762,7 @@ create table institution_item (
     constraint institution_item_txid_check check (length(txid) <= 255),
     constraint institution_item_waits_check check (waits in ('announced', 'balance_line', 'perhaps_balance', 'same_line',
         'perhaps_known', 'contradicts', 'changed', 'withdrawn', 'perhaps_struck', 'struck', 'perhaps_back', 'perhaps_text', 'no_money',
-        'order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over', 'opening_day', 'before_opening')),
+        'separated', 'order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over', 'opening_day', 'before_opening')),
     constraint joined_by_something check ((joined_kind is null) = (joined_id is null) and (joined_kind is null) = (joined_by is
         null)),
     constraint only_a_movement_may_be_struck check (joined_kind is null or waits is null or joined_kind = 'movement' and waits =
@@ -796,7 +805,7 @@ create unique index institution_item_of on institution_item (joined_kind, joined
 create trigger institution_item_is_never_deleted before delete or truncate on institution_item for each statement execute
     function refuse_change();
 create trigger check_answer before update on institution_item for each row when (new.waits is distinct from old.waits and
-    (old.waits = 'struck' or new.waits in ('struck', 'no_money')) or new.joined_by = 'answer' and new.joined_by is distinct from
+    (old.waits in ('struck', 'separated') or new.waits in ('struck', 'no_money', 'separated')) or new.joined_by = 'answer' and new.joined_by is distinct from
     old.joined_by) execute function check_answer();
 create trigger keep_joined before update on institution_item for each row when (old.joined_kind is not null and (old.joined_kind
     is distinct from new.joined_kind or old.joined_id is distinct from new.joined_id or old.is_reversal is distinct from
@@ -923,7 +932,10 @@ declare
     item institution_item;
 begin
     select * into item from institution_item where institution_id = new.institution_id and item_id = new.item_id;
-    if item.joined_kind is not distinct from 'sum' and coalesce((
+    if item.joined_kind is distinct from 'sum' and not exists (
+        select from institution_item_part as part
+        where part.institution_id = item.institution_id and part.item_id = item.item_id
+    ) or item.joined_kind = 'sum' and coalesce((
         select count(*) > 1 and count(transfer.id) = count(*) and sum(transfer.amount_cents) = item.amount_cents and bool_and(
             transfer.institution_id = item.institution_id and transfer.direction = item.direction
             and transfer.settled_at is not null
@@ -953,6 +965,17 @@ begin
         using errcode = 'integrity_constraint_violation', constraint = 'a_transfer_is_one_item';
 end $function$;
 
+create function keep_part() returns trigger language plpgsql
+as $function$
+begin
+    perform from institution_item where institution_id = old.institution_id and item_id = old.item_id and joined_kind = 'sum';
+    if not found then
+        return old;
+    end if;
+    raise exception 'item % is the sum of its transfers until two operators separate it', old.item_id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_part_goes_with_its_sum';
+end $function$;
+
 create table institution_item_part (
     institution_id smallint not null,
     item_id text collate "C" not null,
@@ -972,10 +995,11 @@ create trigger check_part before update on institution_item for each row when (n
 create constraint trigger check_sum after insert on institution_item_part deferrable initially deferred for each row execute
     function check_sum();
 create constraint trigger check_sum after update on institution_item deferrable initially deferred for each row when
-    (new.joined_kind = 'sum') execute function check_sum();
-create trigger institution_item_part_never_changes before update or delete or truncate on institution_item_part for each
-    statement execute function refuse_change();
-grant insert, select on table institution_item_part to pixconnect_service;
+    ('sum' in (old.joined_kind, new.joined_kind)) execute function check_sum();
+create trigger institution_item_part_never_changes before update or truncate on institution_item_part for each statement
+    execute function refuse_change();
+create trigger keep_part before delete on institution_item_part for each row execute function keep_part();
+grant delete, insert, select on table institution_item_part to pixconnect_service;
 
 create table institution_day (
     institution_id smallint not null,

@@ -14,7 +14,7 @@ missing part becomes a deficit.
 from __future__ import annotations
 
 import hashlib
-from datetime import date, datetime
+from datetime import datetime
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -104,9 +104,9 @@ def open_opposite(movement: Movement, proved: str, now: datetime) -> Movement:
     return structs.replace(opposite, end_to_end_id=proved)
 
 
-def open_struck(movement: Movement, day: date, balance: Balance, now: datetime) -> Movement:
-    """Open the reversal of a movement whose item the institution has removed from its statement of a day."""
-    opposite = _open_opposite(movement, f"The bank has taken out {movement.item_id} of {day}", now)
+def open_struck(movement: Movement, reason: str, balance: Balance, now: datetime) -> Movement:
+    """Open the reversal of a movement whose line two operators have taken out."""
+    opposite = _open_opposite(movement, reason, now)
     is_taken = opposite.direction == "OUT"
     return structs.replace(
         opposite,

@@ -171,11 +171,11 @@ def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
 
 
 class StruckItem(Struct, frozen=True, kw_only=True):
-    """An item that the institution has taken out of its statement of a day, and its movement here."""
+    """An item that two operators have taken out, and its movement here."""
 
     holder_id: int
     item_id: str
-    day: date
+    reason: str
 
 
 async def take_back_struck(batch: Batch[StruckItem]) -> None:
@@ -186,7 +186,7 @@ async def take_back_struck(batch: Batch[StruckItem]) -> None:
         movement = standing.get((one.holder_id, one.item_id))
         if movement is None:
             raise errors.BadRequest(f"out: the movement {one.item_id} was taken back already")
-        opposite = movement_rules.open_struck(movement, one.day, work.balances[one.holder_id], work.now)
+        opposite = movement_rules.open_struck(movement, one.reason, work.balances[one.holder_id], work.now)
         work.put(MOVEMENTS, _post(work, opposite))
     await work.write()
 

@@ -2128,7 +2128,7 @@ comment on column movement.deficit_cents is 'The part of it that was not availab
 comment on column movement.deficit_entry_id is 'The ledger entry for the missing money; null if none was missing.';
 comment on column movement.id is 'The id of its first entry; null where it was refused, or is of 0 cents.';
 comment on column movement.opposite_of is
-    'The item whose movement it takes back, as that is a transfer or refund, or the institution has taken it out; null otherwise.';
+    'The item whose movement it takes back, as that is a transfer or refund, or its line was taken out; null otherwise.';
 comment on column movement.institution_id is
     'The account at an institution that it is of, for ever; null is the installation''s own rail.';
 create index movement_by_account on movement (institution_id, item_id) where institution_id is not null;

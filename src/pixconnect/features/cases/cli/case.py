@@ -29,10 +29,12 @@ from pixconnect.features.cases.service import adjustment as adjustment_usecases
 from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service import case_ending as ending_usecases
+from pixconnect.features.cases.service import separation as separation_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment
 from pixconnect.features.cases.service.answer import WantedAnswer
 from pixconnect.features.cases.service.case import ShownCase
 from pixconnect.features.cases.service.case_ending import WantedEnding
+from pixconnect.features.institutions.cli.opening import AccountName
 from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.kernel.flows.context import Operator
@@ -186,6 +188,19 @@ def answer(
     own = dict(map(answer_usecases.read_own, ours))
     wanted = WantedAnswer(case_id=case_id, counts=counts, ours=own, aside=aside, out=out, with_alike=with_alike)
     show_proposed(operating.run(answer_usecases.propose_answer, wanted), as_json=json)
+
+
+@app.command
+def separate(name: AccountName, *lines: str, json: Json = False) -> None:
+    """Propose to separate lines of an account from records that are not theirs; another operator confirms it.
+
+    Permitted for lines that were joined by an answer or by resemblance, and for sums. No money moves, but for a line that
+    `--counts` has posted: the opposite of its movement is posted. The lines wait then, and `answer` says what they are.
+
+    Args:
+        lines: Their ids, as `institution days --lines` prints them.
+    """
+    show_proposed(operating.run(separation_usecases.propose_separation, name, lines), as_json=json)
 
 
 @app.command

@@ -19,6 +19,7 @@ from pixconnect.features.cases.rules import Adjustment, AdjustmentKind, Case, Si
 from pixconnect.features.cases.service import day_case as returned_line
 from pixconnect.features.cases.service.answer import answer_case
 from pixconnect.features.cases.service.case_ending import end_by_case
+from pixconnect.features.cases.service.separation import separate_lines
 from pixconnect.features.cases.tables import ADJUSTMENTS, list_adjustments
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service.closing import close_account
@@ -278,6 +279,7 @@ KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]
     decide=end_by_case,
     release=release_key,
     answer=answer_case,
+    separate=separate_lines,
     limits=raise_limits,
 )
 """Per act: checks the proposal again, executes it, and confirms it in the same transaction."""

@@ -190,7 +190,11 @@ async def _plan(
     moved = [item for item in items["out"] if item.joined_id is not None]
     holders = await movement_store.find_holders(connection, account.id, [item.joined_id or "" for item in moved])
     struck = [
-        StruckItem(holder_id=holders[item.joined_id], item_id=item.joined_id, day=item.day)
+        StruckItem(
+            holder_id=holders[item.joined_id],
+            item_id=item.joined_id,
+            reason=f"The bank has taken out {item.joined_id} of {item.day}",
+        )
         for item in moved
         if item.joined_id is not None
     ]

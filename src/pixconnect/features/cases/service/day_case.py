@@ -103,7 +103,7 @@ def _counts_alone(item: RecordedItem) -> bool:
 
 def _describe_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
-    if parts_count:
+    if parts_count and waits != "separated":
         waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
     elif item.waits == "not_yet_read" and item.direction == "IN":
         waits = "not_yet_read (no reading reports it; if it gives a transfer back, `case adjust` records that)"

@@ -26,8 +26,8 @@ LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "words", "answer"]
 Waiting = Literal[
     "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "changed", "withdrawn",
-    "struck", "perhaps_struck", "perhaps_back", "perhaps_text", "no_money", "order_unknown", "could_be_ours", "not_yet_read",
-    "day_not_over", "opening_day", "before_opening",
+    "struck", "perhaps_struck", "perhaps_back", "perhaps_text", "no_money", "separated", "order_unknown", "could_be_ours",
+    "not_yet_read", "day_not_over", "opening_day", "before_opening",
 ]  # fmt: skip
 """Why an item is neither matched nor a movement; ``outcome.OUTCOMES`` explains each."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})

@@ -165,6 +165,7 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "perhaps_back": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
     "perhaps_text": OutcomeTraits(counts=True, asks="person", answers=("counts", "ours", "aside")),
     "no_money": OutcomeTraits(counts=False, asks="nobody"),
+    "separated": OutcomeTraits(counts=True, asks="person", answers=("counts", "ours", "out")),
     # For unmatched lines that count: see ``unmatched.judge_left``.
     "before_opening": OutcomeTraits(counts=True, asks="nobody"),
     "opening_day": OutcomeTraits(counts=True, asks="person", answers=("counts", "aside")),

@@ -45,7 +45,7 @@ from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
 AT_ONCE: Final = 2_000
-DONE: Final = ("before_opening", "perhaps_struck", *SET_ASIDE)
+DONE: Final = ("before_opening", "perhaps_struck", "separated", *SET_ASIDE)
 """Lines with one of these reasons are neither matched nor posted."""
 
 

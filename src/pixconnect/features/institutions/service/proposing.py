@@ -27,7 +27,7 @@ from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-_ACTS_ON_LINES: Final = frozenset(("answer", "adjust", "decide"))
+_ACTS_ON_LINES: Final = frozenset(("answer", "separate", "adjust", "decide"))
 
 
 async def lock_to_propose(connection: Connection, case_id: int) -> None:

@@ -171,6 +171,26 @@ async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKe
     await connection.execute(_REJOIN, mistaken.institution_id, mistaken.line_id, key[0], str(key[1]))
 
 
+_LIST_PARTS: Final[LiteralString] = """
+    select transfer_id::text from institution_item_part where institution_id = $1 and item_id = any($2)
+"""
+_SEPARATE: Final[LiteralString] = """
+    update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, 'separated')
+    where institution_id = $1 and item_id = any($2)
+"""
+_FORGET_PARTS: Final[LiteralString] = """
+    delete from institution_item_part where institution_id = $1 and item_id = any($2)
+"""
+
+
+async def separate(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> set[LineKey]:
+    """Detach lines from their records until a person answers about them; returns the transfers that sums were made of."""
+    rows = await connection.fetch(_LIST_PARTS, institution_id, item_ids)
+    await connection.execute(_SEPARATE, institution_id, item_ids)
+    await connection.execute(_FORGET_PARTS, institution_id, item_ids)
+    return {("transfer", row["transfer_id"]) for row in rows}
+
+
 _STRIKE: Final[LiteralString] = """
     update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, 'struck')
     where institution_id = $1 and item_id = any($2)
@@ -195,7 +215,7 @@ _NOTE_WAITING: Final[LiteralString] = """
     update institution_item set waits = $3
     where institution_id = $1 and item_id = $2 and waits is distinct from $3
         and (coalesce(joined_kind, '') = '' or joined_kind = 'movement' and 'perhaps_struck' in (waits, $3))
-        and not coalesce(waits, '') in ('struck', 'no_money')
+        and not coalesce(waits, '') in ('struck', 'no_money', 'separated')
 """
 
 
@@ -315,13 +335,16 @@ async def release_outdone(
 
 
 _LIST_TEXTS: Final[LiteralString] = """
-    select distinct text from institution_item where institution_id = $1 and joined_kind = 'sum'
+    select text, false as is_separated from institution_item where institution_id = $1 and joined_kind = 'sum'
+    union select text, true from institution_item where institution_id = $1 and joined_kind is null and waits = 'separated'
 """
 
 
 async def list_sum_forms(connection: Connection, institution_id: int) -> frozenset[str]:
-    """List the forms of the texts of sums that were matched on the account."""
-    return frozenset(read_form(row["text"]) for row in await connection.fetch(_LIST_TEXTS, institution_id))
+    """List the forms of the texts of sums that were matched on the account, without those of separated lines."""
+    rows = await connection.fetch(_LIST_TEXTS, institution_id)
+    separated = {read_form(row["text"]) for row in rows if row["is_separated"]}
+    return frozenset(read_form(row["text"]) for row in rows) - separated
 
 
 _FIND_JOINED: Final[LiteralString] = """

@@ -109,7 +109,7 @@ WAITING: Final[LiteralString] = """
     select * from institution_item
     where joined_kind is null and direction = 'OUT' and waits in ('changed', 'perhaps_balance', 'perhaps_known', 'contradicts',
         'perhaps_struck', 'perhaps_back', 'perhaps_text',
-        'opening_day', 'not_yet_read', 'order_unknown', 'could_be_ours', 'day_not_over')
+        'separated', 'opening_day', 'not_yet_read', 'order_unknown', 'could_be_ours', 'day_not_over')
 """
 RESERVED: Final[LiteralString] = "select * from block where state = 'open' and line_id is not null"
 

@@ -1,0 +1,139 @@
+"""Separates lines of an institution's statement from records that are not theirs: by two operators.
+
+::
+
+    joined to a transfer, refund or sum    ──► separated    nothing moves; only another answer ends it
+    posted by the answer ``counts``        ──► struck       the opposite of its movement is posted
+
+A confirmation is one transaction, which also reopens the days of the lines and of their records: the worker judges them and
+opens their cases, even if this process dies after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from typing import Final
+
+import msgspec
+
+from pixconnect.features.cases.service.answer import LINES_MAX, OURS_APART_MAX
+from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.joining import LineKey, RecordedItem
+from pixconnect.features.institutions.service.account import found, name_account
+from pixconnect.features.institutions.service.proposing import confirming, record_confirmed
+from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.service import StruckItem, take_back_struck
+from pixconnect.kernel.flows.audit import make_proposal, propose
+from pixconnect.kernel.flows.context import Operator, Writer, write_alone
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.kernel.writing.batch import Batch
+from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
+
+_SEPARABLE: Final = ("transfer", "refund", "sum", "movement")
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+async def propose_separation(context: Operator, name: str, item_ids: Sequence[str]) -> Proposal:
+    """Propose to separate lines of an account; nothing changes before another operator confirms it.
+
+    Raises:
+        NotFound: There is no such account.
+        BadRequest: A line is unknown, or joined to nothing or by its own name; or the account is closed.
+    """
+    async with write_alone(context.pool) as connection:
+        account = found(await account_store.lock_named(connection, name), name)
+        await proposal_store.lock_account(connection, account.id)
+        items = await _find(connection, account, item_ids)
+        said = dict(lines=_encode({item.item_id: _name_record(item) for item in items}).decode())
+        proposal = make_proposal(context, "separate", said, institution_id=account.id)
+        return await propose(context, connection, "case separate", name_account(name), proposal)
+
+
+async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """Separate the lines, if each is still joined to the record that the proposal names."""
+    said = _decode(str(proposal.contents["lines"]))
+    async with confirming(context, proposal) as (connection, account):
+        await item_store.lock_recording(connection, account.id)
+        items = await _find(connection, account, list(said))
+        if {item.item_id: _name_record(item) for item in items} != said:
+            raise errors.BadRequest("lines: one is joined to another record by now: propose it again")
+        moved = [item for item in items if item.joined_kind == "movement"]
+        if moved:
+            await _take_back(context, connection, account, moved)
+        joined = [item for item in items if item.joined_kind != "movement"]
+        keys = await item_store.separate(connection, account.id, [item.item_id for item in joined])
+        days = await _find_days(connection, account, items, keys)
+        # In this transaction: a closed day without its line has no case.
+        await day_store.write_states(connection, account.id, [(day, "open") for day in days], context.clock.now())
+        await record_confirmed(context, connection, account, proposal, dict(lines=said))
+    # A concurrent process judges them as well.
+    with suppress(errors.ServiceUnavailable):
+        await settle_items(writes, account, min(days))
+
+
+async def _find(connection: Connection, account: InstitutionAccount, item_ids: Sequence[str]) -> list[RecordedItem]:
+    """Find the lines, if each may be separated."""
+    if account.state == "closed":
+        raise errors.BadRequest(f"name: the account {account.name} is closed: nothing is posted on it any more")
+    if not 0 < len(item_ids) <= LINES_MAX or len(set(item_ids)) < len(item_ids):
+        raise errors.BadRequest(f"lines: name 1 to {LINES_MAX} lines, each once, and these are {len(item_ids)}")
+    known = await item_store.find(connection, account.id, item_ids)
+    for name in item_ids:
+        item = known.get(name)
+        if item is None or item.joined_kind not in _SEPARABLE or item.joined_by == "name" or item.is_reversal:
+            raise errors.BadRequest(
+                f"lines: {name} is not joined by an answer, by resemblance, or as a sum: "
+                f"`pixconnect institution days {account.name} --lines DAY` prints what lines are joined to"
+            )
+    items = [known[name] for name in item_ids]
+    _, reversed_, _ = await item_store.find_joined(connection, account.id, [_key(item) for item in items])
+    if reversed_:
+        raise errors.BadRequest("lines: the debit of one was given back, and goes with its order")
+    return items
+
+
+def _key(item: RecordedItem) -> LineKey:
+    return errors.require(item.joined_kind, item.item_id), errors.require(item.joined_id, item.item_id)
+
+
+def _name_record(item: RecordedItem) -> str:
+    return f"{item.joined_kind}:{item.joined_id}"
+
+
+async def _take_back(
+    context: Operator, connection: Connection, account: InstitutionAccount, moved: Sequence[RecordedItem]
+) -> None:
+    names = {item.item_id: errors.require(item.joined_id, item.item_id) for item in moved}
+    holders: Mapping[str, int] = await movement_store.find_holders(connection, account.id, [*names.values()])
+    struck = [
+        StruckItem(
+            holder_id=holders[names[item.item_id]],
+            item_id=names[item.item_id],
+            reason=f"Two operators have taken back the answer about {names[item.item_id]} of {item.day}",
+        )
+        for item in moved
+    ]
+    await take_back_struck(Batch(struck, connection, context.clock))
+    await item_store.strike(connection, account.id, list(names))
+
+
+async def _find_days(
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], parts: set[LineKey]
+) -> list[date]:
+    """List the days of separated lines, and of the records that have no line any more."""
+    on = [item.day for item in items]
+    keys = parts | {_key(item) for item in items}
+    lines = await line_store.list_unmatched(
+        connection, account.id, (min(on) - OURS_APART_MAX, max(on) + OURS_APART_MAX)
+    )
+    return sorted({*on, *(line.day for line in lines if line.key in keys)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from pixconnect.features.institutions.tables.books import DEBITS
 from pixconnect.features.institutions.tables.statement_file import RESERVED, WAITING
 from pixconnect.features.proof.rules import Rule
 
@@ -51,6 +52,27 @@ STATEMENT_LINES: Final = (
             )
         """,
         meaning="the invested sum was written by hand, or the yield was lost: the account and the books do not agree",
+    ),
+    _rule(
+        name="part_of_a_line_is_left_of_it",
+        says="a kept part of a block's debit, and a yield, is what is left of its line",
+        broken=f"""
+            select movement.holder_id, array['movement ' || movement.item_id] as ids, part.cents::text as expected,
+                movement.amount_cents::text as found, movement.created_at as since
+            from movement left join (
+                select debit.institution_id, 'kept:' || left(encode(sha256(convert_to(item_id, 'UTF8')), 'hex'), 48) as name,
+                    debited_cents - taken_cents as cents
+                from ({DEBITS}) as debit where credited_cents = 0
+                union all
+                select own.institution_id, 'yield:' || left(encode(sha256(convert_to(own.item_id, 'UTF8')), 'hex'), 48),
+                    item.amount_cents - own.principal_cents
+                from own_investment as own join institution_item as item using (institution_id, item_id)
+            ) as part on part.institution_id = movement.institution_id and part.name = movement.item_id
+            where movement.holder_id between $1 and $2 and movement.institution_id is not null
+                and (movement.item_id like 'kept:%' or movement.item_id like 'yield:%')
+                and part.cents is distinct from movement.amount_cents
+        """,
+        meaning="the movement was written by hand, or its line was: no line shows that the institution moved this money",
     ),
 )
 

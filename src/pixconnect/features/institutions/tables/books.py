@@ -18,7 +18,7 @@ from pixconnect.platform.pool import Connection, Pool
 # Blocks of accounts at institutions, with the statement lines of their debits.
 
 # The debits for blocks, with their parts that were credited again, returned to payers, and kept.
-_DEBITS: Final[LiteralString] = """
+DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debit.amount_cents as debited_cents,
         coalesce((
             select amount_cents from institution_item as credit
@@ -37,7 +37,7 @@ _DEBITS: Final[LiteralString] = """
 """
 DEBITED: Final[LiteralString] = f"""
     select coalesce(sum(greatest(debited_cents - credited_cents - taken_cents - kept_cents, 0)), 0)::bigint
-    from ({_DEBITS} and institution_id = $1) as debit
+    from ({DEBITS} and institution_id = $1) as debit
 """
 NOT_DEBITED: Final[LiteralString] = """
     block.line_id is null and not exists (
@@ -51,7 +51,7 @@ _LIST: Final[LiteralString] = f"""
         case state when 'ended' then array[
             (created_at at time zone 'America/Sao_Paulo')::date, (modified_at at time zone 'America/Sao_Paulo')::date
         ] end as days, debited_cents, coalesce(debit.taken_cents, covered.taken_cents) as taken_cents
-    from block left join ({_DEBITS} and institution_id = $1) as debit on debit.block_id = block.id
+    from block left join ({DEBITS} and institution_id = $1) as debit on debit.block_id = block.id
     cross join lateral (
         select coalesce(sum(amount_cents) filter (where kind = 'covered'), 0)::bigint as cents,
             coalesce(sum(amount_cents) filter (where kind = 'taken'), 0)::bigint as taken_cents
@@ -80,7 +80,7 @@ async def list_blocks(
 
 # Blocks that ended so long ago, whose debit has been known for so long, and was not credited again.
 _ENDED: Final[LiteralString] = f"""
-    ({_DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
+    ({DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
         and state = 'ended' and block.modified_at <= $2 and credited_cents = 0
     join institution_item as line on line.institution_id = $1 and line.item_id = debit.item_id and line.recorded_at <= $2
 """

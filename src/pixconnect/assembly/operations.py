@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.doors.api import rates
-from pixconnect.doors.api.contract import charge, refund, transfer
+from pixconnect.doors.api.contract import charge, ledger, refund, transfer
 from pixconnect.doors.api.decoding import FORM_MAX
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.envelope import Listing, ListQuery
@@ -45,7 +45,6 @@ from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_d
 from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.features.pix_api.api.problem import GENERAL, make_form
 from pixconnect.features.sandbox import api as sandbox
-from pixconnect.features.statements.api import statement
 from pixconnect.features.webhooks.api import endpoint, feed
 from pixconnect.kernel.feature import gather
 
@@ -124,17 +123,14 @@ LEDGER: Final = Section(
     text="Your account's balance and its history.",
     operations=(
         Row("retrieve_current_balance", "GET", "/v1/connect/ledger/balance", "ledger.read",
-            NONE, Nothing, Nothing, statement.HolderBalance, statement.retrieve_balance),
+            NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance),
         Row("list_transactions_by_holder", "GET", "/v1/connect/ledger/list", "ledger.read",
-            NONE, ListQuery, Nothing, Listing[statement.Transaction], statement.list_transactions, may_be_old=True),
-        Row("retrieve_statement", "GET", "/v1/connect/ledger/statement", "ledger.read",
-            NONE, statement.StatementQuery, Nothing, statement.Statement, statement.retrieve_statement,
-            media_types=tuple(statement.MEDIA_TYPES.values()), may_be_old=True),
+            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions, may_be_old=True),
         Row("retrieve_balance", "GET", "/v1/connect/balance", "ledger.read",
-            NONE, Nothing, Nothing, statement.HolderBalance, statement.retrieve_balance,
+            NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance,
             summary="Read your balance (alternative path)"),
         Row("list_transactions", "GET", "/v1/connect/transactions/list", "ledger.read",
-            NONE, ListQuery, Nothing, Listing[statement.Transaction], statement.list_transactions,
+            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions,
             summary="List your transactions (alternative path)", may_be_old=True),
     ),
 )

@@ -51,7 +51,8 @@ class Event(NamedTuple):
 class Verb(NamedTuple):
     """A verb of the command line, or a group of verbs."""
 
-    group: Literal["running", "integrator", "operator"]
+    group: Literal["running", "integrator", "operator", "below operator"]
+    """The last are verbs of ``pixconnect operator``."""
     name: str
     place: str
     help: str
@@ -128,6 +129,10 @@ def list_names() -> tuple[str, ...]:
 
 def list_features() -> tuple[Feature, ...]:
     return tuple(import_module(f"pixconnect.features.{name}").FEATURE for name in list_names())
+
+
+def list_verbs(*groups: str) -> tuple[Verb, ...]:
+    return tuple(verb for feature in list_features() for verb in feature.verbs if verb.group in groups)
 
 
 def gather(kind: str, row_type: type[Row]) -> tuple[Row, ...]:

@@ -10,7 +10,7 @@ from pixconnect import __version__
 from pixconnect.doors.cli import failures, settings, terminal, usage
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.doors.cli.integrator import credentials
-from pixconnect.kernel.feature import Verb, list_features
+from pixconnect.kernel.feature import Verb, list_verbs
 from pixconnect.platform import environment
 from pixconnect.platform.base.errors import PixConnectError, ServiceUnavailable
 from pixconnect.platform.database_failure import hide_rows_in_tracebacks
@@ -75,7 +75,7 @@ VERBS: Final = (
     *(Verb("running", name, place, text) for name, place, text in _PARTS),
     *(Verb("integrator", name, place, text) for name, place, text in _FOR_ONE_HOLDER),
     *(Verb("operator", name, place, text) for name, place, text in _FOR_OPERATORS),
-    *(verb for feature in list_features() for verb in feature.verbs),
+    *list_verbs(*_GROUPS),
 )
 for _verb in VERBS:
     app.command(f"pixconnect.{_verb.place}", name=_verb.name, help=_verb.help, group=_GROUPS[_verb.group])

@@ -2,10 +2,15 @@
 
 from typing import Final
 
-from pixconnect.kernel.feature import Feature
+from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
     order_rules=("features.approvals.order_rule:ORDER_RULES",),
+    verbs=(
+        Verb(
+            *("below operator", "transfer", "features.approvals.cli:app"), "Transfers that wait for an operator's yes."
+        ),
+    ),
     problems=("features.approvals.service:PROBLEMS",),
     meters=("features.approvals.service:METERS",),
     pages=("features.approvals.pages:ROUTES",),

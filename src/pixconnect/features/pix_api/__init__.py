@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from pixconnect.kernel.feature import Feature, Scope
+from pixconnect.kernel.feature import Feature, Scope, Verb
 
 FEATURE: Final = Feature(
+    verbs=(Verb(*("below operator", "charge", "features.pix_api.cli:app"), "The charges of holders."),),
     deadlines=("features.pix_api.tables.received:DEADLINES",),
     scopes=(
         Scope("cob.read", "Pix API: reading and listing immediate charges", is_standard=True),

@@ -11,6 +11,10 @@ FEATURE: Final = Feature(
     key_removals=("features.webhooks.key_events:KEY_REMOVALS",),
     verbs=(
         Verb(
+            *("below operator", "endpoint", "features.webhooks.cli.endpoint_operator:app"),
+            "Manage holders' webhook endpoints.",
+        ),
+        Verb(
             *("integrator", "listen", "features.webhooks.cli.listen:listen"),
             "Print events as they come, and post them to a program on this machine.",
         ),

@@ -6,32 +6,25 @@ from typing import Final
 
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.visit import MenuEntry, Visit
-from pixconnect.features.console_pages import audit_trail, figures, ledger, overview, payments
-from pixconnect.features.finding import pages as finding
 from pixconnect.features.identity import pages as signing_in
 from pixconnect.features.sandbox import pages as sandbox
 from pixconnect.features.webhooks import pages as webhooks
 from pixconnect.kernel.feature import gather
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
-    *overview.ROUTES,
-    *payments.ROUTES,
     *webhooks.ROUTES,
-    *ledger.ROUTES,
-    *figures.ROUTES,
     *sandbox.ROUTES,
-    *finding.ROUTES,
-    *audit_trail.ROUTES,
     *gather("pages", PageRoute),
     *signing_in.ROUTES,
 )
+_PATHS: Final = {route.path for route in ROUTES}
 
 
 def _is_for_operators(visit: Visit) -> bool:
     return visit.who.kind != "holder"
 
 
-MENU: Final[tuple[MenuEntry, ...]] = (
+_ENTRIES: Final = (
     MenuEntry(section="payments", path="/charges", text="Charges"),
     MenuEntry(section="payments", path="/transfers", text="Transfers"),
     MenuEntry(section="payments", path="/refunds", text="Refunds"),
@@ -45,3 +38,5 @@ MENU: Final[tuple[MenuEntry, ...]] = (
     MenuEntry(section="audit", path="/audit", text="Audit"),
     *gather("menu", MenuEntry),
 )
+MENU: Final[tuple[MenuEntry, ...]] = tuple(entry for entry in _ENTRIES if entry.path in _PATHS)
+"""Without the pages of features that were removed."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -150,3 +152,12 @@ GLOBALS: Final[Mapping[str, Any]] = dict(
     machine_time=machine_time,
     escape=escape,
 )
+
+
+_PICTURES_MAX: Final = 128
+
+
+@lru_cache(_PICTURES_MAX)
+def picture_of(draw_qr: Callable[[str], bytes], br_code: str) -> str:
+    """Return a QR code as a URL; a page that is followed requests the same one each time."""
+    return f"data:image/png;base64,{base64.b64encode(draw_qr(br_code)).decode()}"

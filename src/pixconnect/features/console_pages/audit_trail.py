@@ -150,8 +150,8 @@ MENU: Final = (
     MenuEntry(section="audit", path="/audit/cases", text="Cases", count=count_cases),
 )
 OVERVIEW: Final = (OverviewPart(template="overview_cases.html", find=count_cases, is_waiting=True),)
-ROUTES: Final = (PageRoute(path="/audit", page=show_audit),)
-PROOF_ROUTES: Final = (
+ROUTES: Final = (
+    PageRoute(path="/audit", page=show_audit),
     PageRoute(path="/audit/proof", page=show_proof),
     PageRoute(path="/audit/cases", page=show_cases),
     PageRoute(path="/audit/cases/{id}", page=show_case),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
@@ -13,11 +12,12 @@ from starlette.responses import Response
 
 from pixconnect.doors.console import wanted
 from pixconnect.doors.console.application import PageRoute
+from pixconnect.doors.console.filters import picture_of
 from pixconnect.doors.console.forms import read_field, show_list
 from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.service import infraction_page
-from pixconnect.features.due_charges.rules.day_amount import ShownAmount, show_amount
+from pixconnect.features.due_charges.service import show_due
 from pixconnect.features.finding.rules import Facts
 from pixconnect.features.finding.service import browse, search, timeline
 from pixconnect.kernel.flows import refund
@@ -25,9 +25,6 @@ from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import to_day
-
-_PICTURES_MAX: Final = 128
 
 Kind = Literal["charge", "transfer", "refund"]
 
@@ -118,19 +115,6 @@ def _draw(draw_qr: Callable[[str], bytes], charge: Charge, now: datetime) -> str
     if charge.status != "PENDING" or now >= charge.expires_at or not charge.br_code:
         return ""
     return picture_of(draw_qr, charge.br_code)
-
-
-@lru_cache(_PICTURES_MAX)
-def picture_of(draw_qr: Callable[[str], bytes], br_code: str) -> str:
-    """Return a QR code as a URL; a page that is followed requests the same one each time."""
-    return f"data:image/png;base64,{base64.b64encode(draw_qr(br_code)).decode()}"
-
-
-def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
-    """Today's amount of one with a due date, and its parts; ``None`` for others, and for one that can no longer be paid."""
-    if charge.contents is None or charge.contents.due is None or charge.status != "PENDING" or now >= charge.expires_at:
-        return None
-    return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))
 
 
 _LISTED: Final = dict(charge=browse.CHARGES, transfer=browse.TRANSFERS, refund=browse.REFUNDS)

@@ -9,10 +9,12 @@ from typing import Final
 from pixconnect.features.due_charges.rules.day_amount import (
     LAST_DAY_MAX,
     RefusedTerm,
+    ShownAmount,
     TermMember,
     TermReason,
     list_parts,
     list_refused_terms,
+    show_amount,
 )
 from pixconnect.features.due_charges.tables import PAID_AMOUNTS
 from pixconnect.features.pix_api.rules import Violation
@@ -111,3 +113,10 @@ def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayA
 
 
 PAID_PARTS: Final = (PaidParts(keep_parts),)
+
+
+def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
+    """Today's amount of one with a due date, and its parts; ``None`` for others, and for one that can no longer be paid."""
+    if charge.contents is None or charge.contents.due is None or charge.status != "PENDING" or now >= charge.expires_at:
+        return None
+    return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))

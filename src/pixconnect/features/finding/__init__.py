@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
+    pages=("features.finding.pages:ROUTES",),
     verbs=(
         Verb(
             *("operator", "find", "features.finding.cli:find"),

@@ -15,9 +15,6 @@ FEATURE: Final = Feature(
         "features.institutions.checks:INSTITUTIONS",
         "features.institutions.day_checks:ACCOUNTS",
     ),
-    pages=("features.console_pages.days:ROUTES",),
-    menu=("features.console_pages.days:MENU",),
-    overview=("features.console_pages.days:OVERVIEW",),
     verbs=(
         Verb(*("operator", "database", "features.institutions.cli.database:app"), "Check the service's database."),
         Verb(

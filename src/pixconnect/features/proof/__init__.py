@@ -14,9 +14,6 @@ FEATURE: Final = Feature(
         "features.proof.tables.chain:AUDIT_CHAIN",
         "features.proof.tables.guards:GUARDS",
     ),
-    pages=("features.console_pages.audit_trail:PROOF_ROUTES",),
-    menu=("features.console_pages.audit_trail:MENU",),
-    overview=("features.console_pages.audit_trail:OVERVIEW",),
     verbs=(
         Verb(
             *("operator", "case", "features.cases.cli.case:app"),

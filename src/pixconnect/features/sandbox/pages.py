@@ -10,9 +10,10 @@ from starlette.responses import Response
 
 from pixconnect.doors.console import wanted
 from pixconnect.doors.console.application import PageRoute
+from pixconnect.doors.console.filters import picture_of
 from pixconnect.doors.console.forms import read_field
 from pixconnect.doors.console.visit import Visit
-from pixconnect.features.console_pages.payments import picture_of, show_due
+from pixconnect.features.due_charges.service import show_due
 from pixconnect.features.finding.service import timeline
 from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.rules import FaultMatch, FaultRule, OutsidePayer

@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs site pictures bench bench-against lock release clean environment dev-environment
+.PHONY: help run test test-all programs test-16 without coverage prove damage chaos chaos-defects ha failover check lint format types imports docs site pictures bench bench-against lock release clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -19,6 +19,7 @@ test: dev-environment ## Run the tests that each change must pass
 
 test-all: dev-environment ## Run every test, or one part of them (PART=1/3); scripts/install_programs installs what they use
 	@.venv/bin/pytest -n auto --dist loadgroup -q $(if $(PART),--part $(PART))
+	@$(if $(PART),,.venv/bin/python -m scripts.without each --types)
 
 programs: dev-environment ## Install the packages of the tests' Node.js and Go programs
 	@.venv/bin/python -m support.toolchains
@@ -27,6 +28,9 @@ test-16: dev-environment ## Run the tests of tables, every statement and one jou
 	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long or each_change" --postgres-version 16 \
 		tests/kernel/tables tests/kernel/test_*.py tests/features/*/tables tests/features/*/test_tables.py \
 		tests/kernel/flows/test_lost_commit.py tests/journeys/test_make_run.py::test_a_database_of_ones_own_is_used
+
+without: dev-environment ## Remove an optional feature from a copy, and check what is left (FEATURE=lots, all, each, commit or list)
+	@.venv/bin/python -m scripts.without $(FEATURE)
 
 coverage: dev-environment ## Run every test and report which lines and branches they reach
 	@.venv/bin/coverage erase

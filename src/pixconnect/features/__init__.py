@@ -92,3 +92,6 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
 """Each feature with those that it imports. A new feature is its folder and a line here; frames show rows in this order."""
 
 NAMES: Final = tuple(FEATURES)
+
+NEEDED: Final = ("identity", "monitoring", "proof", "sandbox", "webhooks")
+"""Of the contract, of the sandbox and of `verify`; every other feature is optional (``scripts/without.py``)."""

@@ -294,8 +294,10 @@ def main(words: Sequence[str]) -> int:
         return 2
     results: list[bool] = []
     for removed in choose(wanted):
-        if found := find_obstacles(removed):
-            print(f"{', '.join(sorted(removed))} cannot be removed:", *found[:_LINES_SHOWN], sep="\n  ")
+        found = find_obstacles(removed)
+        if found:
+            print(f"{wanted} cannot be removed: {len(found)} imports keep it or its dependents. These are of itself:")
+            print(*find_obstacles({wanted}), sep="\n")
         results.append(not found and check(removed, with_types="--types" in words))
     return 0 if all(results) else 1
 

@@ -130,7 +130,12 @@ def _remove_users(root: Path, removed: Collection[str]) -> list[str]:
         for folder in ("support", "tests/kernel")
         for path in sorted((root / folder).rglob("*.py"))
     }
-    users = {path for path in texts if any(name in removed for _, name in list_imports(path))}
+    # An import within a function is of the tests that call it.
+    users = {
+        path
+        for path, text in texts.items()
+        if any(name in removed and text.splitlines()[line - 1].startswith("from") for line, name in list_imports(path))
+    }
     while True:
         gone = {
             ".".join(path.relative_to(root).with_suffix("").parts)

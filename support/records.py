@@ -1,11 +1,9 @@
 """Builders of records: valid by default, and one keyword changes one thing."""
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from pixconnect.features.statements.rules import Counterparty, MovedItem, NumberRange, Statement, StatementLine
 from pixconnect.features.webhooks.rules.delivery import DueDelivery
 from pixconnect.kernel.flows.context import Policy
 from pixconnect.kernel.flows.holder import NewHolder
@@ -139,75 +137,6 @@ def make_delivery(**changes: Any) -> DueDelivery:
         "due_at": NOW, "attempts_count": 0, "failures_count": 0, "body": "{}",
     }  # fmt: skip
     return DueDelivery(**(fields | changes))
-
-
-def make_line(**changes: Any) -> StatementLine:
-    fields: dict[str, Any] = {
-        "id": 11,
-        "created_at": AT,
-        "end_to_end_id": E2E,
-        "return_id": None,
-        "direction": "IN",
-        "amount_cents": 1234,
-        "running_balance_cents": 11234,
-        "counterparty": Counterparty(name="Joana Prado", tax_id="12345678909", ispb=OUTSIDE_ISPB),
-        "description": None,
-    }
-    return StatementLine(**fields | changes)
-
-
-def make_refund_line(**changes: Any) -> StatementLine:
-    fields: dict[str, Any] = {
-        "id": 12, "return_id": RETURN_ID, "direction": "OUT", "amount_cents": 34, "running_balance_cents": 11200,
-        "description": "Wrong size",
-    }  # fmt: skip
-    return make_line(**fields | changes)
-
-
-def make_deposit_line(**changes: Any) -> StatementLine:
-    fields: dict[str, Any] = {
-        "id": 13, "end_to_end_id": None, "counterparty": None, "amount_cents": 100, "running_balance_cents": 11300,
-    }  # fmt: skip
-    return make_line(**fields | changes)
-
-
-def make_fee_line(**changes: Any) -> StatementLine:
-    item = MovedItem(kind="fee", item_id="M1", end_to_end_id=E2E)
-    return make_deposit_line(**{"id": 14, "direction": "OUT", "amount_cents": 50, "movement": item} | changes)
-
-
-def make_repayment_line(**changes: Any) -> StatementLine:
-    return make_deposit_line(**{"id": 15, "direction": "OUT", "amount_cents": 40, "is_repayment": True} | changes)
-
-
-def make_adjustment_line(**changes: Any) -> StatementLine:
-    return make_deposit_line(**{"id": 16, "direction": "OUT", "amount_cents": 30, "adjustment": "bank_error"} | changes)
-
-
-LINES = [make_line(), make_refund_line(), make_deposit_line()]
-
-
-def make_statement(lines: Sequence[StatementLine] = LINES, **changes: Any) -> Statement:
-    """Lines from an opening balance of 100.00, unless another is given."""
-    closing_cents = lines[-1].running_balance_cents if lines else 10000
-    fields: dict[str, Any] = {
-        "holder_id": 7,
-        "account": Party(
-            account_number="1001", account_type="TRANSACTIONAL", bank="Pix Connect Sandbox", branch="0001",
-            ispb="99999003", name="Maria Souza", tax_id="52998224725",
-        ),
-        "initial_at": AT - timedelta(days=1),
-        "final_at": AT + timedelta(days=1),
-        "made_at": AT + timedelta(hours=1),
-        "extent": NumberRange(
-            first_number=4,
-            last_number=3 + len(lines),
-            opening_cents=10000,
-            closing_cents=closing_cents,
-            last_at=lines[-1].created_at if lines else None,
-        ),
-    }  # fmt: skip
-    return Statement(**fields | changes)
 
 
 def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName, now: Any) -> Event:

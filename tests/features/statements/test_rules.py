@@ -6,7 +6,8 @@ import pytest
 
 from pixconnect.features.statements.rules import Language, MovedItem
 from pixconnect.kernel.rules.rail import MovementKind
-from support.records import AT, LINES, make_line, make_refund_line, make_statement
+from support.records import AT
+from support.statement import LINES, make_line, make_refund_line, make_statement
 
 
 def test_an_empty_statement_has_no_lines_although_numbers_go_on() -> None:

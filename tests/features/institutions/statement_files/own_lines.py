@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from pixconnect.features.statements.rules import StatementLine
-from support.records import make_line
+from support.statement import make_line
 
 # Hypothesis takes bounds without a zone, and adds it.
 _NAIVE_MIN, _NAIVE_MAX = datetime(2000, 1, 1), datetime(2099, 12, 31)  # noqa: DTZ001

@@ -16,8 +16,7 @@ from ofxtools.Parser import OFXTree
 from pixconnect.features.institutions.statement_files.ofx import read_ofx
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatementFile
 from pixconnect.features.statements.api import statement_ofx
-from support.records import LINES, make_statement
-from support.statement import write_whole
+from support.statement import LINES, make_statement, write_whole
 
 FOLDER = Path(__file__).parents[3] / "vectors" / "ofx"
 QUIRKS: list[dict[str, Any]] = json.loads((FOLDER / "quirks.json").read_text())

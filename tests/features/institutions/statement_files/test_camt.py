@@ -14,8 +14,8 @@ from pixconnect.features.institutions.statement_files.statement_account import S
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
 from pixconnect.features.statements.api import statement_camt053
 from pixconnect.features.statements.rules import StatementLine
-from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_statement
-from support.statement import write_whole
+from support.records import AT, E2E, RETURN_ID
+from support.statement import LINES, make_fee_line, make_statement, write_whole
 from support.statement_files import make_camt, make_camt_entry
 
 OTHER_E2E = E2E[:-1] + "z"

@@ -15,8 +15,8 @@ from pixconnect.features.institutions.statement_files.statement_account import S
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
 from pixconnect.features.statements.api import statement_ofx
 from pixconnect.features.statements.rules import StatementLine
-from support.records import AT, E2E, LINES, RETURN_ID, make_statement
-from support.statement import write_whole
+from support.records import AT, E2E, RETURN_ID
+from support.statement import LINES, make_statement, write_whole
 from support.statement_files import OFX_HEADER, make_ofx, make_ofx_line
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.features.statements.api import statement_csv
-from support.records import E2E, LINES, RETURN_ID, make_line, make_refund_line, make_statement
-from support.statement import write_whole
+from support.records import E2E, RETURN_ID
+from support.statement import LINES, make_line, make_refund_line, make_statement, write_whole
 
 
 def read_rows(content: bytes) -> list[dict[str, str]]:

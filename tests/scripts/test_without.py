@@ -7,7 +7,9 @@ import pytest
 from pixconnect.features import FEATURES, NEEDED
 from scripts import without
 
-REMOVABLE = {"console_pages", "documentation", "faces", "people", "receipts", "statements"}
+REMOVABLE = {
+    "approvals", "console_pages", "documentation", "faces", "people", "receipts", "statements", "traces",
+}  # fmt: skip
 """This set may only grow."""
 
 

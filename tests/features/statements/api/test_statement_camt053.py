@@ -11,8 +11,17 @@ from pycamt.parser import Camt053Parser
 from pixconnect.features.statements.api import statement_camt053
 from pixconnect.features.statements.rules import Counterparty, MovedItem, Statement, StatementLine
 from support.records import E2E, RETURN_ID
-from support.statement import LINES, make_adjustment_line, make_deposit_line, make_fee_line, make_line, make_refund_line, make_repayment_line, make_statement
-from support.statement import write_whole
+from support.statement import (
+    LINES,
+    make_adjustment_line,
+    make_deposit_line,
+    make_fee_line,
+    make_line,
+    make_refund_line,
+    make_repayment_line,
+    make_statement,
+    write_whole,
+)
 
 NAMES = {"c": "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"}
 

@@ -10,8 +10,16 @@ from ofxtools.Parser import OFXTree
 from pixconnect.features.statements.api import statement_ofx
 from pixconnect.features.statements.rules import Counterparty, Statement, StatementLine
 from support.records import AT, E2E, RETURN_ID
-from support.statement import LINES, make_adjustment_line, make_fee_line, make_line, make_refund_line, make_repayment_line, make_statement
-from support.statement import write_whole
+from support.statement import (
+    LINES,
+    make_adjustment_line,
+    make_fee_line,
+    make_line,
+    make_refund_line,
+    make_repayment_line,
+    make_statement,
+    write_whole,
+)
 
 
 def read_back(statement: Statement, lines: list[StatementLine]) -> Any:

@@ -19,7 +19,6 @@ test: dev-environment ## Run the tests that each change must pass
 
 test-all: dev-environment ## Run every test, or one part of them (PART=1/3); scripts/install_programs installs what they use
 	@.venv/bin/pytest -n auto --dist loadgroup -q $(if $(PART),--part $(PART))
-	@$(if $(PART),,.venv/bin/python -m scripts.without each --types)
 
 programs: dev-environment ## Install the packages of the tests' Node.js and Go programs
 	@.venv/bin/python -m support.toolchains

@@ -67,7 +67,7 @@ def test_a_value_is_one_line_on_a_terminal_and_moves_nothing(capsys: pytest.Capt
         assert obeyed(shown.replace("\n", "")) == []
         if text == PLAIN:
             assert PLAIN in shown
-        terminal.say(f"ours: {terminal.paint('x', 'red')} {text}")
+        terminal.print_line(f"ours: {terminal.paint('x', 'red')} {text}")
         said = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
         assert obeyed(said.replace("\n", "").replace("\t", "")) == []
 

@@ -107,7 +107,7 @@ def is_shown() -> bool:
     return _logger.isEnabledFor(logging.INFO)
 
 
-def tell(text: str, *, level: int = logging.INFO) -> None:
+def print_line(text: str, *, level: int = logging.INFO) -> None:
     _logger.log(level, "%s", text)
 
 

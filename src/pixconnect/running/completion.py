@@ -18,4 +18,4 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """
     from pixconnect.running.main import app  # noqa: PLC0415  it names this module
 
-    terminal.say(app.generate_completion(prog_name="pixconnect", shell=shell))
+    terminal.print_line(app.generate_completion(prog_name="pixconnect", shell=shell))

@@ -170,9 +170,9 @@ def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False
         # One after the other: some take a while.
         if not json:
             colour = "red" if symptom.status == "wrong" else "yellow" if symptom.status == "note" else "green"
-            terminal.say(f"{terminal.paint(_SIGNS[symptom.status], colour)} {symptom.check}: {symptom.text}")
+            terminal.print_line(f"{terminal.paint(_SIGNS[symptom.status], colour)} {symptom.check}: {symptom.text}")
             if symptom.todo:
-                terminal.say(f"    {symptom.todo}")
+                terminal.print_line(f"    {symptom.todo}")
     if json:
         output.show_list("findings", [msgspec.to_builtins(symptom) for symptom in found], as_json=True)
     wrong_count = sum(symptom.status == "wrong" for symptom in found)

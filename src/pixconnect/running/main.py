@@ -127,7 +127,7 @@ def launch(
 def introduce() -> None:
     """Print an introduction and the first steps."""
     for line in _INTRODUCTION:
-        terminal.say(line)
+        terminal.print_line(line)
 
 
 def _write_help_plainly(words: Sequence[str]) -> None:

@@ -51,10 +51,10 @@ def migrate(*, roles_only: bool = False) -> None:
     with complaining_of_home(settings):
         if roles_only:
             asyncio.run(_make_roles(settings))
-            terminal.say("the roles exist")
+            terminal.print_line("the roles exist")
             return
         applied = asyncio.run(bring_up_to_date(settings))
-    terminal.say(f"the tables are up to date{f' ({len(applied)} steps applied)' if applied else ''}")
+    terminal.print_line(f"the tables are up to date{f' ({len(applied)} steps applied)' if applied else ''}")
 
 
 async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) -> list[migrations.Migration]:

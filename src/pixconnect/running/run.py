@@ -54,7 +54,7 @@ def run(
     started_at = time.monotonic()
     home = Home(settings.home_path, __version__)
     try:
-        terminal.say(f"pixconnect {__version__}, home {home.path}")
+        terminal.print_line(f"pixconnect {__version__}, home {home.path}")
         if settings.tls_port or settings.faces:
             # It needs cryptography, which takes longer to import than all the rest of this process.
             from pixconnect.running import tls  # noqa: PLC0415
@@ -81,7 +81,7 @@ async def _run(settings: Settings, home: Home, started_at: float) -> None:
         loop.add_signal_handler(stop_signal, stop.set)
 
     def tell(line: str) -> None:
-        terminal.say(f"  {time.monotonic() - started_at:5.2f} s  {line}")
+        terminal.print_line(f"  {time.monotonic() - started_at:5.2f} s  {line}")
 
     stack = Stack(settings, home, tell, part.command)
     try:
@@ -142,40 +142,50 @@ def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxF
 def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     """Print all addresses and, in the sandbox, a first charge to paste."""
     file = prepared.sandbox_file
-    terminal.say(f"Ready in {seconds:.1f} s.\n")
-    terminal.say(f"  API            {settings.public_base_url}")
+    terminal.print_line(f"Ready in {seconds:.1f} s.\n")
+    terminal.print_line(f"  API            {settings.public_base_url}")
     if settings.tls_port:
-        terminal.say(f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}")
+        terminal.print_line(
+            f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}"
+        )
     for listener in read_listeners(settings):
-        terminal.say(
+        terminal.print_line(
             f"  face {listener.face:<10} https://localhost:{listener.port} (pixconnect face show {listener.face})"
         )
     if settings.documentation == "on":
-        terminal.say(f"  documentation  {settings.public_base_url}/docs")
+        terminal.print_line(f"  documentation  {settings.public_base_url}/docs")
     if prepared.console_link_token:
-        terminal.say(f"  console        {settings.public_console_url}/enter?token={prepared.console_link_token} (once)")
+        terminal.print_line(
+            f"  console        {settings.public_console_url}/enter?token={prepared.console_link_token} (once)"
+        )
     elif settings.console_base_url:
-        terminal.say(f"  console        {settings.public_console_url}")
+        terminal.print_line(f"  console        {settings.public_console_url}")
     if settings.metrics_port:
         port = settings.metrics_port
-        terminal.say(f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)")
+        terminal.print_line(
+            f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)"
+        )
     if file is not None:
-        terminal.say(f"  client_id      {file.client_id}")
-        terminal.say(f"  client_secret  {file.client_secret}")
-        terminal.say(f"  holder_id      {file.holder_id}")
-        terminal.say(f"  Pix keys       {', '.join(file.pix_keys)}")
-        terminal.say(f"  all of this    {settings.home_path / SANDBOX_FILE}")
-    terminal.say("\nTo have the verbs in another terminal, paste there (`pixconnect` alone names the next step):\n")
-    terminal.say(_alias(settings.home_path))
+        terminal.print_line(f"  client_id      {file.client_id}")
+        terminal.print_line(f"  client_secret  {file.client_secret}")
+        terminal.print_line(f"  holder_id      {file.holder_id}")
+        terminal.print_line(f"  Pix keys       {', '.join(file.pix_keys)}")
+        terminal.print_line(f"  all of this    {settings.home_path / SANDBOX_FILE}")
+    terminal.print_line(
+        "\nTo have the verbs in another terminal, paste there (`pixconnect` alone names the next step):\n"
+    )
+    terminal.print_line(_alias(settings.home_path))
     if settings.mode == "live":
-        terminal.say(
+        terminal.print_line(
             "\nNo account exists yet unless you created one: `pixconnect holder create`, then `client create`."
         )
     if file is not None:
-        terminal.say("\nA first charge of R$ 10,00: `pixconnect charge create 1000`, and `pixconnect pay ID` pays it.")
-        terminal.say("The same by HTTP, to paste into another terminal:\n")
-        terminal.say(_first_charge(file))
-    terminal.say("\nCtrl-C stops.")
+        terminal.print_line(
+            "\nA first charge of R$ 10,00: `pixconnect charge create 1000`, and `pixconnect pay ID` pays it."
+        )
+        terminal.print_line("The same by HTTP, to paste into another terminal:\n")
+        terminal.print_line(_first_charge(file))
+    terminal.print_line("\nCtrl-C stops.")
 
 
 def _alias(home: Path) -> str:

@@ -161,10 +161,10 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
     # Before any write: with a wrong file no part would start, even after our installation.
     refuse_wrong(folder)
     for line in (*_write_settings(templates, folder), *_write_units(templates, root, program)):
-        terminal.say(line)
+        terminal.print_line(line)
     _reload_systemd(root)
     for line in _next_steps(folder, is_here=root == Path("/")):
-        terminal.say(line)
+        terminal.print_line(line)
 
 
 def _find_templates() -> Path:

@@ -17,10 +17,10 @@ async def test_news_that_come_together_are_one_reading_and_the_next_waits() -> N
     clock = Clock()
     news = CallbackNews(clock)
     assert news.take(3) == frozenset()
-    news.hear(None, 0, "", "3 near")
-    news.hear(None, 0, "", "3 near deep unknown")
+    news.receive(None, 0, "", "3 near")
+    news.receive(None, 0, "", "3 near deep unknown")
     assert news.take(3) == {"near", "deep"}
-    news.hear(None, 0, "", "3 near")
+    news.receive(None, 0, "", "3 near")
     assert news.take(3) == frozenset(), "it was read just now"
     news.tell(4, ["near"])
     assert news.take(4) == {"near"}, "another account has its own"

@@ -311,7 +311,7 @@ class RequestLines:
         if isinstance(said, PixConnectError):
             words.append(f"(request {request_id})")
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
-        our_logging.tell("  ".join(words), level=level)
+        our_logging.print_line("  ".join(words), level=level)
 
     def flush(self) -> None:
         """No-op: lines are written as they come."""

@@ -51,12 +51,12 @@ def show(shown: Shown, *, as_json: bool, money: Collection[str] = ()) -> None:
         show_json(_present(shown))
         return
     for name, value in _flatten(shown).items():
-        terminal.say(f"{terminal.paint(name, 'dim')}: {_paint_state(name, _text(name, value, money))}")
+        terminal.print_line(f"{terminal.paint(name, 'dim')}: {_paint_state(name, _text(name, value, money))}")
 
 
 def show_json(shown: object) -> None:
     wanted = terminal.field.get()
-    terminal.say(to_json(shown) if wanted is None else _read_field(msgspec.to_builtins(shown), wanted))
+    terminal.print_line(to_json(shown) if wanted is None else _read_field(msgspec.to_builtins(shown), wanted))
 
 
 def _read_field(shown: object, wanted: str) -> str:
@@ -90,7 +90,7 @@ def show_list(
         show_lists({name: items}, as_json=as_json)
     elif (table := _draw_table(items, columns, money)) is not None:
         for line in table:
-            terminal.say(line)
+            terminal.print_line(line)
     else:
         _show_blocks([_pick(item, columns) for item in items], money)
 
@@ -101,7 +101,7 @@ def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool, money: Co
         show_json({name: [_present(item) for item in items] for name, items in lists.items()})
         return
     if not any(lists.values()):
-        terminal.say(f"{', '.join(lists)}: none")
+        terminal.print_line(f"{', '.join(lists)}: none")
     # People do not need the kinds apart: each item names itself.
     _show_blocks([item for items in lists.values() for item in items], money)
 
@@ -109,7 +109,7 @@ def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool, money: Co
 def _show_blocks(items: Sequence[Shown], money: Collection[str]) -> None:
     for number, item in enumerate(items):
         if number:
-            terminal.say("")
+            terminal.print_line("")
         show(item, as_json=False, money=money)
 
 

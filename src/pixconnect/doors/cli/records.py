@@ -141,7 +141,7 @@ def watch(
             if as_json:
                 output.show_json(shown(record))
             else:
-                terminal.say(f"{datetime.now().astimezone():%H:%M:%S}  {terminal.paint_state(status)}")  # noqa: TID251  a person's own time
+                terminal.print_line(f"{datetime.now().astimezone():%H:%M:%S}  {terminal.paint_state(status)}")  # noqa: TID251  a person's own time
             seen = status
         if status not in under_way:
             break

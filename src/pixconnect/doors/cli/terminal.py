@@ -24,7 +24,7 @@ class ReaderGone(Exception):  # noqa: N818  named by the event
     """The program that reads standard output has ended."""
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one of our lines.
 
     Pass outside values through ``outgoing_text.on_terminal`` first, or one may look like two lines.

@@ -180,7 +180,7 @@ class SlotLeases:
         self._connect = connect
         self._clock = clock
         self.members: list[Member] = []
-        self._listeners: list[tuple[str, Callable[..., None]]] = [(CHANNEL, self._heard)]
+        self._listeners: list[tuple[str, Callable[..., None]]] = [(CHANNEL, self._receive)]
         self._epochs: dict[int, int] = {}
         self._releasing: frozenset[int] = frozenset()
         self._confirmed_s = float("-inf")
@@ -303,7 +303,7 @@ class SlotLeases:
                 asyncio.get_running_loop().call_later(number * _WOKEN_APART_S, member.wake)
         return True
 
-    def _heard(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
+    def _receive(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
         self._wake(payload)
 
     def on_local_wakeup(self, news: str) -> bool:

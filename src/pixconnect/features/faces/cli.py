@@ -67,7 +67,7 @@ def show(name: FaceName, *, json: Json = False) -> None:
     output.show(shown, as_json=json)
     if not json:
         for library, lines in profile.libraries.items():
-            terminal.say(f"\n{library}:\n{lines.format_map(shown)}")
+            terminal.print_line(f"\n{library}:\n{lines.format_map(shown)}")
 
 
 @app.command

@@ -57,7 +57,7 @@ async def sign_in(visit: Visit) -> Response:
         return _door(visit, way, "limited", status=429, headers={"retry-after": str(refusal.retry_after_s)})
     except (errors.Unauthorized, errors.BadRequest):
         return _door(visit, way, "wrong", name=_text(form, "client_id") or _text(form, "name"), status=401)
-    return _let_in(visit, session, _own_address(visit.query("next")))
+    return _begin_session(visit, session, _own_address(visit.query("next")))
 
 
 async def show_link(visit: Visit) -> Response:
@@ -71,7 +71,7 @@ async def enter(visit: Visit) -> Response:
         session = await visit.parts.of_features[SignIn].link(_text(form, "token"))
     except (errors.Unauthorized, errors.Forbidden):
         return visit.page("enter.html", token="", wrong=True, status=401)
-    return _let_in(visit, session, "/")
+    return _begin_session(visit, session, "/")
 
 
 async def sign_out(visit: Visit) -> Response:
@@ -128,7 +128,7 @@ def _door(
     return visit.page("sign_in.html", way=way, wrong=wrong, name=name, status=status, headers=headers)
 
 
-def _let_in(visit: Visit, session: NewSession, next_address: str) -> Response:
+def _begin_session(visit: Visit, session: NewSession, next_address: str) -> Response:
     answer = RedirectResponse(next_address, 303)
     answer.set_cookie(
         visit.parts.cookie_name, session.token, path="/", secure=visit.parts.is_secure, httponly=True, samesite="strict"

@@ -177,7 +177,7 @@ class InstitutionRail(RecordingRail):
                 # A restored database may have lost the request, and a second call would do it twice.
                 found = await self._read(step)
                 if found is not None:
-                    return await self._hear(step, found)
+                    return await self._record_listed(step, found)
             now, began_s = self._clock.real_now(), self._clock.monotonic_s()
             calling = structs.replace(step, state="calling", called_at=step.called_at or now)
             if not await self._memory.take(step, calling):
@@ -281,7 +281,7 @@ class InstitutionRail(RecordingRail):
     async def _conclude(self, calling: RailStep, answer: _Answer) -> SubmitAnswer:
         match answer:
             case ListedOrder():
-                return await self._hear(calling, answer)
+                return await self._record_listed(calling, answer)
             case CertainRefusal() if not calling.may_be_done:
                 return await self._believe(calling, answer)
             case NotSent() if not calling.may_be_done:
@@ -307,7 +307,7 @@ class InstitutionRail(RecordingRail):
                 return Unknown()
             found = await self._read(step)
             if found is not None:
-                return await self._hear(step, found)
+                return await self._record_listed(step, found)
         refused = end_step(step, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
         return reject_by(refused) if await self._memory.take(step, refused) else Unknown()
 
@@ -333,7 +333,7 @@ class InstitutionRail(RecordingRail):
         if step.state in ("new", "minted") and not is_late and not await self._is_worth_a_question(step):
             return Unknown()
         found = await self._read(step)
-        return await (self._judge_absent(step, is_late=is_late) if found is None else self._hear(step, found))
+        return await (self._judge_absent(step, is_late=is_late) if found is None else self._record_listed(step, found))
 
     async def _judge_absent(self, step: RailStep, *, is_late: bool) -> QueryAnswer:
         if self._is_believed(step):
@@ -355,7 +355,7 @@ class InstitutionRail(RecordingRail):
         is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
         return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
-    async def _hear(self, step: RailStep, heard: ListedOrder) -> Taken | Settled | Rejected:
+    async def _record_listed(self, step: RailStep, heard: ListedOrder) -> Taken | Settled | Rejected:
         """Record the institution's list, which is the truth, even if one of our rows cannot be advanced now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
             # Neither an end of the order nor a reason to resend it: an operator has to look.

@@ -127,13 +127,13 @@ class CallbackNews:
         self._woken: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self._next_s: dict[int, float] = {}
 
-    def hear(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
+    def receive(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
         """Receive a notification of ``features.institutions.service.callback``."""
         # A process of a later version may send paces unknown to this one: these are skipped.
         account_id, *paces = str(payload).split()
-        self.tell(int(account_id), [cast("Pace", pace) for pace in paces if pace in get_args(Pace)])
+        self.note_call(int(account_id), [cast("Pace", pace) for pace in paces if pace in get_args(Pace)])
 
-    def tell(self, account_id: int, paces: Collection[Pace]) -> None:
+    def note_call(self, account_id: int, paces: Collection[Pace]) -> None:
         if paces:
             self._told[account_id].update(paces)
             self._woken[account_id].set()
@@ -197,7 +197,7 @@ class AccountReaders(TimedMember):
             do: CallbackNews(context.clock.monotonic_s) for do in (look_after, read_contests, read_sent_returns)
         }
         for news in self._news.values():
-            leases.listen(CALLBACK_CHANNEL, news.hear)
+            leases.listen(CALLBACK_CHANNEL, news.receive)
 
     async def run(self) -> None:
         try:
@@ -278,7 +278,7 @@ class AccountReaders(TimedMember):
                 failed_count += 1
                 _log.exception("an account met a defect", institution=opened.account.name, reason=type(error).__name__)
             if news is not None:
-                news.tell(account_id, told)
+                news.note_call(account_id, told)
             if failed_count or news is None:
                 await asyncio.sleep(AWAY_S[min(failed_count, len(AWAY_S)) - 1] if failed_count else LOOK_EVERY_S)
             else:

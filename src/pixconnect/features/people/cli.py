@@ -42,7 +42,7 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
     """
     # Written line by line as it is read: a person may be in more rows than fit in memory.
     if file is None:
-        operating.run(_write_lines, tax_id, terminal.say)
+        operating.run(_write_lines, tax_id, terminal.print_line)
         return
     with _open_private(file) as opened:
 
@@ -164,9 +164,9 @@ def _show(erasure: Erasure, *, as_json: bool) -> None:
         return
     output.show({"erased": shown["erased"]}, as_json=False)
     for title, items in (("What stays", shown["stays"]), ("Receivers that have it", shown["told"])):
-        terminal.say("")
-        terminal.say(f"{title}:")
+        terminal.print_line("")
+        terminal.print_line(f"{title}:")
         output.show_list(title, items, as_json=False)
     for at in shown["exported_at"]:
-        terminal.say(f"Written out before, by `person export`: {at.isoformat()}")
+        terminal.print_line(f"Written out before, by `person export`: {at.isoformat()}")
     terminal.notice("Statements that holders have downloaded are theirs: this service has no list of the copies.")

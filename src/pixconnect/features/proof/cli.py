@@ -41,7 +41,7 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     """
     heads = run_with_settings(_list_heads)
     if file is None:
-        terminal.say(format_heads(heads).decode().removesuffix("\n"))
+        terminal.print_line(format_heads(heads).decode().removesuffix("\n"))
         return
     try:
         with file.open("xb") as opened:
@@ -154,7 +154,7 @@ def verify(
     if json:
         output.show_json(_shown(found, rules))
     else:
-        _tell(found, rules)
+        _print_result(found, rules)
         if settings.database_cluster and found.waiting_cluster != settings.database_cluster:
             terminal.notice("commits wait for no standby: if a standby takes over now, answers may be forgotten")
     _refuse(found)
@@ -196,11 +196,11 @@ def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
     )
 
 
-def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:
+def _print_result(found: Verification, rules: Mapping[str, Rule]) -> None:
     for finding in found.findings:
         whose = "" if finding.holder_id is None else f" of holder {finding.holder_id}"
         # It contains names given by callers and institutions, which may look like one of our lines.
-        terminal.say(
+        terminal.print_line(
             f"{terminal.paint('!', 'red')} {finding.rule}: {terminal.on_one_line(' '.join(finding.ids))}{whose}"
         )
         rule = rules[finding.rule]
@@ -212,13 +212,13 @@ def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:
             f"do: {rule.todo}",
         )
         for line in filter(None, lines):
-            terminal.say(f"    {terminal.on_one_line(line)}")
+            terminal.print_line(f"    {terminal.on_one_line(line)}")
     for each in found.judgements:
         if each.verdict != "checked":
             where = f" at {each.account}" if each.account else ""
-            terminal.say(f"{terminal.paint('~', 'yellow')} {each.rule}{where}: {each.verdict}, {each.reason}")
+            terminal.print_line(f"{terminal.paint('~', 'yellow')} {each.rule}{where}: {each.verdict}, {each.reason}")
     checked_count = sum(each.verdict == "checked" for each in found.judgements)
-    terminal.say(
+    terminal.print_line(
         f"{checked_count} rules, {found.holders_count} holders, {len(found.findings)} findings, "
         f"{_format_count(found.unchained_count)} entries and {_format_count(found.unchained_audit_count)} rows of the audit "
         "not chained yet"

@@ -65,7 +65,7 @@ class _Budget:
         self.settled_until: datetime | None = None
         # Spent here and not yet reported to the database.
         self.untold = 0
-        self.telling: asyncio.Task[None] | None = None
+        self.reporting: asyncio.Task[None] | None = None
         self.under_way = 0
         self.waiting = deque[asyncio.Future[None]]()
         self._tokens = float(allowance.policy.tokens_max)
@@ -177,10 +177,10 @@ class LookupBudgets:
             return
         allowance = budget.allowance
         budget.untold += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
-        if budget.telling is None:
+        if budget.reporting is None:
             # In a task of its own: a caller that hangs up is charged all the same.
-            telling = self._tell(context, holder_id, budget, made_at=context.clock.now())
-            budget.telling = asyncio.get_running_loop().create_task(telling, context=contextvars.Context())
+            reporting = self._report_spending(context, holder_id, budget, made_at=context.clock.now())
+            budget.reporting = asyncio.get_running_loop().create_task(reporting, context=contextvars.Context())
 
     def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
         """Limit the concurrent queries, in turn by holder; raises ServiceUnavailable if too many wait already."""
@@ -196,7 +196,7 @@ class LookupBudgets:
             budget.asked_at_s = now_s
             kept = await lookup_store.find_budget(context.pool, holder_id)
             # While a report is on its way, the answer may be from before or after it; that report's answer will show.
-            if kept is not None and budget.telling is None:
+            if kept is not None and budget.reporting is None:
                 budget.adopt(kept)
         return budget
 
@@ -208,7 +208,7 @@ class LookupBudgets:
         self._budgets.keep(holder_id, budget)
         return budget
 
-    async def _tell(self, context: Context, holder_id: int, budget: _Budget, made_at: datetime) -> None:
+    async def _report_spending(self, context: Context, holder_id: int, budget: _Budget, made_at: datetime) -> None:
         policy = budget.allowance.policy
         try:
             while budget.untold:
@@ -228,7 +228,7 @@ class LookupBudgets:
             # It stays spent here, and is reported with the next.
             pass
         finally:
-            budget.telling = None
+            budget.reporting = None
 
     async def _add_settled(self, context: Context, holder_id: int, budget: _Budget) -> None:
         # A holder without tokens may ask very often; we count its payments once a second.

@@ -219,15 +219,15 @@ def digest_contents(contents: ChargeContents) -> bytes:
 
 
 def change_contents(contents: ChargeContents, change: ContentsChange) -> ChargeContents:
-    said = _said(change)
+    given = _list_given(change)
     if change.payer is not None:
-        said["address"] = change.address
+        given["address"] = change.address
     if change.due is not None and contents.due is not None:
-        said["due"] = msgspec.structs.replace(contents.due, **_said(change.due))
-    return msgspec.structs.replace(contents, **said)
+        given["due"] = msgspec.structs.replace(contents.due, **_list_given(change.due))
+    return msgspec.structs.replace(contents, **given)
 
 
-def _said(change: ContentsChange | DueChange) -> dict[str, object]:
+def _list_given(change: ContentsChange | DueChange) -> dict[str, object]:
     return {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not None}
 
 

@@ -107,7 +107,7 @@ def _statement(parts: tuple[tuple[Part[Any], LiteralString, int], ...]) -> Liter
 def log_events(events: Iterable[Event]) -> None:
     for event in events:
         level = logging.WARNING if event.name.endswith(".error") else logging.INFO
-        our_logging.tell(f"event  {describe_event(event.body)}", level=level)
+        our_logging.print_line(f"event  {describe_event(event.body)}", level=level)
 
 
 def describe_event(body: str) -> str:

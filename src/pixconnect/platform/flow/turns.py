@@ -129,9 +129,9 @@ class Turns:
 
     def _look_again(self) -> None:
         self._look_at_s = self._monotonic_s() + LOOK_EVERY_S
-        self._look = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._let_in)
+        self._look = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._begin_due)
 
-    def _let_in(self) -> None:
+    def _begin_due(self) -> None:
         now_s = self._monotonic_s()
         is_alone = self._parties.is_only_one(asyncio.get_running_loop().time())
         self._begin(sys.maxsize, (lambda _: True) if is_alone else self._has_less_than_another)

@@ -213,9 +213,9 @@ class Connection(asyncio.BufferedProtocol):
         self._linger(limits.UNREAD_MAX)
         # In a flood each one is sent a little after the one before it, as the application does with its own.
         delay_s = self.connections.refusal_pace.delay_s(self.address, self.loop.time())
-        self.loop.call_later(delay_s, self._tell, status) if delay_s else self._tell(status)
+        self.loop.call_later(delay_s, self._send_refusal, status) if delay_s else self._send_refusal(status)
 
-    def _tell(self, status: HTTPStatus) -> None:
+    def _send_refusal(self, status: HTTPStatus) -> None:
         if not self.transport.is_closing():
             opening = STATUS_LINES[status] + self.connections.common_head
             self.transport.write(opening + b"connection: close\r\ncontent-length: 0\r\n\r\n")
@@ -357,7 +357,9 @@ class Connection(asyncio.BufferedProtocol):
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
         if self._prompt is not None and (answer := self._prompt.answer_at_once(exchange.scope)) is not None:
-            self.loop.call_soon(exchange.tell, answer)  # the parser must return first: its callbacks may not call it
+            self.loop.call_soon(
+                exchange.send_prompt, answer
+            )  # the parser must return first: its callbacks may not call it
             return
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")
         self.connections.tasks.add(exchange.task)

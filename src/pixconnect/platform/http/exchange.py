@@ -117,7 +117,7 @@ class Exchange:
         finally:
             self._ended(errors.require(self.task, "it runs"))
 
-    def tell(self, answer: WholeAnswer) -> None:
+    def send_prompt(self, answer: WholeAnswer) -> None:
         """Send an answer that was ready at once."""
         if not self.is_abandoned:
             headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]

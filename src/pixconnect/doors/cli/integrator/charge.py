@@ -277,4 +277,4 @@ def _show(charge: Charge, *, as_json: bool, with_picture: bool) -> None:
         if lines is None:
             terminal.notice("(the terminal is too narrow for the QR code)")
         for line in lines or ():
-            terminal.say(line)
+            terminal.print_line(line)

@@ -106,7 +106,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     output.show(_shown(found) | ending | waits | listed_too, as_json=json)
     for name, shown in listed.items():
         if shown and not json:
-            terminal.say(f"\n{name}:")
+            terminal.print_line(f"\n{name}:")
             output.show_list(name, shown, as_json=False, money=_MONEY)
 
 

@@ -35,7 +35,7 @@ def confirm(code: str) -> None:
         code: The code of the proposal that you have read in `list`: a later one, which may have replaced it, has another.
     """
     proposal = operating.run_writing(proposal_usecases.confirm_proposal, code)
-    terminal.say(terminal.on_one_line(f"confirmed: {proposal.text}"))
+    terminal.print_line(terminal.on_one_line(f"confirmed: {proposal.text}"))
 
 
 def show_proposed(proposal: Proposal, *, as_json: bool) -> None:

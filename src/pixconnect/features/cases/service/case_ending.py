@@ -73,18 +73,20 @@ async def find_differences(
     waiting = await order_store.find_waiting(connection, [order.order_name for order in silent])
     now = context.clock.now()
     differences = [
-        _tell(account, order, waiting=waiting.get(order.order_name))
+        _describe_difference(account, order, waiting=waiting.get(order.order_name))
         for order in silent
         if now >= order.over_at and not await _find_unread(connection, order, now)
     ]
     for ending, explanation in await case_store.list_contrary(connection, account.id):
         cents = ending.amount_cents if ending.said == "settled" else -ending.amount_cents
         why = explanation or f"the statement has the line {ending.contrary_item_id}"
-        differences.append(_tell(account, ending, cents, f"two operators have said {ending.said}, and now: {why}"))
+        differences.append(
+            _describe_difference(account, ending, cents, f"two operators have said {ending.said}, and now: {why}")
+        )
     return differences, len(silent) < SILENT_MAX
 
 
-def _tell(
+def _describe_difference(
     account: InstitutionAccount,
     order: SilentOrder,
     amount_cents: int | None = None,

@@ -132,7 +132,7 @@ def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequ
     return taken
 
 
-def is_told(known: Infraction, report: InfractionReport) -> bool:
+def is_repetition(known: Infraction, report: InfractionReport) -> bool:
     """Whether a report contains nothing new: lists are read repeatedly."""
     return (
         known.told_at >= report.told_at

@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.features.contests.rules import infraction as infraction_rules
-from pixconnect.features.contests.rules.contest import Contests, ListedContest, is_told, report_contest
+from pixconnect.features.contests.rules.contest import Contests, ListedContest, is_repetition, report_contest
 from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.service.infraction import announce
@@ -291,7 +291,7 @@ async def _record(context: Context, opened: OpenAccount, page: Sequence[ListedCo
         if contest.status == "accepted" and transfer is not None and transfer.institution_id == account.id:
             returned = await _find_returned(context, opened, transfer, known)
         report = report_contest(contest, party, returned, context.clock.real_now())
-        if known is None or not is_told(known, report):
+        if known is None or not is_repetition(known, report):
             await take_reports(context, [report])
 
 

@@ -150,7 +150,7 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Shown:
         raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
     request.query.refuse_hidden(found.created_at)
     own = await read_own(services, request.caller)
-    status = _say(face, found, is_waiting=_needs_person(face, services))
+    status = _choose_word(face, found, is_waiting=_needs_person(face, services))
     finished_at = ended_at(found)
     history = [("CRIADO", found.created_at), (status, finished_at or found.created_at)]
     shown = {
@@ -219,8 +219,8 @@ def _needs_person(face: Face, services: Services) -> bool:
     return face.choose(services, "approval") == "person"
 
 
-def _say(face: Face, transfer: Transfer, *, is_waiting: bool) -> str:
+def _choose_word(face: Face, transfer: Transfer, *, is_waiting: bool) -> str:
     words = face.profile.sent
     if transfer.status == "PROCESSING" and is_waiting:
         return words.statuses["WAITING"]
-    return words.say(transfer.status, transfer.outcome_code)
+    return words.choose_word(transfer.status, transfer.outcome_code)

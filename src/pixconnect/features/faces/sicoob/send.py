@@ -303,7 +303,7 @@ async def _show(face: Face, services: Services, caller: Caller, transfer: Transf
     ended_at = date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.modified_at
     shown = {
         "endToEndId": transfer.shown_id,
-        "estado": face.profile.sent.say(transfer.status, transfer.outcome_code),
+        "estado": face.profile.sent.choose_word(transfer.status, transfer.outcome_code),
         "valor": transfer.amount_cents / 100,
         "detalheRejeicao": (transfer.outcome_reason or transfer.outcome_code) if is_failed else None,
         "descricao": transfer.payer_message,

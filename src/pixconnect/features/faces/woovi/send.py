@@ -265,7 +265,7 @@ def _show(face: Face, found: Approval, own: Party) -> Shown:
     if transfer is None:
         return {"payment": show_order(prepared, words.statuses["WAITING"])}
     return {
-        "payment": show_order(prepared, words.say(transfer.status, transfer.outcome_code)),
+        "payment": show_order(prepared, words.choose_word(transfer.status, transfer.outcome_code)),
         "transaction": show_movement(transfer, own),
         "destination": show_destination(prepared.counterparty or transfer.counterparty),
     }

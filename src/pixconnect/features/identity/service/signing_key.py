@@ -45,7 +45,7 @@ async def rotate(context: Operator) -> SigningKey:
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
         key = await _make_next_key(context, connection)
-        await audit.record(context, connection, "signing-key rotate", _audited(key.kid), after=_told(key))
+        await audit.record(context, connection, "signing-key rotate", _audited(key.kid), after=_audited_state(key))
         return key
 
 
@@ -73,7 +73,12 @@ async def revoke(context: Operator, kid: str) -> SigningKey:
         current = errors.require(signing_rules.current_key(keys, key.host, now), "a revoked key has no successor")
         (revoked,) = (one for one in keys if one.kid == kid)
         await audit.record(
-            context, connection, "signing-key revoke", _audited(kid), before=_told(key), after=_told(revoked)
+            context,
+            connection,
+            "signing-key revoke",
+            _audited(kid),
+            before=_audited_state(key),
+            after=_audited_state(revoked),
         )
     return current
 
@@ -84,7 +89,9 @@ async def renew_authority(context: Operator) -> SigningKey:
         await signing_key_store.lock(connection)
         await _make_authority(context, connection, context.clock.real_now())
         key = await _make_next_key(context, connection)
-        await audit.record(context, connection, "signing-key renew-authority", _audited(key.kid), after=_told(key))
+        await audit.record(
+            context, connection, "signing-key renew-authority", _audited(key.kid), after=_audited_state(key)
+        )
         return key
 
 
@@ -198,7 +205,7 @@ def _audited(kid: str) -> str:
     return f"signing-key {kid}"
 
 
-def _told(key: SigningKey) -> Mapping[str, object]:
+def _audited_state(key: SigningKey) -> Mapping[str, object]:
     return {
         "kid": key.kid,
         "host": key.host,

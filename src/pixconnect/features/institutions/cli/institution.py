@@ -271,7 +271,7 @@ def pause(
         paused = operating.run(pause_all)
         failed += paused.failed
         for one in paused.names:
-            terminal.say(f"{one} is paused")
+            terminal.print_line(f"{one} is paused")
     operating.wait_until_in_force()
     if failed:
         raise CommandError(f"all: these were not paused: {', '.join(failed)}; all others were")
@@ -303,13 +303,13 @@ def remove(name: AccountName) -> None:
     left = run_with_opener(webhook_usecases.withdraw_webhooks, name)
     operating.run(account_usecases.remove_account, name)
     if left is not None:
-        terminal.say(f"look at the registered webhook: {terminal.on_one_line(left)}")
-    terminal.say(f"{name} is removed")
+        terminal.print_line(f"look at the registered webhook: {terminal.on_one_line(left)}")
+    terminal.print_line(f"{name} is removed")
 
 
 def _set_state(name: str, state: AccountState) -> None:
     account = operating.run(account_usecases.set_state, name, state)
-    terminal.say(f"{account.name} is {account.state}")
+    terminal.print_line(f"{account.name} is {account.state}")
 
 
 def _shown(shown: ShownAccount, there: BalanceThere | None = None, webhook: str | None = None) -> Shown:

@@ -212,4 +212,4 @@ def _write_csv(rows: Sequence[Shown]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = [["" if row.get(name) is None else str(row[name]) for name in names] for row in rows]
     for line in outgoing_text.in_spreadsheet([names, *cells], ",").decode().splitlines():
-        terminal.say(line)
+        terminal.print_line(line)

@@ -168,7 +168,7 @@ class SentTraits(_Part, frozen=True, kw_only=True):
     error_codes: Mapping[str, str] = {}
     """Its codes of why a send failed, by the network's; ``other`` is for all others."""
 
-    def say(self, status: str, code: str | None) -> str:
+    def choose_word(self, status: str, code: str | None) -> str:
         """Return the word for a transfer of this status here that ended with this code."""
         rejection = self.rejections.get(code or "") if status == "ERROR" else None
         return rejection or self.statuses[status]

@@ -387,6 +387,6 @@ class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     fee_of_id: str | None = None
     waits: Waiting | None = None
 
-    def says(self, item: InstitutionItem) -> bool:
+    def is_same_as(self, item: InstitutionItem) -> bool:
         """Whether a repeated item is the same."""
         return all(getattr(self, name) == getattr(item, name) for name in InstitutionItem.__struct_fields__)

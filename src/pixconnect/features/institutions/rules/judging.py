@@ -211,7 +211,7 @@ def judge_listed(
         before = known.get(line.item_id)
         first = firsts.setdefault(line.item_id, number)
         outcome: Outcome
-        if (before is not None and not before.says(line)) or lines[first] != line:
+        if (before is not None and not before.is_same_as(line)) or lines[first] != line:
             digest = hashlib.sha256(msgspec.json.encode(line)).hexdigest()[:8]
             other = structs.replace(line, item_id=f"{line.item_id[:230]}~{digest}")
             is_again = firsts.setdefault(other.item_id, number) != number

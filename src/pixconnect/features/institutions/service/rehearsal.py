@@ -189,7 +189,7 @@ async def _open_again(institution: Institution, plan: RehearsalTerms) -> Walked:
     # Without such an operation in the profile, either will do.
     is_known = traits is None or is_answered == (traits.repeats == "answered")
     is_good = is_known and not isinstance(answer, NotSent | CertainRefusal)
-    yield _judge("open the same charge again", f"it is {_say(answer)}", is_good=is_good)
+    yield _judge("open the same charge again", f"it is {_describe(answer)}", is_good=is_good)
 
 
 async def _read(institution: Institution, plan: RehearsalTerms) -> Walked:
@@ -248,13 +248,13 @@ async def _return(institution: Institution, plan: RehearsalTerms, received: Sequ
     absent = await institution.read_refund(pix.end_to_end_id, plan.refund_id)
     yield _judge("missing refund", "there is one", is_good=absent is None)
     first = await institution.refund(pix.end_to_end_id, plan.refund_id, _RETURNED_CENTS)
-    yield _judge("refund", f"it is {_say(first)}", is_good=isinstance(first, ListedRefund))
+    yield _judge("refund", f"it is {_describe(first)}", is_good=isinstance(first, ListedRefund))
     if isinstance(first, NotSent | CertainRefusal):
         return
     if institution.traits.repeats_refunds:
         # Elsewhere a second request might return a second cent.
         again = await institution.refund(pix.end_to_end_id, plan.refund_id, _RETURNED_CENTS)
-        yield _judge("the same refund again", f"it is {_say(again)}", is_good=not isinstance(again, NotSent))
+        yield _judge("the same refund again", f"it is {_describe(again)}", is_good=not isinstance(again, NotSent))
     found = await institution.read_refund(pix.end_to_end_id, plan.refund_id)
     is_good = found is not None and found.amount_cents == _RETURNED_CENTS
     yield _judge("read refund", "there is none" if found is None else "its amount is another", is_good=is_good)
@@ -308,14 +308,14 @@ def _left_cents(pix: ReceivedPix) -> int:
 
 def _judge_charge(step: str, answer: OpeningAnswer, status: str, lifetime_s: int | None = None) -> RehearsedStep:
     if not isinstance(answer, OpenedCharge):
-        return _differs(step, f"it is {_say(answer)}")
+        return _differs(step, f"it is {_describe(answer)}")
     if answer.status != status:
         return _differs(step, f"it is {answer.status}")
     is_good = lifetime_s in (None, answer.lifetime_s)
     return _judge(step, f"it runs {answer.lifetime_s} s, where we asked for {lifetime_s}", is_good=is_good)
 
 
-def _say(answer: OpeningAnswer | RefundAnswer) -> str:
+def _describe(answer: OpeningAnswer | RefundAnswer) -> str:
     if isinstance(answer, OpenedCharge | ListedRefund):
         return "answered"
     if isinstance(answer, CertainRefusal):

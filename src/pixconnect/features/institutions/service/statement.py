@@ -230,7 +230,7 @@ async def _record(
     contradicts = any(line.outcome == "contradicts" for line in judged.lines)
     kept = judged.closed if contradicts and not is_corrected else frozenset[date]()
     opening, closing = file.opening, find_final_balance(file, as_of)
-    await day_store.tell(
+    await day_store.write_reported(
         connection,
         [
             RecordedDay(

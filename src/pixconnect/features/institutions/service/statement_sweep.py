@@ -153,7 +153,7 @@ async def record_listed(context: Writer, account: InstitutionAccount, items: Seq
             listed = [item for item in part if item.day not in others]
             judged = await judge_listed(connection, account.id, listed, context.clock.now())
             days = sorted({line.item.day for line in judged if line.outcome != "announced"})
-            await day_store.tell(
+            await day_store.write_reported(
                 connection, [RecordedDay(institution_id=account.id, day=day, source="api") for day in days]
             )
             new = [line.item for line in judged if line.outcome == "new"]
@@ -169,7 +169,7 @@ async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[
     async with write_alone(context.pool) as connection:
         others = await find_others(connection, account.id, "api", spoken)
         now = context.clock.now()
-        await day_store.tell(
+        await day_store.write_reported(
             connection,
             [
                 RecordedDay(institution_id=account.id, day=day, source="api", read_at=now)

@@ -129,7 +129,7 @@ class _Reader:
         if self._part is not None and self._path_in_part() == _TRANSACTION:
             self._part.transactions_count += 1
         if self._part is not None and (currency := attributes.get("Ccy")) is not None:
-            self._tell(self._path_in_part() + "@Ccy", currency)
+            self._take_text(self._path_in_part() + "@Ccy", currency)
         self._text, self._text_length = [], 0
 
     def _path_in_part(self) -> str:
@@ -144,7 +144,7 @@ class _Reader:
     def _end(self, _tag: str) -> None:
         part, text = self._part, "".join(self._text).strip()
         if part is not None and text:
-            self._tell(self._path_in_part(), text)
+            self._take_text(self._path_in_part(), text)
         # The statement's own comes after its message's.
         if self._path[2:] == ["GrpHdr", "CreDtTm"]:
             self._sent_at = _parse_instant(text)
@@ -163,7 +163,7 @@ class _Reader:
             self._statements.append(self._conclude())
         self._path.pop()
 
-    def _tell(self, path: str, text: str) -> None:
+    def _take_text(self, path: str, text: str) -> None:
         if self._part is None:
             return
         self._part.texts.append((path, text))

@@ -108,7 +108,7 @@ _TELL: Final[LiteralString] = f"""
 """
 
 
-async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
+async def write_reported(connection: Connection, days: Sequence[RecordedDay]) -> None:
     """Record that a statement covers days, and the balances in it."""
     await connection.executemany(_TELL, [DAY.values(day) for day in days])
 

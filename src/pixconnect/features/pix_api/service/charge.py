@@ -368,12 +368,12 @@ def _explain(context: Context, contents: ChargeContents, violated: Violated) -> 
         # Checked again, because the raised error has only the standard's members and rules.
         refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
         if refused:
-            return errors.BadRequest("; ".join(map(_say, refused)))
+            return errors.BadRequest("; ".join(map(_describe_term, refused)))
     return errors.BadRequest(
         "the holder has no address, which a payer has to be shown: the operator sets it by `holder set`"
     )
 
 
-def _say(refused: RefusedTerm) -> str:
+def _describe_term(refused: RefusedTerm) -> str:
     place = refused.member if refused.place is None else f"{refused.member}[{refused.place}]"
     return f"{place}: {_REASONS[refused.reason]}"

@@ -156,7 +156,7 @@ async def _show_transfer_event(
     # A transfer that only has the same name was sent through another API: it is reported as such.
     if prepared is not None and not is_approved_by(prepared, transfer):
         prepared = None
-    status = profile.sent.say(transfer.status, transfer.outcome_code)
+    status = profile.sent.choose_word(transfer.status, transfer.outcome_code)
     said: dict[str, object] = {
         "payment": show_order(prepared or _as_prepared(transfer), status),
         "transaction": show_movement(transfer),

@@ -60,7 +60,7 @@ class EnvioTerminado(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 def show_ended(transfer: Transfer, words: SentTraits) -> EnvioTerminado:
-    status = words.say(transfer.status, transfer.outcome_code)
+    status = words.choose_word(transfer.status, transfer.outcome_code)
     return EnvioTerminado(
         codigo_solicitacao=transfer.external_id or "",
         chave=transfer.counterparty.key,
@@ -79,7 +79,7 @@ def show_ended(transfer: Transfer, words: SentTraits) -> EnvioTerminado:
 
 def show_outcome(transfer: Transfer, words: SentTraits, form: str) -> object:
     """Show the end of a payment in one of three forms: ``payload``, ``bare`` or ``status``."""
-    status = words.say(transfer.status, transfer.outcome_code)
+    status = words.choose_word(transfer.status, transfer.outcome_code)
     is_failed = transfer.status in ("ERROR", "CANCELLED")
     told = {
         "id": transfer.shown_id,

@@ -142,7 +142,9 @@ async def _conclude(
         case = await case_store.find_named(connection, "account", account.id, _NAME)
         told_cents = None if case is None or case.ended_as == "recorded" else case.amount_cents
         verdict = judge(found, seen, told_cents)
-        differences = [_say(account, verdict.seen, context.clock.now())] if verdict.seen is not None else []
+        differences = (
+            [_describe_difference(account, verdict.seen, context.clock.now())] if verdict.seen is not None else []
+        )
         if verdict.act == "report" or (verdict.act == "end" and case is not None):
             await case_store.keep(connection, ("account",), account.id, _EVER, differences)
     if verdict.act == "report":
@@ -152,7 +154,7 @@ async def _conclude(
     return verdict.seen
 
 
-def _say(account: InstitutionAccount, found: DifferenceRange, now: datetime) -> Difference:
+def _describe_difference(account: InstitutionAccount, found: DifferenceRange, now: datetime) -> Difference:
     least = "" if found.low_cents == found.high_cents else " by at least so much"
     return Difference(
         kind="account",

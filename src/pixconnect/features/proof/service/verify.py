@@ -215,7 +215,7 @@ async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], c
     return REST_TIMES * (context.clock.monotonic_s() - began_s)
 
 
-async def _tell_heads(context: Context) -> None:
+async def _log_heads_of_live_mode(context: Context) -> None:
     # A sandbox's history proves nothing to others, and its terminal is for people.
     if not context.policy.is_sandbox:
         await log_heads(context)
@@ -225,5 +225,5 @@ CHORES: Final = (
     Chore(name="chain", run=lambda context: _chain(context, chain_entries, CHAINED_MAX), every_s=20.0),
     Chore(name="audit", run=lambda context: _chain(context, chain_audit, AUDIT_CHAINED_MAX), every_s=20.0),
     # Also when a worker starts: one that is started each night would never log them otherwise.
-    Chore(name="heads", run=_tell_heads, every_s=86_400.0),
+    Chore(name="heads", run=_log_heads_of_live_mode, every_s=86_400.0),
 )

@@ -57,7 +57,7 @@ async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> lis
             if before is not None:
                 next_id = _name_return(outside, before.number, before.sequence + 2)
                 left_cents = await infraction.find_left(outside.pool, before.report.end_to_end_id, before)
-            contest, answer = infraction.hear(before, defence, left_cents, next_id, outside.clock.now())
+            contest, answer = infraction.receive_answer(before, defence, left_cents, next_id, outside.clock.now())
             if contest is not None:
                 await _put(outside, contest, before)
             said.append(answer)

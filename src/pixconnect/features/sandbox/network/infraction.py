@@ -342,15 +342,15 @@ def decide(
             if asked.amount_cents is None or cents > free_cents:
                 raise SandboxRefusal("invalid", f"amount: {free_cents} cents are wanted and not held yet")
             decided = structs.replace(report, held_cents=report.held_cents + cents, told_at=at)
-    return plan(_tell(contest, decided), next_id, left_cents)
+    return plan(_set_report(contest, decided), next_id, left_cents)
 
 
-def _tell(contest: Contest, report: InfractionReport) -> Contest:
+def _set_report(contest: Contest, report: InfractionReport) -> Contest:
     # The next planned report may have left already: it has the number in between.
     return structs.replace(contest, report=report, sequence=contest.sequence + 2, is_open=True)
 
 
-def hear(
+def receive_answer(
     contest: Contest | None, defence: Defence, left_cents: int, next_id: str, now: datetime
 ) -> tuple[Contest | None, DefenceAnswer]:
     """Receive the holder's answer, once."""
@@ -364,7 +364,7 @@ def hear(
     at = max(now, contest.report.told_at + timedelta(microseconds=1))
     answered = structs.replace(contest.report, state="answered", told_at=at)
     heard = structs.replace(contest, defence=defence.text)
-    return plan(_tell(heard, answered), next_id, left_cents), DefenceTaken()
+    return plan(_set_report(heard, answered), next_id, left_cents), DefenceTaken()
 
 
 async def save(executor: Executor, contest: Contest, before: Contest | None, now: datetime) -> None:

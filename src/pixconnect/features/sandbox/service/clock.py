@@ -111,7 +111,7 @@ async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
 async def follow_clock(context: Context, connect: Connect) -> None:
     """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
 
-    def hear(notice: str) -> None:
+    def receive(notice: str) -> None:
         context.clock.set_offset(*clock_store.read_offset_notice(notice))
 
     async def stay(lost: asyncio.Event) -> None:
@@ -119,7 +119,7 @@ async def follow_clock(context: Context, connect: Connect) -> None:
         await read_clock(context)
         await lost.wait()
 
-    await keep_listening(connect, clock_store.CHANNEL, hear, stay)
+    await keep_listening(connect, clock_store.CHANNEL, receive, stay)
 
 
 @asynccontextmanager

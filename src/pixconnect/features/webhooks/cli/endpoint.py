@@ -67,7 +67,7 @@ def show(endpoint_id: EndpointId, *, json: Json = False) -> None:
         output.show_json({**records.shown(found), "deliveries": deliveries})
         return
     output.show(records.shown(found), as_json=False)
-    terminal.say("")
+    terminal.print_line("")
     output.show_list("deliveries", deliveries, as_json=False, columns=_SUMMARY)
 
 

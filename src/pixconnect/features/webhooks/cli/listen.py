@@ -226,7 +226,7 @@ class _Listener:
 
     async def _take(self, event: FoundEvent) -> None:
         if self._forwarder is None:
-            self._tell(event, None)
+            self._print_event(event, None)
             self._state.keep(event["cursor"])
             return
         for number in count(1):
@@ -234,13 +234,13 @@ class _Listener:
             if attempt.is_taken:
                 # The place is stored before printing: the output may have no reader.
                 self._state.keep(event["cursor"])
-                self._tell(event, attempt, number)
+                self._print_event(event, attempt, number)
                 return
             wait_s = _RETRIED_AFTER_S[min(number, len(_RETRIED_AFTER_S)) - 1]
             terminal.complain(f"{event['name']} {event['id']}: {attempt.said}; again in {wait_s} s")
             await asyncio.sleep(wait_s)
 
-    def _tell(self, event: FoundEvent, attempt: ForwardingAttempt | None, number: int = 1) -> None:
+    def _print_event(self, event: FoundEvent, attempt: ForwardingAttempt | None, number: int = 1) -> None:
         if self._as_json:
             answer = attempt and {"status": attempt.status, "duration_ms": attempt.duration_ms, "attempts": number}
             terminal.stream(output.to_json({**event, "answer": answer}))
@@ -279,7 +279,7 @@ class _Listener:
     async def _take_again(self, event: FoundEvent) -> str:
         # Out of order, as requested, and once: the caller sees the result.
         attempt = None if self._forwarder is None else await self._forwarder.post(event, 1)
-        self._tell(event, attempt)
+        self._print_event(event, attempt)
         return attempt.said if attempt else "printed"
 
     def _announce(self, where: str) -> None:

@@ -242,7 +242,7 @@ class FeedWaits:
 
     async def listen(self) -> None:
         """Listen while a request waits, until cancelled."""
-        await keep_listening(self._connect_when_wanted, FEED_CHANNEL, self._hear, self._stay)
+        await keep_listening(self._connect_when_wanted, FEED_CHANNEL, self._receive, self._stay)
 
     async def _connect_when_wanted(self) -> asyncpg.Connection[asyncpg.Record]:
         await self._is_wanted.wait()
@@ -258,7 +258,7 @@ class FeedWaits:
         finally:
             self._is_listening.clear()
 
-    def _hear(self, notice: str) -> None:
+    def _receive(self, notice: str) -> None:
         self._wake(read_feed_notice(notice))
 
     def _wake(self, holder_ids: frozenset[int] | None) -> None:

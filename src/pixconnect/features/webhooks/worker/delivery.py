@@ -297,10 +297,10 @@ class DeliveryWorker(Member):
         with_body = [work.delivery for work, _ in begun if not work.delivery.needs_notice]
         self._signatures.sign_ahead(with_body, self._context.clock.real_now())
         for work, recipient in begun:
-            deliver = self._tell_key if work.delivery.needs_notice else self._deliver
+            deliver = self._deliver_notice if work.delivery.needs_notice else self._deliver
             self._begin_task(deliver(work, recipient))
 
-    async def _tell_key(self, work: Work, recipient: Recipient) -> None:
+    async def _deliver_notice(self, work: Work, recipient: Recipient) -> None:
         """Make, store and send the body of a key's webhook."""
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None

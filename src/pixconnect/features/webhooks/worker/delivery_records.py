@@ -67,7 +67,7 @@ class AttemptLog(GatheredLog[_Noted]):
     def append(self, conclusion: Conclusion, url: str = "") -> None:
         """Log an attempt; the receiver's address is for terminals alone."""
         if our_logging.is_shown():
-            _tell(conclusion, url)
+            _show(conclusion, url)
         elif self._is_on:
             self.gather((self._clock.real_now(), conclusion))
 
@@ -91,7 +91,7 @@ class AttemptLog(GatheredLog[_Noted]):
         )
 
 
-def _tell(conclusion: Conclusion, url: str) -> None:
+def _show(conclusion: Conclusion, url: str) -> None:
     delivery, attempt = conclusion.delivery, conclusion.attempt
     is_notice = delivery.resource == endpoint.KEY_WEBHOOK_RESOURCE
     told = f"{1 + len(delivery.covers or ())} Pix of a key" if is_notice else describe_event(delivery.body)
@@ -101,14 +101,14 @@ def _tell(conclusion: Conclusion, url: str) -> None:
     words.append(f"{attempt.duration_us / 1000:.0f} ms")
     match conclusion.status:
         case "delivered":
-            our_logging.tell("  ".join(words))
+            our_logging.print_line("  ".join(words))
             return
         case "pending" if conclusion.due_at is not None:
             wait_s = max(0, round((conclusion.due_at - conclusion.ended_at).total_seconds()))
             words.append(f"attempt {attempt.number}; again in {wait_s} s")
         case _:
             words.append(f"attempt {attempt.number}, the last: given up")
-    our_logging.tell("  ".join(words), level=logging.WARNING)
+    our_logging.print_line("  ".join(words), level=logging.WARNING)
 
 
 # While many attempts are in progress, an ended one waits at most this long to be recorded together with others.

@@ -48,7 +48,7 @@ class Sequencer(Member):
         self.given_count = 0
         self.swept_count = 0
         leases.add(self)
-        leases.listen(EVENT_CHANNEL, self._hear)
+        leases.listen(EVENT_CHANNEL, self._receive)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -94,7 +94,7 @@ class Sequencer(Member):
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("the feed's sweep failed", reason=type(error).__name__)
 
-    def _hear(self, *_: object) -> None:
+    def _receive(self, *_: object) -> None:
         self._woken.set()
 
     def slots_lost(self) -> None:

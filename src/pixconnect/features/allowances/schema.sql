@@ -52,11 +52,11 @@ comment on column institution_allowance.institution_id is 'The account.';
 comment on column institution_allowance.naming_key is
     'The key that derives our names at the institution: a restored database derives the same ones.';
 comment on column institution_allowance.refunds_day_cents is
-    'What may be returned in a day of Sao Paulo, in cents; 0 is nothing.';
-comment on column institution_allowance.allowed_by is 'The operator who set it last.';
-comment on column institution_allowance.transfer_cents is 'What one transfer may be, in cents; 0 is nothing.';
+    'Maximum of refunds in a day of Sao Paulo, in cents; 0 is none.';
+comment on column institution_allowance.allowed_by is 'The operator that set it last.';
+comment on column institution_allowance.transfer_cents is 'Maximum of one transfer, in cents; 0 is none.';
 comment on column institution_allowance.transfers_day_cents is
-    'What may be sent in a day of Sao Paulo, in cents; 0 is nothing.';
+    'Maximum of transfers in a day of Sao Paulo, in cents; 0 is none.';
 comment on column institution_allowance.payees is
     'The permitted payees: own is the account''s owner; known adds payees already paid over the account; all permits any payee.';
 create trigger check_allowance before update of refunds_day_cents, transfer_cents, transfers_day_cents, payees on

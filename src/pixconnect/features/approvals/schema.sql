@@ -28,11 +28,11 @@ create table pending_approval (
     constraint pending_approval_since_check check (isfinite(since))
 );
 comment on table pending_approval is
-    'Outgoing transfers that had to wait for an operator''s yes, and why; rows are never changed or deleted.';
+    'Outgoing transfers that needed an operator''s approval, and why; rows are never changed or deleted.';
 comment on column pending_approval.order_name is 'The transfer''s end_to_end_id.';
 comment on column pending_approval.transfer_id is 'The transfer.';
 comment on column pending_approval.holder_id is 'The holder that sends it.';
-comment on column pending_approval.is_above is 'Whether its amount was above what may leave without a yes.';
+comment on column pending_approval.is_above is 'Whether its amount exceeded the limit without approval.';
 comment on column pending_approval.is_new_payee is 'Whether nothing of this holder''s had settled to its payee before.';
 comment on column pending_approval.since is 'When it was accepted, in service time.';
 create trigger check_new after insert on pending_approval for each row execute function check_pending_approval();
@@ -69,11 +69,11 @@ create table approval_answer (
     constraint approval_answer_order_name_fkey foreign key (order_name) references pending_approval(order_name)
 );
 comment on table approval_answer is
-    'What operators have said of transfers that waited for them, once each; rows are never changed or deleted.';
+    'Operators'' decisions on waiting transfers, one each; rows are never changed or deleted.';
 comment on column approval_answer.order_name is 'The transfer''s end_to_end_id.';
 comment on column approval_answer.is_approved is 'Whether it may leave; otherwise its money is given back.';
 comment on column approval_answer.decided_by is 'The operator, as the audit names them.';
-comment on column approval_answer.decided_at is 'When they said so, in service time.';
+comment on column approval_answer.decided_at is 'When it was decided, in service time.';
 create trigger approval_answer_is_append_only before delete or update or truncate on approval_answer for each statement execute
     function refuse_change();
 create trigger check_new before insert on approval_answer for each row execute function check_approval_answer();

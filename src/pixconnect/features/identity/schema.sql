@@ -98,10 +98,10 @@ create table console_operator (
 );
 comment on table console_operator is 'The people who may sign in to the console.';
 comment on column console_operator.name is 'The name by which they sign in.';
-comment on column console_operator.role is 'Whether they may only look (reader) or also act (operator).';
+comment on column console_operator.role is 'Read only (reader), or with changes (operator).';
 comment on column console_operator.password_hash is 'The hash of the password by argon2id, with its parameters and salt.';
 comment on column console_operator.totp_sealed is 'The secret of the second factor, encrypted with the secret key.';
-comment on column console_operator.totp_step is 'The last step of 30 s whose code was used: each code is good once.';
+comment on column console_operator.totp_step is 'The last step of 30 s whose code was used: each code is valid once.';
 comment on column console_operator.recovery_hashes is 'The hashes of the recovery codes that are left.';
 comment on column console_operator.wrong_codes_at is
     'When codes were wrong that came with the right password, within a day; ten lock the account until it is unlocked.';
@@ -151,7 +151,7 @@ create table console_session (
 comment on table console_session is 'The sessions of people at the console.';
 comment on column console_session.id is 'Counts up.';
 comment on column console_session.token_hash is 'The hash of the session''s token, 32 octets; the token itself is nowhere.';
-comment on column console_session.kind is 'Whose session it is: an operator''s, one by a link of a sandbox, or a holder''s.';
+comment on column console_session.kind is 'The kind of session: an operator''s, one by a link of a sandbox, or a holder''s.';
 comment on column console_session.operator_name is 'The operator who signed in, in sessions of that kind only.';
 comment on column console_session.client_id is 'The client by which a holder signed in, in sessions of that kind only.';
 comment on column console_session.created_at is 'When it began, in real time.';

@@ -105,7 +105,7 @@ create table charge_opening (
 comment on table charge_opening is
     'Charges that are being opened, or were opened, at institutions; a charge is visible once it has its code.';
 comment on column charge_opening.charge_id is 'The charge''s id, once it is open.';
-comment on column charge_opening.holder_id is 'The holder who wants to be paid.';
+comment on column charge_opening.holder_id is 'The charge''s holder.';
 comment on column charge_opening.institution_id is 'The account at which it is opened.';
 comment on column charge_opening.external_id is 'The client''s own name for it.';
 comment on column charge_opening.txid is 'Our txid, under which it is opened.';
@@ -115,13 +115,13 @@ comment on column charge_opening.wanted is 'The contents to open, as JSON.';
 comment on column charge_opening.asked_by is 'The caller, as JSON.';
 comment on column charge_opening.fingerprint is 'A hash of the request, to distinguish a replay from a conflict.';
 comment on column charge_opening.refusal_code is 'Of the institution, where it was certainly refused.';
-comment on column charge_opening.refusal_reason is 'In the institution''s words, why it was refused, or what it said last.';
-comment on column charge_opening.calls_count is 'How often the institution was asked to open it.';
-comment on column charge_opening.due_at is 'When a worker asks next, in real time.';
-comment on column charge_opening.created_at is 'When it was asked for, in real time.';
+comment on column charge_opening.refusal_reason is 'The institution''s refusal, or its last answer.';
+comment on column charge_opening.calls_count is 'Number of calls that request the opening.';
+comment on column charge_opening.due_at is 'When a worker calls next, in real time.';
+comment on column charge_opening.created_at is 'When it was requested, in real time.';
 comment on column charge_opening.reference is
     'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
-comment on column charge_opening.network_txid is 'The institution''s own txid, where it does not accept ours; null otherwise.';
+comment on column charge_opening.network_txid is 'The institution''s own txid, if it does not accept ours; null otherwise.';
 comment on column charge_opening.wanted_digest is 'SHA-256 of the requested contents.';
 comment on column charge_opening.code_digest is 'SHA-256 of the QR code with which it was opened; null before.';
 create index charge_opening_due on charge_opening (due_at) where state = 'opening';
@@ -190,18 +190,18 @@ comment on column charge_change.holder_id is 'The holder of the charge.';
 comment on column charge_change.institution_id is 'The account at which the charge was opened.';
 comment on column charge_change.txid is 'The charge''s.';
 comment on column charge_change.kind is
-    'Revise; remove; withdraw: remove what may have been opened there of a charge that has a static code.';
-comment on column charge_change.contents is 'What a revised charge is to say, as JSON.';
-comment on column charge_change.removal is 'What a removed charge becomes: its receiver''s act, or an operator''s.';
+    'Revise; remove; withdraw: remove a possibly opened charge that has a static code.';
+comment on column charge_change.contents is 'The wanted contents of a revised charge, as JSON.';
+comment on column charge_change.removal is 'The wanted status of a removed charge: its receiver''s act, or an operator''s.';
 comment on column charge_change.state is
     'Asked until the institution''s answer is known; then done, refused, given up (nothing was sent), or overtaken by a payment.';
-comment on column charge_change.reason is 'In the institution''s words, why it was refused, or what it said last.';
+comment on column charge_change.reason is 'The institution''s refusal, or its last answer.';
 comment on column charge_change.revision_there is
-    'The institution''s revision of the charge before it was asked; null until then.';
-comment on column charge_change.asked_by is 'The caller, as JSON; null if an operator asked.';
+    'The institution''s revision of the charge before the call; null until then.';
+comment on column charge_change.asked_by is 'The caller, as JSON; null for an operator.';
 comment on column charge_change.calls_count is 'How often a request to the institution was begun.';
-comment on column charge_change.due_at is 'When a worker asks next, in real time.';
-comment on column charge_change.created_at is 'When it was asked for, in real time.';
+comment on column charge_change.due_at is 'When a worker calls next, in real time.';
+comment on column charge_change.created_at is 'When it was requested, in real time.';
 comment on column charge_change.wanted_digest is 'SHA-256 of the requested contents.';
 create unique index charge_change_asked on charge_change (charge_id, holder_id) where state = 'asked';
 create index charge_change_due on charge_change (institution_id, due_at) where state = 'asked';
@@ -294,7 +294,7 @@ create table account_alarm (
     constraint account_alarm_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
 comment on table account_alarm is
-    'When an account at an institution was paused since what left it looked like theft; rows stay.';
+    'Pauses of accounts at institutions because their outgoing money suggested theft; rows stay.';
 comment on column account_alarm.id is 'Counts up.';
 comment on column account_alarm.institution_id is 'The account.';
 comment on column account_alarm.kind is
@@ -341,7 +341,7 @@ comment on table return_name is
     'The request ids, at the institution, of returns with no known request here; each is assigned once per payment.';
 comment on column return_name.asked_as is 'The id that the requester gave it at the institution.';
 comment on column return_name.transfer_id is 'The payment that it returns.';
-comment on column return_name.holder_id is 'The holder who had received it.';
+comment on column return_name.holder_id is 'The holder that had received it.';
 comment on column return_name.refund_id is 'The refund that was recorded of it.';
 grant insert, select on table return_name to pixconnect_service;
 
@@ -473,23 +473,23 @@ create table rail_step (
 );
 comment on table rail_step is 'Calls to institutions for our orders: a row each, written before the call.';
 comment on column rail_step.order_name is 'The order''s return_id or end_to_end_id.';
-comment on column rail_step.institution_id is 'The account at which it is asked for.';
+comment on column rail_step.institution_id is 'The account at the institution that gets the calls.';
 comment on column rail_step.kind is 'A refund of a received Pix, or an order to send one.';
 comment on column rail_step.holder_id is 'The holder that sends the money.';
 comment on column rail_step.original_end_to_end_id is 'The received Pix, of a refund.';
 comment on column rail_step.amount_cents is 'The requested amount, in cents.';
-comment on column rail_step.name_there is 'What the institution knows it by; null before that is known.';
+comment on column rail_step.name_there is 'The institution''s name for it; null before that is known.';
 comment on column rail_step.state is
-    'New: its first step has not named it; minted: named, and not asked for; calling: a call is under way or was cut off; asked: it may be done, and is asked about; closed: no call is made any more.';
+    'New: its first step has not named it; minted: named, and not called; calling: a call is in progress or was cut off; asked: it may be executed, and is queried; closed: no more calls are made.';
 comment on column rail_step.may_be_done is 'Whether a call of it may have taken effect.';
 comment on column rail_step.called_at is 'When it was first called, in real time.';
 comment on column rail_step.outcome is
-    'Answered: the institution has it; refused for certain; never: no call was made, and none will be; decided: two operators said how it ended.';
+    'Answered: the institution has it; refused for certain; never: no call was made, and none will be; decided: two operators decided how it ended.';
 comment on column rail_step.refusal_code is 'Of a certain refusal, as callers see it.';
 comment on column rail_step.refusal_reason is 'In the institution''s words.';
 comment on column rail_step.created_at is 'In real time.';
 comment on column rail_step.only_asked is
-    'Whether its order was open at a loss of the database: a call of it may be forgotten, so that it is asked about and never called.';
+    'Whether its order was open at a loss of the database: a call of it may be lost, so it is queried and never repeated.';
 comment on column rail_step.payee is 'The payee of an order to send: the key, or the account with its bank; null for a refund.';
 comment on column rail_step.code_there is
     'The institution''s own code, where its calls use one; null until reported, and for a first step that moves nothing. It never changes.';
@@ -545,12 +545,12 @@ create table give_back (
 );
 comment on table give_back is 'Received Pix that pay no charge, of accounts that give such back by themselves.';
 comment on column give_back.transfer_id is 'The received Pix.';
-comment on column give_back.holder_id is 'The holder who has it.';
+comment on column give_back.holder_id is 'The holder that has it.';
 comment on column give_back.institution_id is 'The account on which it came.';
 comment on column give_back.state is
     'Waiting for a reading of it, or until its reason has passed; made: a refund is accepted; not made: it stays credited.';
 comment on column give_back.reason is 'Why it was not made, or could not be made when it was last tried.';
-comment on column give_back.due_at is 'When a worker looks at it next, in real time.';
+comment on column give_back.due_at is 'When a worker tries next, in real time.';
 comment on column give_back.created_at is 'When it came in, in real time.';
 create index give_back_due on give_back (institution_id, due_at) where state = 'waiting';
 create trigger check_give_back before update on give_back for each row execute function check_give_back();
@@ -578,7 +578,7 @@ comment on column institution_sweep.institution_id is 'The account.';
 comment on column institution_sweep.pace is
     'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own; contests: those of payers; sent: returns of sent Pix.';
 comment on column institution_sweep.began_at is
-    'When the last whole sweep began, in real time: what happened there before is recorded, but for the institution''s lag.';
+    'When the last whole sweep began, in real time: earlier facts are recorded, within the institution''s lag.';
 comment on column institution_sweep.ended_at is 'When it ended, all its items recorded or kept.';
 comment on column institution_sweep.items_count is 'How many it found.';
 comment on column institution_sweep.failed_at is 'When a sweep failed last, in real time; null once one has succeeded since.';
@@ -608,17 +608,17 @@ create table institution_source (
     constraint institution_source_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
         cascade
 );
-comment on table institution_source is 'Formats of statement files by account; a person has confirmed the first file of each.';
+comment on table institution_source is 'Forms of statement files by account; an operator has confirmed the first file of each.';
 comment on column institution_source.institution_id is 'The account.';
 comment on column institution_source.format is 'The form, by its reader.';
 comment on column institution_source.is_own is 'The institution writes such files, and a worker fetches them.';
-comment on column institution_source.bank is 'The bank, as the first file names it; empty if it does not. Later files must be of the same account.';
+comment on column institution_source.bank is 'The bank in the first file; empty if missing. Later files must be of the same account.';
 comment on column institution_source.branch is 'The branch, as the first file names it.';
 comment on column institution_source.number is 'The account, as the first file names it.';
 comment on column institution_source.account_type is 'Checking, savings, or as the first file writes it; empty if it does not.';
 comment on column institution_source.agreement is 'The bank''s number of the customer''s contract, where the form has one.';
-comment on column institution_source.confirmed_at is 'When a person confirmed the first file, in service time.';
-comment on column institution_source.confirmed_by is 'The operator who did.';
+comment on column institution_source.confirmed_at is 'When an operator confirmed the first file, in service time.';
+comment on column institution_source.confirmed_by is 'The operator that confirmed it.';
 grant insert, select on table institution_source to pixconnect_service;
 
 create table institution_file (
@@ -646,14 +646,14 @@ create table institution_file (
 );
 comment on table institution_file is 'Statement files of institutions that were read.';
 comment on column institution_file.institution_id is 'The account.';
-comment on column institution_file.digest is 'SHA-256 of the file: the same one again is nothing new.';
+comment on column institution_file.digest is 'SHA-256 of the file: a repeated file is ignored.';
 comment on column institution_file.name is 'Its name on the machine of the operator who read it, or at the institution.';
 comment on column institution_file.format is 'Which reader read it.';
 comment on column institution_file.is_own is 'The institution wrote it, and a worker fetched it.';
 comment on column institution_file.first_on is 'The first day that it speaks of, in Sao Paulo.';
 comment on column institution_file.last_on is 'The last day that it speaks of.';
 comment on column institution_file.items_count is 'How many lines of money it has.';
-comment on column institution_file.same_ids_count is 'Lines known before that it names by the same id.';
+comment on column institution_file.same_ids_count is 'Known lines that it names by the same id.';
 comment on column institution_file.other_ids_count is
     'Lines known before that it names by another id, and ids that two of its lines have.';
 comment on column institution_file.recorded_at is 'When it was read, in service time.';
@@ -769,7 +769,7 @@ create table institution_item (
         'perhaps_struck'),
     constraint institution_item_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
-comment on table institution_item is 'Lines of institutions'' own statements, each once; what each says never changes.';
+comment on table institution_item is 'Lines of institutions'' own statements, each once; their contents never change.';
 comment on column institution_item.institution_id is 'The account.';
 comment on column institution_item.item_id is
     'The institution''s name of the line, unique on the account: with its day and a number where another line has it.';
@@ -777,23 +777,23 @@ comment on column institution_item.day is 'Its day in Sao Paulo.';
 comment on column institution_item.settled_at is 'Its instant by the institution''s clock, if reported.';
 comment on column institution_item.direction is 'Whether money came in (IN) or went out (OUT).';
 comment on column institution_item.amount_cents is 'How much, in cents.';
-comment on column institution_item.kind is 'What the institution calls it.';
+comment on column institution_item.kind is 'The institution''s kind.';
 comment on column institution_item.end_to_end_id is 'The Pix that it is or is about, as the network calls it.';
 comment on column institution_item.return_id is 'The return that it is, as the network calls it.';
 comment on column institution_item.txid is 'The txid that the institution reports with it.';
 comment on column institution_item.tax_id is 'The counterparty''s CPF or CNPJ, as far as reported.';
 comment on column institution_item.counterparty is 'The counterparty''s name, if reported.';
 comment on column institution_item.text is 'The institution''s text.';
-comment on column institution_item.source is 'Where it was read: a file''s form, or the institution''s API.';
+comment on column institution_item.source is 'The line''s source: a file''s form, or the institution''s API.';
 comment on column institution_item.parts is 'For a sum of many Pix, their number and names on the network, as reported.';
 comment on column institution_item.recorded_at is
     'When it was first reported, in service time: the time at which its file was made or first read.';
 comment on column institution_item.joined_kind is
     'The matched record: a transfer, a refund, a movement, a sum of transfers, an own investment or a block''s debit; null while unmatched.';
 comment on column institution_item.joined_id is 'The id of that; of a movement, its item id; of a sum or investment, its own.';
-comment on column institution_item.joined_by is 'What shows that the two are one.';
+comment on column institution_item.joined_by is 'The evidence that both are one.';
 comment on column institution_item.is_reversal is 'Whether it returns the debit of an order that failed.';
-comment on column institution_item.fee_of_kind is 'What a fee was taken for: a transfer or a refund.';
+comment on column institution_item.fee_of_kind is 'The kind that a fee was charged for: a transfer or a refund.';
 comment on column institution_item.fee_of_id is 'The id of that.';
 comment on column institution_item.waits is
     'Why it is neither joined nor a movement; of a movement, that a later file has taken it out.';
@@ -1100,13 +1100,13 @@ create table institution_day_file (
     constraint institution_day_file_institution_id_fkey foreign key (institution_id) references institution_account(id) on
         delete cascade
 );
-comment on table institution_day_file is 'Files of days that an institution was asked to write.';
+comment on table institution_day_file is 'Files of past days requested from institutions.';
 comment on column institution_day_file.institution_id is 'The account.';
 comment on column institution_day_file.day is 'The day in Sao Paulo that the file is of.';
-comment on column institution_day_file.name is 'What the file that was asked for last is fetched by.';
-comment on column institution_day_file.asked_at is 'When it was asked for, in real time.';
+comment on column institution_day_file.name is 'The name for fetching the last requested file.';
+comment on column institution_day_file.asked_at is 'When it was requested, in real time.';
 comment on column institution_day_file.ended_at is 'When it was read or refused, in real time; null while it is awaited.';
-comment on column institution_day_file.failure is 'Why it was refused; null where it was read.';
+comment on column institution_day_file.failure is 'Why it was refused; null if it was read.';
 grant insert, select, update (name, asked_at, ended_at, failure) on table institution_day_file to pixconnect_service;
 
 create table callback_key (

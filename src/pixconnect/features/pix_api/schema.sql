@@ -54,7 +54,7 @@ create table received_hour (
     constraint received_hour_holder_id_fkey foreign key (holder_id) references holder(id)
 );
 comment on table received_hour is
-    'How many Pix a holder received in an hour that is over, counted once when a list first asks for it.';
+    'How many Pix a holder received in a past hour, counted once when a list first needs it.';
 comment on column received_hour.holder_id is 'The holder that received them.';
 comment on column received_hour.hour is 'The hour in which they settled, in service time.';
 comment on column received_hour.count is 'How many.';
@@ -66,7 +66,7 @@ create table received_known (
     constraint received_known_pkey primary key (holder_id),
     constraint received_known_holder_id_fkey foreign key (holder_id) references holder(id)
 );
-comment on table received_known is 'Up to which hour received_hour is complete; an hour before it that is not there had none.';
+comment on table received_known is 'Up to which hour received_hour is complete; a missing hour before it had none.';
 comment on column received_known.holder_id is 'The holder.';
 comment on column received_known.until is 'The hours before this instant are counted, in service time.';
 grant delete, insert, select, update (until) on table received_known to pixconnect_service;

@@ -17,9 +17,9 @@ comment on table initiated_transfer is
 comment on column initiated_transfer.end_to_end_id is 'The name, which the transfer has too once it is confirmed.';
 comment on column initiated_transfer.holder_id is 'The holder that was given the name; only this holder can confirm it.';
 comment on column initiated_transfer.key is 'The Pix key that is paid.';
-comment on column initiated_transfer.key_type is 'What kind of key that is.';
+comment on column initiated_transfer.key_type is 'The key''s type.';
 comment on column initiated_transfer.counterparty is
-    'Whose the key was then: when another has it at the second step, nothing is sent.';
+    'The key''s owner then: if another has it at the second step, nothing is sent.';
 comment on column initiated_transfer.created_at is 'When the name was issued, in service time.';
 grant insert, select on table initiated_transfer to pixconnect_service;
 
@@ -48,18 +48,18 @@ create table prepared_transfer (
 );
 comment on table prepared_transfer is
     'Transfers that holders requested through API faces with a later approval step; no money moves by it.';
-comment on column prepared_transfer.holder_id is 'Who sends.';
+comment on column prepared_transfer.holder_id is 'The payer.';
 comment on column prepared_transfer.external_id is 'The holder''s name for it, which the transfer has too once it is approved.';
 comment on column prepared_transfer.initiation_type is 'How the payee is named: by key, by account, or by QR code.';
 comment on column prepared_transfer.amount_cents is 'Cents.';
 comment on column prepared_transfer.key is
     'The Pix key that is paid; beside an account, the one that a test environment pays in its place.';
-comment on column prepared_transfer.key_type is 'What kind of key that is.';
+comment on column prepared_transfer.key_type is 'The key''s type.';
 comment on column prepared_transfer.br_code is 'The QR code that is paid.';
-comment on column prepared_transfer.counterparty is 'The account that is paid, and whose it is.';
+comment on column prepared_transfer.counterparty is 'The payee''s account and its owner.';
 comment on column prepared_transfer.payer_message is 'The message to the payee.';
 comment on column prepared_transfer.rejected_as is
     'The rejection code that a test environment returns; null leaves it to the network.';
-comment on column prepared_transfer.created_at is 'When it was asked for, service time.';
+comment on column prepared_transfer.created_at is 'When it was requested, in service time.';
 create index prepared_transfer_list on prepared_transfer (holder_id, created_at, external_id);
 grant insert, select on table prepared_transfer to pixconnect_service;

@@ -44,7 +44,7 @@ comment on column webhook_endpoint.holder_id is 'The holder whose events the end
 comment on column webhook_endpoint.url is 'The address.';
 comment on column webhook_endpoint.event_types is 'The names of the events that the endpoint receives.';
 comment on column webhook_endpoint.status is
-    'Whether deliveries are made (active), not wanted (inactive) or given up (disabled).';
+    'Whether deliveries are made (active), paused (inactive) or given up (disabled).';
 comment on column webhook_endpoint.status_reason is 'Why it was disabled; null otherwise.';
 comment on column webhook_endpoint.secret is 'The secret of its signatures, encrypted with the secret key.';
 comment on column webhook_endpoint.previous_secret is
@@ -254,7 +254,7 @@ comment on column webhook_tally_change.kind is 'The counted kind: event or deliv
 comment on column webhook_tally_change.owner_id is 'The holder of events, the endpoint of deliveries.';
 comment on column webhook_tally_change.status is 'All that were made, or their result.';
 comment on column webhook_tally_change.hour is 'The hour in which they were made, in service time.';
-comment on column webhook_tally_change.change is 'How many more, or fewer where it is negative.';
+comment on column webhook_tally_change.change is 'The increase, or the decrease if negative.';
 create index webhook_tally_change_list on webhook_tally_change (kind, owner_id, status, hour) include (change);
 grant delete, insert, select on table webhook_tally_change to pixconnect_service;
 

@@ -134,7 +134,7 @@ comment on column institution_account.authorities is 'PEM of who signs its certi
 comment on column institution_account.account is 'The institution''s number for the account, where requests need it.';
 comment on column institution_account.keys is 'Its Pix keys, as the operator has named them.';
 comment on column institution_account.poll_s is 'How often its newest payments are read, in seconds.';
-comment on column institution_account.options is 'What else the operator has set for its kind.';
+comment on column institution_account.options is 'The operator''s other settings for its kind.';
 comment on column institution_account.house_id is 'The holder that owns money on the account which no other holder owns.';
 comment on column institution_account.receiving_sealed is 'The credential that reads and receives, sealed.';
 comment on column institution_account.sending_sealed is
@@ -144,11 +144,11 @@ comment on column institution_account.opening_cents is 'The balance at that inst
 comment on column institution_account.revision is 'Counts its changes: processes that know an older one read it again.';
 comment on column institution_account.created_at is 'When it was added, in real time.';
 comment on column institution_account.paused_because is
-    'What the database has forgotten, where that has paused it; null where an operator did, and of one that is not paused.';
+    'The database''s loss that paused it; null if an operator did, and if it is not paused.';
 comment on column institution_account.removed_at is
     'When an operator removed the account, in real time. The row stays, without credentials, for rows that reference it.';
 comment on column institution_account.lost_at is
-    'When the database was seen to have forgotten something, in real time, until an operator has said that it is in the books again: the account is read, and nothing leaves it.';
+    'When a loss of the database was detected, in real time, until an operator has confirmed its recovery: the account is read, and nothing leaves it.';
 create unique index institution_account_is_added_once on institution_account (profile, base_url, tax_id, account) where account
     <> '' and removed_at is null and state <> 'closed';
 create unique index institution_account_name on institution_account (name) where removed_at is null;
@@ -333,12 +333,12 @@ comment on column holder.day_limit_cents is 'The most that may be sent in one da
 comment on column holder.night_limit_cents is
     'The most that may be sent in one night (20:00 to 06:00 in Sao Paulo), in cents; null is no limit.';
 comment on column holder.disabled_at is
-    'When an operator blocked all clients of the holder, in real time; null while they are let in.';
+    'When an operator disabled the holder and its clients, in real time; null while enabled.';
 comment on column holder.created_at is 'When it was opened, in service time.';
 comment on column holder.institution_id is
-    'The account at an institution that its money lies on; null is the installation''s own rail.';
+    'The account at an institution that has its money; null is the installation''s own rail.';
 comment on column holder.approve_above_cents is
-    'Outgoing transfers above this many cents wait for an operator''s yes; null is none.';
+    'Outgoing transfers above this many cents wait for an operator''s approval; null is none.';
 comment on column holder.approve_new_payees is
     'Whether the first transfer to each new payee waits for an operator''s approval.';
 comment on column holder.street is
@@ -378,7 +378,7 @@ create view holder_family as select id as holder_id, coalesce(family_id, id) as 
 comment on view holder_family is 'The first of each holder''s family; the holder itself where none was succeeded.';
 comment on column holder_family.holder_id is 'The holder.';
 comment on column holder_family.first_id is
-    'The first of the holders that succeeded each other with it, in whose name each asks at an institution.';
+    'The first of the holders that succeeded each other with it, whose name is used at institutions.';
 grant select on table holder_family to pixconnect_service;
 
 create function is_same_owner(one_tax_id text, other_tax_id text) returns boolean language sql immutable parallel safe
@@ -494,8 +494,8 @@ create table pix_key (
 );
 comment on table pix_key is 'The Pix keys of our holders: the directory of our own.';
 comment on column pix_key.key is 'The key as the network writes it.';
-comment on column pix_key.key_type is 'What kind of key it is.';
-comment on column pix_key.holder_id is 'The holder who is paid by it.';
+comment on column pix_key.key_type is 'The key''s type.';
+comment on column pix_key.holder_id is 'The holder that it pays.';
 comment on column pix_key.created_at is 'When it was given to the holder, in service time.';
 create index pix_key_of_holder on pix_key (holder_id, created_at, key);
 create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
@@ -515,9 +515,9 @@ create table removed_pix_key (
     constraint removed_pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
 );
 comment on table removed_pix_key is
-    'Who had each Pix key that an operator removed, so that a payment on its way finds the right account; rows are never changed or deleted.';
+    'The former holder of each Pix key that an operator removed, so that a pending payment finds the right account; rows are never changed or deleted.';
 comment on column removed_pix_key.key is 'The key that was removed.';
-comment on column removed_pix_key.holder_id is 'The holder who had it.';
+comment on column removed_pix_key.holder_id is 'The former holder.';
 comment on column removed_pix_key.given_at is 'When the holder had got it, in service time.';
 comment on column removed_pix_key.removed_at is
     'When it was removed, in real time; another holder gets it once nothing can come in for this one any more.';
@@ -553,14 +553,14 @@ create table client (
     constraint client_holder_id_fkey foreign key (holder_id) references holder(id)
 );
 comment on table client is 'The OAuth clients by which programs of holders ask.';
-comment on column client.client_id is 'The name by which the client asks for tokens.';
+comment on column client.client_id is 'The client''s name in token requests.';
 comment on column client.holder_id is 'The holder that the client acts for.';
-comment on column client.name is 'What the operator calls it.';
-comment on column client.scopes is 'What its tokens may be used for.';
+comment on column client.name is 'The operator''s name for it.';
+comment on column client.scopes is 'The permissions of its tokens.';
 comment on column client.secret_hash is 'The keyed hash of its secret, 32 octets; the secret itself is nowhere.';
 comment on column client.created_at is 'When it was made, in real time.';
 comment on column client.rotated_at is 'When its secret was last replaced, in real time.';
-comment on column client.disabled_at is 'When an operator shut it out, in real time; null while it is let in.';
+comment on column client.disabled_at is 'When an operator disabled it, in real time; null while enabled.';
 comment on column client.tokens_from is
     'Tokens that were issued before this instant, in real time, are refused; it never goes back.';
 comment on column client.secret_key_id is

@@ -851,22 +851,22 @@ comment on column transfer.amount_cents is 'How much, in cents.';
 comment on column transfer.status is 'How far it is.';
 comment on column transfer.own_key is
     'The holder''s Pix key: by which the payer of an incoming one found it, or by which it sent one at an institution''s face.';
-comment on column transfer.counterparty is 'Who is on the other side, as JSON: name, tax id, institution, account.';
+comment on column transfer.counterparty is 'The other side, as JSON: name, tax id, institution, account.';
 comment on column transfer.outcome_code is 'Why it failed, as a code of the network or of this service; null otherwise.';
 comment on column transfer.outcome_reason is 'Why it failed, in words.';
 comment on column transfer.returned_cents is 'How much of it has been given back by refunds that settled, in cents.';
 comment on column transfer.returning_cents is 'How much of it is in refunds under way, in cents.';
 comment on column transfer.slot is 'The slot of work it belongs to, 0 to 255: its charge''s and its refunds'' too.';
 comment on column transfer.handed_at is
-    'When an outgoing one was handed to the rail, in service time; while it is under way only open_order says it.';
-comment on column transfer.settled_at is 'When it settled, in service time; null where it has not.';
+    'When an outgoing one was handed to the rail, in service time; while it is under way only open_order has it.';
+comment on column transfer.settled_at is 'When it settled, in service time; null if not settled.';
 comment on column transfer.created_at is 'When it was written, in service time.';
 comment on column transfer.modified_at is 'When it last changed, in service time.';
 comment on column transfer.network_id is
-    'What the network calls an outgoing one where that is not end_to_end_id; written once.';
-comment on column transfer.payer_message is 'What the payer wrote.';
+    'The network''s name of an outgoing one if that is not end_to_end_id; written once.';
+comment on column transfer.payer_message is 'The payer''s message.';
 comment on column transfer.acceptance_refused is
-    'Whether we refused an incoming one before it settled: if it settles all the same, a person has to see it.';
+    'Whether we refused an incoming one before it settled: if it settles all the same, an operator must check it.';
 comment on column transfer.network_settled_at is
     'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
 comment on column transfer.institution_id is
@@ -1080,10 +1080,10 @@ create table paid_amount (
 comment on table paid_amount is
     'The parts of each payment of a charge with a due date, on its day of report; rows are never changed or deleted.';
 comment on column paid_amount.transfer_id is 'The payment.';
-comment on column paid_amount.holder_id is 'The holder who is paid.';
+comment on column paid_amount.holder_id is 'The payee.';
 comment on column paid_amount.charge_id is 'The charge.';
 comment on column paid_amount.amount_cents is 'The sum paid: the total of its parts.';
-comment on column paid_amount.original_cents is 'What the charge says.';
+comment on column paid_amount.original_cents is 'The charge''s amount.';
 comment on column paid_amount.fine_cents is 'The fine for being late.';
 comment on column paid_amount.interest_cents is 'The interest for being late.';
 comment on column paid_amount.rebate_cents is 'The rebate, which does not depend on the day.';
@@ -1145,8 +1145,8 @@ create table lookup_budget (
     constraint lookup_budget_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=50);
 comment on table lookup_budget is
-    'What holders have left of their look-ups of keys and accounts: a row for each that has spent one; no money hangs on it.';
-comment on column lookup_budget.holder_id is 'Who looks up.';
+    'Remaining look-ups of keys and accounts: a row for each holder that has spent one; no money depends on it.';
+comment on column lookup_budget.holder_id is 'The holder that looks up.';
 comment on column lookup_budget.tokens is 'The tokens left at read_at; negative if more were spent than existed.';
 comment on column lookup_budget.read_at is 'Real time, from which tokens come back again.';
 comment on column lookup_budget.settled_until is
@@ -1188,7 +1188,7 @@ comment on table waiting_order is
 comment on column waiting_order.order_name is 'The transfer''s end_to_end_id.';
 comment on column waiting_order.transfer_id is 'The transfer.';
 comment on column waiting_order.holder_id is 'The holder that sends it.';
-comment on column waiting_order.institution_id is 'The account over which it goes.';
+comment on column waiting_order.institution_id is 'The account that it leaves over.';
 comment on column waiting_order.waits_for is
     'A person must approve it at the institution, or the account at the institution lacks money.';
 comment on column waiting_order.since is 'When it was first seen to wait, in service time.';
@@ -1350,9 +1350,9 @@ create table refund (
 );
 comment on table refund is 'Transfers given back, wholly or in part, over the rail or by book.';
 comment on column refund.id is 'Counts up, in blocks; unique together with the holder.';
-comment on column refund.holder_id is 'The holder who gives back or gets back.';
+comment on column refund.holder_id is 'The holder that returns or gets the money.';
 comment on column refund.transfer_id is 'The transfer that is given back.';
-comment on column refund.flow is 'Whether money comes back to the holder (IN) or goes back from the holder (OUT).';
+comment on column refund.flow is 'Whether money comes back to the holder (IN) or leaves it (OUT).';
 comment on column refund.is_book is 'Whether it moves by book between two holders of this service, without the rail.';
 comment on column refund.external_id is
     'The client''s own name for an outgoing one, unique for the holder: the idempotency key.';
@@ -1371,11 +1371,11 @@ comment on column refund.outcome_code is 'Why it failed, as a code of the networ
 comment on column refund.outcome_reason is 'Why it failed, in words.';
 comment on column refund.slot is 'The slot of work it belongs to, 0 to 255: its transfer''s.';
 comment on column refund.handed_at is
-    'When an outgoing one was handed to the rail, in service time; while it is under way only open_order says it.';
-comment on column refund.settled_at is 'When it settled, in service time; null where it has not.';
+    'When an outgoing one was handed to the rail, in service time; while it is under way only open_order has it.';
+comment on column refund.settled_at is 'When it settled, in service time; null if not settled.';
 comment on column refund.created_at is 'When it was written, in service time.';
 comment on column refund.modified_at is 'When it last changed, in service time.';
-comment on column refund.network_id is 'What the network calls an outgoing one where that is not return_id; written once.';
+comment on column refund.network_id is 'The network''s name of an outgoing one if that is not return_id; written once.';
 comment on column refund.network_settled_at is
     'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
 comment on column refund.made_by is
@@ -1833,18 +1833,18 @@ comment on column open_order.holder_id is 'The holder that sends the money.';
 comment on column open_order.resource_id is 'The id of the transfer or refund.';
 comment on column open_order.slot is 'The slot of work it belongs to, 0 to 255.';
 comment on column open_order.ordered_at is 'When it was accepted, in service time.';
-comment on column open_order.due_at is 'When a worker looks at it next, in service time.';
+comment on column open_order.due_at is 'When a worker processes it next, in service time.';
 comment on column open_order.give_up_at is 'When it is cancelled if it was not handed over until then, in service time.';
 comment on column open_order.handed_at is
     'When it was marked to be handed to the rail, in service time: from then on only the rail can end it.';
-comment on column open_order.asked_count is 'How often the rail was asked what became of it.';
+comment on column open_order.asked_count is 'Number of queries about it.';
 comment on column open_order.network_id is
-    'What the network calls it where that is not its name; as in its transfer or refund.';
+    'The network''s name if that is not its name; as in its transfer or refund.';
 comment on column open_order.institution_id is
-    'The account at an institution over which it goes; null is the installation''s own rail.';
+    'The account at an institution that it leaves over; null is the installation''s own rail.';
 comment on column open_order.br_code is 'The code that a transfer over an account at an institution pays; null of all others.';
 comment on column open_order.approval is
-    'Of one that had to wait for an operator''s yes: awaited, given, or refused by an operator, by time or by a loss; null for all others.';
+    'If it needed an operator''s approval: awaited, given, or refused by an operator, by time or by a loss; null for all others.';
 create index open_order_awaiting on open_order (give_up_at) where approval = 'awaited';
 create index open_order_due on open_order (due_at, slot);
 create index open_order_due_there on open_order (institution_id, due_at) where institution_id is not null;
@@ -1885,7 +1885,7 @@ comment on column allowed_posting.is_book is 'Whether it moves between two holde
 comment on column allowed_posting.status is 'The state of the cause.';
 comment on column allowed_posting.debit_account is 'The account that the amount leaves.';
 comment on column allowed_posting.credit_account is 'The account that the amount enters.';
-comment on column allowed_posting.made_by is 'Of refunds, who made them: the service or the institution.';
+comment on column allowed_posting.made_by is 'For refunds, their maker: the service or the institution.';
 grant select on table allowed_posting to pixconnect_service;
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account, made_by) values
     ('deposit', 'IN', false, 'MADE', 'funding', 'available', 'service'),
@@ -1926,12 +1926,12 @@ create table allowed_transition (
 );
 comment on table allowed_transition is 'The permitted changes of status; all others are rejected.';
 comment on column allowed_transition.kind is
-    'What changes: charge (charge_there, if it was opened at an institution), transfer, refund or movement.';
+    'The kind that changes: charge (charge_there, if it was opened at an institution), transfer, refund or movement.';
 comment on column allowed_transition.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_transition.is_book is 'Whether it moves between two holders of this service.';
 comment on column allowed_transition.before is 'The status before; NEW for a new row.';
 comment on column allowed_transition.after is 'The status afterwards.';
-comment on column allowed_transition.made_by is 'Of refunds, who made them: the service or the institution.';
+comment on column allowed_transition.made_by is 'For refunds, their maker: the service or the institution.';
 grant select on table allowed_transition to pixconnect_service;
 insert into allowed_transition (kind, direction, is_book, before, after, made_by) values
     ('charge', 'IN', false, 'NEW', 'PENDING', 'service'),
@@ -2113,10 +2113,10 @@ comment on table movement is
     'Items of the institution''s account that no transfer, refund or deposit here explains; rows are never changed or deleted.';
 comment on column movement.holder_id is 'The holder whose account it is on.';
 comment on column movement.item_id is 'The institution''s name of the item; unique on the account.';
-comment on column movement.kind is 'What it is: a fee, a wire, what a person did in the institution''s app, and so on.';
+comment on column movement.kind is 'Its kind: a fee, a wire, a transaction in the institution''s app, and so on.';
 comment on column movement.direction is 'Whether money came in (IN) or went out (OUT).';
 comment on column movement.amount_cents is 'How much, in cents; only an opening balance may be 0.';
-comment on column movement.status is 'POSTED with its entries; ERROR where the rail let us refuse it, and no money moved.';
+comment on column movement.status is 'POSTED with its entries; ERROR if the rail permitted refusing it, and no money moved.';
 comment on column movement.outcome_code is 'Why it was refused.';
 comment on column movement.entry_id is
     'The ledger entry for the money that was available or came in; null if there was none, or the movement was refused.';
@@ -2126,9 +2126,9 @@ comment on column movement.network_settled_at is 'When it happened at the instit
 comment on column movement.created_at is 'When it was written, in service time.';
 comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
 comment on column movement.deficit_entry_id is 'The ledger entry for the missing money; null if none was missing.';
-comment on column movement.id is 'The id of its first entry; null where it was refused, or is of 0 cents.';
+comment on column movement.id is 'The id of its first entry; null if it was refused, or is of 0 cents.';
 comment on column movement.opposite_of is
-    'The item whose movement it takes back, as that is a transfer or refund, or its line was taken out; null otherwise.';
+    'The item whose movement it reverses, because that is a transfer or refund, or the institution has removed it; null otherwise.';
 comment on column movement.institution_id is
     'The account at an institution that it is of, for ever; null is the installation''s own rail.';
 create index movement_by_account on movement (institution_id, item_id) where institution_id is not null;
@@ -2161,11 +2161,11 @@ create view movement_facts as
     select id, holder_id, json_build_array(item_id, kind, direction, amount_cents, deficit_cents, end_to_end_id) as facts,
         json_build_array(description) as person
     from movement;
-comment on view movement_facts is 'What of each movement its entries'' chain holds.';
+comment on view movement_facts is 'The chained contents of each movement.';
 comment on column movement_facts.id is 'Its id, which its entries name.';
 comment on column movement_facts.holder_id is 'Its holder.';
-comment on column movement_facts.facts is 'What never changes of it, as a JSON array.';
-comment on column movement_facts.person is 'What of it is about a person, as a JSON array.';
+comment on column movement_facts.facts is 'Its unchanging contents, as a JSON array.';
+comment on column movement_facts.person is 'Its personal data, as a JSON array.';
 
 create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -2235,10 +2235,10 @@ insert into allowed_posting (kind, direction, is_book, status, debit_account, cr
 
 create view repayment_facts as
     select id, holder_id, json_build_array(source_entry_id, amount_cents) as facts from repayment;
-comment on view repayment_facts is 'What of each repayment its entries'' chain holds.';
+comment on view repayment_facts is 'The chained contents of each repayment.';
 comment on column repayment_facts.id is 'Its id, which its entries name.';
 comment on column repayment_facts.holder_id is 'Its holder.';
-comment on column repayment_facts.facts is 'What never changes of it, as a JSON array.';
+comment on column repayment_facts.facts is 'Its unchanging contents, as a JSON array.';
 
 create table kept_report (
     id bigint generated always as identity not null,
@@ -2268,15 +2268,15 @@ create table kept_report (
         'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned', 'another_account', 'two_holders')),
     constraint kept_report_seen_count_check check (seen_count > 0)
 );
-comment on table kept_report is 'Reports of the rail that can neither be recorded nor passed over: each waits for a person.';
+comment on table kept_report is 'Reports of the rail that can neither be recorded nor ignored: each waits for an operator.';
 comment on column kept_report.id is 'Counts up.';
-comment on column kept_report.kind is 'What the rail reported.';
+comment on column kept_report.kind is 'The kind of report.';
 comment on column kept_report.reason is 'Why it could not be recorded.';
-comment on column kept_report.explanation is 'The same in words, for the person who looks at it.';
+comment on column kept_report.explanation is 'The reason in words, for the operator.';
 comment on column kept_report.name is 'The name on the network of the transfer, refund or return that it is about.';
 comment on column kept_report.report_id is 'The id by which it was acknowledged to the rail.';
 comment on column kept_report.report is 'The rail''s report, as JSON, unabridged.';
-comment on column kept_report.fingerprint is 'A hash of the report: the same one is kept once, however often it comes.';
+comment on column kept_report.fingerprint is 'A hash of the report, so that repetitions are kept once.';
 comment on column kept_report.refusal_code is
     'The code by which a payment or return was refused; it is refused so whenever it comes again.';
 comment on column kept_report.seen_count is 'How often it came.';
@@ -2307,7 +2307,7 @@ create table refused_credit (
 );
 comment on table refused_credit is 'Payments refused because no holder here had the account; each stays refused for 30 days.';
 comment on column refused_credit.name is 'The end_to_end_id of the payment.';
-comment on column refused_credit.kind is 'What the rail reported of it.';
+comment on column refused_credit.kind is 'The kind of report.';
 comment on column refused_credit.refusal_code is 'The code by which it was refused.';
 comment on column refused_credit.refused_at is 'When it was refused, in real time; old rows are deleted by this.';
 create index refused_credit_by_age on refused_credit (refused_at);
@@ -2343,12 +2343,12 @@ create table tally_change (
     change bigint not null
 );
 comment on table tally_change is
-    'What must still be added to tally: batches only add rows here, and housekeeping sums them up.';
+    'Changes not yet added to tally: batches only add rows here, and housekeeping sums them up.';
 comment on column tally_change.holder_id is 'The holder whose they are.';
 comment on column tally_change.kind is 'The counted kind; for spent, the sum in cents.';
 comment on column tally_change.status is 'The status whose count changes.';
 comment on column tally_change.hour is 'The hour in which they were made, in service time.';
-comment on column tally_change.change is 'How many more, or fewer where it is negative.';
+comment on column tally_change.change is 'The increase, or the decrease if negative.';
 create index tally_change_list on tally_change (holder_id, kind, status, hour) include (change);
 grant delete, insert, select on table tally_change to pixconnect_service;
 
@@ -2514,7 +2514,7 @@ comment on table person_salt is 'The salt hashed with each text of personal data
 comment on column person_salt.holder_id is 'The holder of the link.';
 comment on column person_salt.position is 'The link.';
 comment on column person_salt.salts is
-    'Sixteen octets of chance for each of its entries; null where nothing is about a person.';
+    'Sixteen random octets for each of its entries; null if it has no personal data.';
 create trigger keep_salts before update on person_salt for each row execute function keep_salts();
 create trigger person_salt_is_append_only before delete or truncate on person_salt for each statement execute function
     refuse_change();
@@ -2571,7 +2571,7 @@ create table erased_text (
     constraint erased_text_part_check check (part in ('message', 'all'))
 );
 comment on table erased_text is
-    'Transfers and refunds whose texts about people were emptied; only functions of the owner write it. Of charges none is noted.';
+    'Transfers and refunds whose personal texts were erased; only functions of the owner write it. Charges are not recorded.';
 comment on column erased_text.kind is 'Transfer or refund.';
 comment on column erased_text.id is 'Its id.';
 comment on column erased_text.holder_id is 'Its holder.';
@@ -2603,9 +2603,9 @@ create table text_sweep (
     constraint text_sweep_pkey primary key (kind),
     constraint text_sweep_kind_check check (kind in ('transfer', 'refund', 'charge', 'infraction'))
 );
-comment on table text_sweep is 'How far the walk is that empties what no rule keeps any more.';
+comment on table text_sweep is 'Progress of the pass that erases texts which no rule keeps any more.';
 comment on column text_sweep.kind is 'Of transfers, refunds, charges or infractions.';
-comment on column text_sweep.last_id is 'Rows up to this id were looked at in this walk.';
+comment on column text_sweep.last_id is 'The last id checked in this pass.';
 comment on column text_sweep.ended_at is 'When the last walk came to its end, in real time; null while one is under way.';
 grant select on table text_sweep to pixconnect_service;
 insert into text_sweep (kind) values ('transfer'), ('refund'), ('charge'), ('infraction');
@@ -2700,16 +2700,16 @@ create table kept_case (
     constraint kept_case_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
 comment on table kept_case is
-    'What an institution or the rail says and we do not know, or the other way round, until it ended.';
+    'Differences between an institution or the rail and our facts, until they ended.';
 comment on column kept_case.id is 'Counts up.';
 comment on column kept_case.kind is
     'A kept report; a day on which a statement and the books disagree; a finding of verify; an order with an unknown end; an account with a different balance; or a pending refund that may not be sent.';
-comment on column kept_case.institution_id is 'The account at an institution; null where it is none''s.';
-comment on column kept_case.holder_id is 'Whose it is, where that is known.';
+comment on column kept_case.institution_id is 'The account at an institution; null if none.';
+comment on column kept_case.holder_id is 'The holder, if known.';
 comment on column kept_case.name is
     'The subject: the report''s id, the day, the finding, the order''s name, the word balance, or the refund.';
 comment on column kept_case.amount_cents is
-    'By how much the institution says more than we do, in cents; negative where it says less, null where it is no sum.';
+    'The institution''s amount less ours, in cents; null if it is no sum.';
 comment on column kept_case.said is 'The known facts, in words.';
 comment on column kept_case.since is
     'Of when it is: of a day its begin, in service time; of a report when it came, in real time.';
@@ -2717,8 +2717,8 @@ comment on column kept_case.opened_at is 'When it was found first, in real time.
 comment on column kept_case.opened_count is 'How often it was opened: a difference that comes back opens its case again.';
 comment on column kept_case.ended_at is 'When it ended, in real time; null while it is open.';
 comment on column kept_case.ended_as is
-    'Recorded: the missing fact came, and it ended by itself; adjusted: entries stand in for it; closed: by an operator''s word; decided: two operators said, by evidence, how its order ended.';
-comment on column kept_case.ended_by is 'The operator who ended it; null where it ended by itself.';
+    'Recorded: the missing fact came, and it ended by itself; adjusted: entries replace it; closed: by an operator; decided: two operators decided, by evidence, how its order ended.';
+comment on column kept_case.ended_by is 'The operator that ended it; null if it ended by itself.';
 comment on column kept_case.end_reason is 'The finding, and the action taken.';
 create index kept_case_open on kept_case (kind, since) where ended_at is null or ended_as = 'adjusted';
 create trigger an_end_of_a_case_stays before update on kept_case for each row when (new.id is distinct from old.id or new.kind
@@ -2740,12 +2740,12 @@ create table case_note (
     constraint case_note_operator_check check (length(operator) >= 1 and length(operator) <= 255),
     constraint case_note_case_id_fkey foreign key (case_id) references kept_case(id)
 );
-comment on table case_note is 'Who looked at a case and what they found; rows are never changed or deleted.';
+comment on table case_note is 'Operators'' notes on a case; rows are never changed or deleted.';
 comment on column case_note.id is 'Counts up.';
 comment on column case_note.case_id is 'The case.';
-comment on column case_note.operator is 'Who looked.';
+comment on column case_note.operator is 'The operator.';
 comment on column case_note.noted_at is 'When, in real time.';
-comment on column case_note.note is 'What they found.';
+comment on column case_note.note is 'The note.';
 create index case_note_by_case on case_note (case_id, id);
 create trigger case_note_is_append_only before delete or update or truncate on case_note for each statement execute function
     refuse_change();
@@ -2859,20 +2859,20 @@ create table adjustment (
     constraint adjustment_holder_id_fkey foreign key (holder_id) references balance(holder_id),
     constraint an_opposite_is_of_an_adjustment foreign key (opposite_of, holder_id) references adjustment(id, holder_id)
 );
-comment on table adjustment is 'Adjusting entries that two operators wanted for a case; rows are never changed or deleted.';
+comment on table adjustment is 'Adjusting entries of a case, agreed by two operators; rows are never changed or deleted.';
 comment on column adjustment.id is 'That of its first ledger entry.';
-comment on column adjustment.holder_id is 'Whose money it moves.';
+comment on column adjustment.holder_id is 'The holder whose money it moves.';
 comment on column adjustment.case_id is 'The case that it is within.';
-comment on column adjustment.kind is 'Whose error it is, that something was found, or that it is written off.';
-comment on column adjustment.direction is 'IN raises what the holder or, at the end, settlement has; OUT lowers it.';
+comment on column adjustment.kind is 'The source of the error, that something was found, or that it is written off.';
+comment on column adjustment.direction is 'IN raises the money of the holder or, at the end, of settlement; OUT lowers it.';
 comment on column adjustment.account is
     'Available, which it moves against the difference; or settlement, by which the house takes over a written-off sum.';
 comment on column adjustment.amount_cents is 'How much, in cents.';
 comment on column adjustment.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
 comment on column adjustment.entry_id is 'The ledger entry for the available part; null if there was none.';
 comment on column adjustment.deficit_entry_id is 'The ledger entry for the missing part; null if there was none.';
-comment on column adjustment.opposite_of is 'The adjustment of the same holder that it undoes; null where it undoes none.';
-comment on column adjustment.proposed_by is 'The operator who wanted it.';
+comment on column adjustment.opposite_of is 'The adjustment of the same holder that it undoes; null if none.';
+comment on column adjustment.proposed_by is 'The operator that proposed it.';
 comment on column adjustment.confirmed_by is 'The other operator.';
 comment on column adjustment.created_at is 'When it was made, in service time.';
 create index adjustment_by_case on adjustment (case_id);
@@ -2897,10 +2897,10 @@ insert into allowed_posting (kind, direction, is_book, status, debit_account, cr
 create view adjustment_facts as
     select id, holder_id, json_build_array(case_id, kind, direction, account, amount_cents, deficit_cents, opposite_of) as facts
     from adjustment;
-comment on view adjustment_facts is 'What of each adjustment its entries'' chain holds.';
+comment on view adjustment_facts is 'The chained contents of each adjustment.';
 comment on column adjustment_facts.id is 'Its id, which its entries name.';
 comment on column adjustment_facts.holder_id is 'Its holder.';
-comment on column adjustment_facts.facts is 'What never changes of it, as a JSON array.';
+comment on column adjustment_facts.facts is 'Its unchanging contents, as a JSON array.';
 
 create function check_case_ending() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -2990,7 +2990,7 @@ comment on column case_ending.said is 'Settled: it reached its payee; never: it 
 comment on column case_ending.evidence_name is 'The name of the file on which both relied; the file stays with them.';
 comment on column case_ending.evidence_size is 'Its size, in octets.';
 comment on column case_ending.evidence_digest is 'Its SHA-256, in hexadecimal digits.';
-comment on column case_ending.proposed_by is 'The operator who wanted it.';
+comment on column case_ending.proposed_by is 'The operator that proposed it.';
 comment on column case_ending.confirmed_by is 'The other operator.';
 comment on column case_ending.ended_at is 'When that was, in real time.';
 comment on column case_ending.contrary_item_id is
@@ -3100,19 +3100,19 @@ comment on column block.kind is
     'Why: a contest of a Pix (med), a suspect credit (precautionary), a court (judicial), an authority (administrative), the institution''s own reasons (security), or a line of its statement that waits (statement_line).';
 comment on column block.reference is
     'Its name on the institution''s account: of a contest, the contest''s; of a suspect credit, the Pix''s; of a statement line, ours.';
-comment on column block.transfer_id is 'The Pix that it is about; null where it is about none, or none that is known.';
+comment on column block.transfer_id is 'The Pix that it concerns; null if none, or if it is unknown.';
 comment on column block.line_id is
     'The line of the statement for which it is reserved, until the line is explained or answered; null otherwise.';
 comment on column block.wanted_cents is 'How much the institution wants to block, in cents; 0 once it has ended.';
 comment on column block.held_cents is 'The amount that the institution has blocked, in cents.';
 comment on column block.covered_cents is
-    'How much of that stands in the holder''s account blocked, in cents: the sum of its steps.';
+    'The part of that in the holder''s account blocked, in cents: the sum of its steps.';
 comment on column block.respond_by is
-    'Until when the holder can answer, by the institution''s clock; null where nothing is asked.';
+    'The holder''s deadline for an answer, by the institution''s clock; null if none.';
 comment on column block.until is 'When the block ends by itself, as reported; null if not reported.';
 comment on column block.source is 'The report with its present state.';
 comment on column block.state is 'Whether it is open, or ended.';
-comment on column block.told_at is 'When the institution said what it says here: an older report changes nothing.';
+comment on column block.told_at is 'The date of the institution''s report: an older report changes nothing.';
 comment on column block.created_at is 'When it was written, in service time.';
 comment on column block.modified_at is 'When it last changed, in service time.';
 create index block_of_transfer on block (transfer_id, holder_id) where state = 'open' and transfer_id is not null;
@@ -3243,10 +3243,10 @@ insert into allowed_posting (kind, direction, is_book, status, debit_account, cr
 create view block_step_facts as
     select step.id, step.holder_id, json_build_array(block.id, block.kind, reference, amount_cents, refund_id) as facts
     from block_step as step join block on block.id = step.block_id and block.holder_id = step.holder_id;
-comment on view block_step_facts is 'What of each step of a block its entries'' chain holds.';
+comment on view block_step_facts is 'The chained contents of each step of a block.';
 comment on column block_step_facts.id is 'Its id, which its entries name.';
 comment on column block_step_facts.holder_id is 'Its holder.';
-comment on column block_step_facts.facts is 'What never changes of it, as a JSON array.';
+comment on column block_step_facts.facts is 'Its unchanging contents, as a JSON array.';
 
 create view entry_facts as
     select entry.id, entry.holder_id,
@@ -3287,11 +3287,11 @@ create view entry_facts as
         select facts, null::json as person from block_step_facts as of
             where cause_kind = 'block_step' and of.id = cause_id and of.holder_id = entry.holder_id
     ) as other on true;
-comment on view entry_facts is 'What of each entry is chained by hash, as the text that is hashed.';
+comment on view entry_facts is 'The chained contents of each entry, as the hashed text.';
 comment on column entry_facts.id is 'The entry.';
 comment on column entry_facts.holder_id is 'Its holder.';
-comment on column entry_facts.facts is 'What it is and what caused it, as a JSON array.';
-comment on column entry_facts.person is 'What of its cause is about a person, as a JSON array; null where nothing is.';
+comment on column entry_facts.facts is 'Its contents and its cause, as a JSON array.';
+comment on column entry_facts.person is 'The personal data of its cause, as a JSON array; null if none.';
 grant select on table entry_facts to pixconnect_service;
 
 create function check_infractions() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
@@ -3385,26 +3385,26 @@ create table infraction (
 );
 comment on table infraction is 'Received Pix that their payers contest, as the institution reports them.';
 comment on column infraction.id is 'Counts up; unique together with the holder.';
-comment on column infraction.holder_id is 'Who received the Pix.';
+comment on column infraction.holder_id is 'The holder that received the Pix.';
 comment on column infraction.institution_id is 'The account at an institution; null is the installation''s own rail.';
 comment on column infraction.name is 'The institution''s name of it, unique on its account; its block has it as its reference.';
 comment on column infraction.transfer_id is 'The Pix.';
 comment on column infraction.end_to_end_id is 'The Pix, by its name on the network.';
-comment on column infraction.charge_id is 'The charge that the Pix has paid; null where it paid none.';
-comment on column infraction.txid is 'The txid that the Pix names; null where it names none.';
+comment on column infraction.charge_id is 'The charge that the Pix has paid; null if none.';
+comment on column infraction.txid is 'The txid that the Pix names; null if none.';
 comment on column infraction.charge_external_id is 'The holder''s own name of that charge.';
 comment on column infraction.amount_cents is 'How much of the Pix is contested, in cents.';
 comment on column infraction.taken_cents is 'How much the institution has given back because of it, in cents.';
 comment on column infraction.reason is
-    'What the payer''s institution says: that the payer was deceived, or that the Pix went wrong.';
+    'The reason of the payer''s institution: the payer was deceived, or the Pix went wrong.';
 comment on column infraction.situation is 'The situation, in the words of the key directory.';
 comment on column infraction.words is 'The payer''s words; null if the institution does not report them.';
 comment on column infraction.state is 'How far it is; released and taken are its ends.';
 comment on column infraction.opened_at is 'When it was opened, by the institution''s clock.';
 comment on column infraction.respond_by is 'Until when the holder can answer, by the institution''s clock.';
 comment on column infraction.told_at is
-    'When the institution said what it says here: an older report changes no more than that.';
-comment on column infraction.defence is 'What the holder answers; null while nothing is answered.';
+    'The date of the institution''s report: an older report changes nothing.';
+comment on column infraction.defence is 'The holder''s answer; null without one.';
 comment on column infraction.defended_at is 'When the holder answered, in service time.';
 comment on column infraction.defence_state is 'Whether the answer is on its way, the institution has it, or has refused it.';
 comment on column infraction.defence_refusal is 'Why the institution refused the answer; null otherwise.';
@@ -3471,7 +3471,7 @@ create table infraction_return (
 comment on table infraction_return is
     'Refunds that the institution made because of an infraction; rows are never changed or deleted.';
 comment on column infraction_return.refund_id is 'The refund.';
-comment on column infraction_return.holder_id is 'Whose both are.';
+comment on column infraction_return.holder_id is 'The holder of both.';
 comment on column infraction_return.infraction_id is 'The infraction.';
 create index infraction_return_of on infraction_return (infraction_id, holder_id);
 create trigger infraction_return_is_append_only before delete or update or truncate on infraction_return for each statement

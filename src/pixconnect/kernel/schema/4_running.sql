@@ -461,9 +461,9 @@ create table partition_pass (
     constraint partition_pass_pkey primary key (is_only_row),
     constraint partition_pass_is_only_row_check check (is_only_row)
 );
-comment on table partition_pass is 'When partitions were last looked after, and for how long they are kept.';
+comment on table partition_pass is 'When partitions were last processed, and their retention.';
 comment on column partition_pass.is_only_row is 'True: there is one row.';
-comment on column partition_pass.passed_at is 'When they were last looked after, in real time.';
+comment on column partition_pass.passed_at is 'When they were last processed, in real time.';
 comment on column partition_pass.jumped_at is 'When two passes were last too far apart to measure the real time between them.';
 comment on column partition_pass.retention is 'How long they are kept at least after they were closed, as the owner set it.';
 grant select on table partition_pass to pixconnect_service;

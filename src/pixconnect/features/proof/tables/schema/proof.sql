@@ -43,13 +43,13 @@ comment on column proof_run.extent is 'Whole, or changes since each holder was r
 comment on column proof_run.state is 'A stopped run continues after its last holder on the next request.';
 comment on column proof_run.operator is 'The operator that ran it.';
 comment on column proof_run.began_at is 'When, in real time.';
-comment on column proof_run.ended_at is 'When it had looked at everything, in real time.';
+comment on column proof_run.ended_at is 'When all checks were done, in real time.';
 comment on column proof_run.seen_at is 'When it was last known to go on, in real time.';
 comment on column proof_run.read_until is 'Facts until this instant, in service time, were checked.';
 comment on column proof_run.last_holder_id is 'The last holder whose books were checked.';
-comment on column proof_run.holders_count is 'How many holders it has looked at.';
+comment on column proof_run.holders_count is 'Number of checked holders.';
 comment on column proof_run.looked is 'Each rule, and whether it was checked, is provisional or could not be checked, and why.';
-comment on column proof_run.findings_count is 'How many things were wrong both times that they were looked at.';
+comment on column proof_run.findings_count is 'Number of violations that persisted at the second check.';
 create index proof_run_by_end on proof_run (extent, ended_at) where state = 'ended';
 grant select on table proof_run to pixconnect_service;
 grant insert, select, update on table proof_run to pixconnect_verifier;
@@ -71,7 +71,7 @@ create table proof_finding (
     constraint proof_finding_state_check check (state in ('seen', 'there', 'gone')),
     constraint proof_finding_run_id_fkey foreign key (run_id) references proof_run(id)
 );
-comment on table proof_finding is 'Findings of a run; they count if a second look confirms them.';
+comment on table proof_finding is 'Findings of a run; they count if a second check confirms them.';
 comment on column proof_finding.run_id is 'The run.';
 comment on column proof_finding.number is 'Its place in the run.';
 comment on column proof_finding.rule is 'The rule that is broken.';
@@ -80,7 +80,7 @@ comment on column proof_finding.ids is 'The violating ids.';
 comment on column proof_finding.expected is 'The expected value.';
 comment on column proof_finding.found is 'The actual value.';
 comment on column proof_finding.since is 'Start of the difference, in service time, as far as rows show it.';
-comment on column proof_finding.state is 'Seen once; confirmed by a second look; or gone by then.';
+comment on column proof_finding.state is 'Found once; confirmed by a second check; or gone by then.';
 comment on column proof_finding.seen_at is 'When it was seen first, in real time.';
 grant select on table proof_finding to pixconnect_service;
 grant insert, select, update (state) on table proof_finding to pixconnect_verifier;
@@ -92,8 +92,8 @@ create table proof_checkpoint (
     constraint proof_checkpoint_pkey primary key (holder_id),
     constraint proof_checkpoint_run_id_fkey foreign key (run_id) references proof_run(id)
 );
-comment on table proof_checkpoint is 'How far each holder''s books were looked at, and in which run.';
+comment on table proof_checkpoint is 'How far each holder''s books were checked, and in which run.';
 comment on column proof_checkpoint.holder_id is 'The holder.';
-comment on column proof_checkpoint.run_id is 'The last run that looked at all rules of the holder.';
+comment on column proof_checkpoint.run_id is 'The last run that checked all rules of the holder.';
 comment on column proof_checkpoint.read_until is 'Facts before this instant, in service time, were checked.';
 grant insert, select, update on table proof_checkpoint to pixconnect_verifier;

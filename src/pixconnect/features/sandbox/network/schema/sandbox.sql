@@ -44,12 +44,12 @@ create table settlement (
     constraint settlement_pkey primary key (id),
     constraint settlement_kind_check check (kind in ('order', 'refund'))
 ) with (fillfactor=70);
-comment on table settlement is 'What the service has ordered, and how each order ends: that is decided when it is taken.';
+comment on table settlement is 'The service''s orders, and how each ends, which is decided when it is accepted.';
 comment on column settlement.id is 'The end_to_end_id of a transfer, or the return_id of a refund.';
 comment on column settlement.kind is 'Whether it is a transfer (order) or a refund.';
 comment on column settlement.original_id is 'The payment that a refund gives back; null for a transfer.';
 comment on column settlement.amount_cents is 'The ordered amount, in cents. An order for zero is rejected and recorded too.';
-comment on column settlement.key is 'The Pix key that a transfer was sent to; null where it named an account.';
+comment on column settlement.key is 'The Pix key that a transfer was sent to; null if it named an account.';
 comment on column settlement.taken_at is 'When it was taken, by the sandbox''s clock.';
 comment on column settlement.due_at is 'When it ends, by the sandbox''s clock.';
 comment on column settlement.code is 'The code by which it is rejected; null settles it.';
@@ -96,7 +96,7 @@ comment on column arrival.key is 'The Pix key that is paid; null where the payme
 comment on column arrival.report is 'The report, as JSON.';
 comment on column arrival.taken_at is 'When it was made, by the sandbox''s clock.';
 comment on column arrival.due_at is 'When the report is due, by the sandbox''s clock.';
-comment on column arrival.code is 'The code by which the service refused it; null where it has not.';
+comment on column arrival.code is 'The service''s refusal code; null if not refused.';
 comment on column arrival.is_due is 'Whether its time had come before the clock was moved back.';
 comment on column arrival.is_open is 'Whether the service has not acknowledged it yet.';
 comment on column arrival.settled_at is
@@ -105,9 +105,9 @@ comment on column arrival.next_report is
     'The report that follows once the service has acknowledged this one, as JSON; null at the last step.';
 comment on column arrival.next_after_ms is 'Delay between that acknowledgement and the next report, in milliseconds.';
 comment on column arrival.waits_for is 'For a fee, its payment while that has not settled; null for all others.';
-comment on column arrival.held_at is 'Since when it is held as suspect, by the sandbox''s clock; null where it never was.';
+comment on column arrival.held_at is 'Since when it is held as suspect, by the sandbox''s clock; null if it never was.';
 comment on column arrival.let_go_at is
-    'When it was released or returned, by the sandbox''s clock; null where it was not held or still is.';
+    'When it was released or returned, by the sandbox''s clock; null if it was not held or still is.';
 create index arrival_by_time on arrival (coalesce(settled_at, due_at), id) where code is null and not is_open;
 create index arrival_held_by_time on arrival (held_at, id) where held_at is not null;
 create index arrival_let_go_by_time on arrival (let_go_at, id) where let_go_at is not null;
@@ -128,7 +128,7 @@ create table directory_entry (
 comment on table directory_entry is 'The Pix keys of people and shops outside.';
 comment on column directory_entry.number is 'Counts up.';
 comment on column directory_entry.key is 'The key.';
-comment on column directory_entry.key_type is 'What kind of key it is.';
+comment on column directory_entry.key_type is 'The key''s type.';
 comment on column directory_entry.account_number is 'The number of the account that it leads to.';
 comment on column directory_entry.name is 'The name of its owner.';
 comment on column directory_entry.tax_id is 'The CPF or CNPJ of its owner.';
@@ -180,7 +180,7 @@ comment on column infraction.report is 'The last report sent to the service, as 
 comment on column infraction.sequence is 'Number of reports sent.';
 comment on column infraction.is_open is 'Whether it has not acknowledged that yet.';
 comment on column infraction.judged is 'How it is judged when the time to answer is over.';
-comment on column infraction.defence is 'What the holder answered; null where nothing.';
+comment on column infraction.defence is 'The holder''s answer; null without one.';
 comment on column infraction.next_report is 'The next report, as JSON; null if none is due.';
 comment on column infraction.taken_at is 'When this was decided, by the sandbox''s clock.';
 comment on column infraction.due_at is 'When the next report is due, by the sandbox''s clock; null if none is due.';
@@ -194,7 +194,7 @@ create table fault_rule (
     constraint fault_rule_pkey primary key ("position"),
     constraint fault_rule_times_left_check check (times_left >= 0)
 );
-comment on table fault_rule is 'What the simulated network does wrong on purpose, as callers have set it.';
+comment on table fault_rule is 'Deliberate faults of the simulated network, as set by callers.';
 comment on column fault_rule.position is 'Order among the rules: the first match applies.';
 comment on column fault_rule.rule is 'The rule, as JSON.';
 comment on column fault_rule.times_left is 'How often it is still taken; null is always.';

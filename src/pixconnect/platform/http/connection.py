@@ -66,7 +66,6 @@ class Connection(asyncio.BufferedProtocol):
         # Whether we drop all that the client sends from now on; and whether only until it has read a refusal.
         self._is_stopped = self._is_lingering = False
         self._has_begun = False
-        # A head is being read, or what follows one, or neither.
         self._head: Head | None = None
         self._body: MessageBody | None = None
         self._head_octets = 0
@@ -357,9 +356,8 @@ class Connection(asyncio.BufferedProtocol):
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
         if self._prompt is not None and (answer := self._prompt.answer_at_once(exchange.scope)) is not None:
-            self.loop.call_soon(
-                exchange.send_prompt, answer
-            )  # the parser must return first: its callbacks may not call it
+            # The parser must return first: its callbacks may not call it.
+            self.loop.call_soon(exchange.send_prompt, answer)
             return
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")
         self.connections.tasks.add(exchange.task)

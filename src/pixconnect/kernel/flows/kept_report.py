@@ -118,7 +118,7 @@ class ReportClosing(NamedTuple):
 
 async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport:
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
-        raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters that say something")
+        raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters, not all blank")
     async with write_alone(context.pool) as connection:
         before = await kept_store.find(connection, kept_id)
         closed = await kept_store.close(

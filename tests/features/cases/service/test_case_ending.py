@@ -131,7 +131,7 @@ async def test_what_settled_is_the_line_of_the_statement(shop: Shop) -> None:
     name = f"E00000000{day:%Y%m%d}1500{'x' * 11}"
     await read_days(shop, a_line(day, end_to_end_id=name), a_line(day, item_id="L2", end_to_end_id=None))
     (case,) = await look(shop)
-    with pytest.raises(errors.BadRequest, match="say which line of the statement it is: L1, L2"):
+    with pytest.raises(errors.BadRequest, match="several lines of the statement match; name one of L1, L2"):
         await want(shop, case.id, "settled")
     with pytest.raises(errors.BadRequest, match="no unclaimed line"):
         await want(shop, case.id, "settled", item_id="L3")

@@ -342,7 +342,7 @@ async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -
 
 def _check_text(field: str, text: str) -> str:
     if not text.strip() or len(text) > TEXT_LENGTH_MAX:
-        raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters that say something")
+        raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters, not all blank")
     return _cut(text.strip())
 
 

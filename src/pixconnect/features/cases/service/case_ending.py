@@ -250,7 +250,7 @@ async def _choose_item(connection: Connection, order: SilentOrder, wanted: Wante
             raise errors.BadRequest("item: the statement has no unclaimed line of its amount and days with this id")
         return wanted.item_id
     if len(like) > 1:
-        raise errors.BadRequest(f"item: say which line of the statement it is: {', '.join(like)}"[:1000])
+        raise errors.BadRequest(f"item: several lines of the statement match; name one of {', '.join(like)}"[:1000])
     return like[0] if like else None
 
 

@@ -307,7 +307,7 @@ async def _find(
     (item,) = items
     name = returns or item.end_to_end_id
     if name is None:
-        raise errors.BadRequest("returns: the line names no Pix: say the end-to-end id of the one that it gives back")
+        raise errors.BadRequest("returns: the line names no Pix; name the returned transfer by its end-to-end id")
     original = (await transfer_store.find_named(connection, [name], "OUT")).get(name)
     if original is None or original.institution_id != account.id or original.settled_at is None:
         raise errors.BadRequest(f"returns: no transfer {name} has left over {account.name}")

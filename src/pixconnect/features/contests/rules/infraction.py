@@ -254,7 +254,7 @@ def check_defence(abilities: Abilities, text: str) -> None:
     # Marks, spaces and control characters such as U+200B are invisible.
     says_something = any(unicodedata.category(character)[0] in "LNPS" for character in text)
     if not says_something or len(text) > abilities.defence_length_max:
-        raise errors.BadRequest(f"text: must have 1 to {abilities.defence_length_max} characters that say something")
+        raise errors.BadRequest(f"text: must have 1 to {abilities.defence_length_max} characters, not all blank")
 
 
 def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:

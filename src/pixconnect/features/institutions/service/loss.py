@@ -69,8 +69,8 @@ async def recover_account(
     ]
     if unread:
         raise errors.BadRequest(
-            f"institution: {name} was not read whole ({', '.join(unread)}) since {account.lost_at.isoformat()}: a worker reads "
-            "it by itself; say it again then"
+            f"institution: {name} was not read whole ({', '.join(unread)}) since {account.lost_at.isoformat()}; confirm "
+            "again after a worker has read it"
         )
     if not traits.has_statement and not statement_was_read:
         raise errors.BadRequest(
@@ -84,7 +84,7 @@ async def recover_account(
             await _check_recorded(connection, account, account.lost_at, doubt)
         before = await account_store.lock_named(connection, name)
         if before is None or before.lost_at != account.lost_at:
-            raise errors.BadRequest(f"institution: {name} has changed meanwhile: say it again")
+            raise errors.BadRequest(f"institution: {name} has changed meanwhile; try again")
         after = found(await account_store.recover(connection, account.id), name)
         await audit.record(context, connection, "database recovered", name_account(name), before=before, after=after)
     return after

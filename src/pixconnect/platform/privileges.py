@@ -92,7 +92,7 @@ _WHOLE_LOGIN: Final = """
 
 
 async def narrow(connection: Connection, schema: str, login: str, service_role: str) -> list[str]:
-    """Revoke unneeded default rights of the service; return lines on what the operator must revoke."""
+    """Revoke unneeded default rights of the service; return lines on rights that the operator must revoke."""
     database = await connection.fetchval("select current_database()")
     # If we may not, PostgreSQL only warns.
     await _execute(connection, "revoke temporary on database %I from public", database)

@@ -40,7 +40,7 @@ class ApiExtension:
     def take_sockets(
         self, application: Answering, sockets: Sequence[socket.socket]
     ) -> tuple[list[socket.socket], list[Tls]]:
-        """Return the sockets that are not the feature's, and the server of its own."""
+        """Return the sockets that are not the feature's, and their server."""
         return list(sockets), []
 
 

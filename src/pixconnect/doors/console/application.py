@@ -197,7 +197,7 @@ class Console:
     async def _name_holder(self, visit: Visit) -> Visit:
         """The same with the holder's name; a holder that does not exist would look like one who has nothing.
 
-        Where there is only one holder, nobody has to choose it.
+        Where there is only one holder, it is chosen.
         """
         if visit.visitor is None:
             return visit
@@ -298,7 +298,7 @@ class Console:
 
 
 async def _count(visit: Visit) -> Visit:
-    """The same with what waits for a person, for the menu, which a live part and the answer to a form are without."""
+    """The same with the tasks that wait for a person, for the menu, which a live part and the answer to a form are without."""
     if visit.visitor is None or visit.is_part or visit.request.method not in _SAFE_METHODS:
         return visit
     entries = [*visit.menu("payments"), *visit.menu("audit")]

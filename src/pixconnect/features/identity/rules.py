@@ -9,7 +9,7 @@
 
 A key has one certificate for its whole life, and a new certificate means a new key: so a key id, a key and a certificate's
 thumbprint never differ between two processes. The certificate names the host that serves payloads, and a process signs with the
-keys of its own host, so a process with a wrong address does not affect the others. All times are real time.
+keys of the process's host, so a process with a wrong address does not affect the others. All times are real time.
 """
 
 from collections.abc import Mapping, Sequence

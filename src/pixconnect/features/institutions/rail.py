@@ -291,7 +291,7 @@ class InstitutionRail(RecordingRail):
             case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
                 await self._memory.take(calling, doubt_step(calling, answer.reason))
                 return Unknown()
-            # An earlier call of it may have been executed, whatever this one's outcome.
+            # An earlier call of it may have been executed, with any outcome of this one.
             case CertainRefusal() | NotSent() | UnknownOutcome():
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
                 return Unknown()

@@ -23,7 +23,7 @@ LOOK_AFTER_MAX_S: Final = 1.0
 PAUSE_S: Final = 0.5
 """The pause after the database gave no answer."""
 TRY_AGAIN_AFTER_S: Final = 5.0
-"""The pause of a charge that could not be written, by no fault of its own; real time."""
+"""The pause of a charge that could not be written, without a fault in it; real time."""
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError)
 

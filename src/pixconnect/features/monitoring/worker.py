@@ -258,7 +258,7 @@ _OF_THIS_WORKER: Final[tuple[Gauge[WorkerFigures], ...]] = (
         lambda worker: worker.rail.questions, "counter"),
     Gauge("pixconnect_rail_reports_total", ("report",),
         "Reports of the rail, repeated ones too: credit or return (money for us), credit_accepted, credit_held or "
-            "credit_cancelled (steps of a credit), settled or rejected (orders of ours), movement (the institution's "
+            "credit_cancelled (steps of a credit), settled or rejected (our orders), movement (the institution's "
             "own), block (money that cannot be spent), infraction (a contested Pix).",
         lambda worker: worker.rail.reports, "counter"),
     Gauge("pixconnect_rail_acknowledgements_total", ("result",),

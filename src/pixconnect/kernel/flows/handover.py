@@ -293,7 +293,7 @@ def _order(transfer: Transfer, order: OpenOrder, payer: Party) -> Order:
 
 
 def _find_code(transfer: Transfer, order: OpenOrder) -> str | None:
-    """Find the code that an order pays, if it still asks for what the caller accepted; without it nothing is sent."""
+    """Find the code that an order pays, if it still has the accepted terms; without it nothing is sent."""
     if order.br_code is None or transfer.fingerprint is None:
         return None
     asked = QrCodeTransferRequest(amount_cents=transfer.amount_cents, br_code=order.br_code)

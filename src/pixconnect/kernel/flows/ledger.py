@@ -1,4 +1,4 @@
-"""The holder's money: balance, transactions, deposits; batches that move it, and the claims on what becomes available."""
+"""The holder's money: balance, transactions, deposits; batches that move it, and the claims on money that becomes available."""
 
 from __future__ import annotations
 

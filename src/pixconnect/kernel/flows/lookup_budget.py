@@ -178,7 +178,7 @@ class LookupBudgets:
         allowance = budget.allowance
         budget.untold += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
         if budget.reporting is None:
-            # In a task of its own: a caller that hangs up is charged all the same.
+            # In a separate task: a caller that hangs up is charged all the same.
             reporting = self._report_spending(context, holder_id, budget, made_at=context.clock.now())
             budget.reporting = asyncio.get_running_loop().create_task(reporting, context=contextvars.Context())
 

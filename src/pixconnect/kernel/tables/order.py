@@ -236,7 +236,7 @@ async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None
 
 
 async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
-    """Set the next query of marked orders, whatever their number of queries."""
+    """Set the next query of marked orders, for any number of earlier queries."""
     await pool.execute(
         "update open_order set due_at = $2 where name = any($1) and handed_at is not null", sorted(names), due_at
     )

@@ -1,1 +1,1 @@
-"""Errors, time, randomness and other basics, which import nothing of ours."""
+"""Errors, time, randomness and other basics, which import none of our other modules."""

@@ -153,7 +153,7 @@ class PossibleAnswer(Struct, frozen=True, kw_only=True):
     own: str | None = None
     """For ``ours``, the line's record in the form of ``case answer``."""
     posts_cents: int = 0
-    """The posting if the line has no record of ours; negative for outgoing money."""
+    """The posting if the line matches no record; negative for outgoing money."""
     kind: MovementKind | None = None
     holder_id: int | None = None
     """The holder of the account it is posted to."""

@@ -293,7 +293,7 @@ _OWN: Final = (
         "linkVisualizacao leads to the payload and not to a page."),
     Row("webhook.configurar", "PUT", "/v2/webhook/{chave}", "webhook.write", "webhook", put_probed_webhook, "read",
         "One probe, with our certificate if there is one; what it posts is inferred. That a request without the "
-        "certificate is refused is not tested, whatever x-skip-mtls-checking says. Retries come as our own "
+        "certificate is refused is not tested, with any x-skip-mtls-checking says. Retries come as our own "
         "webhooks' do.",
         ("webhookUrl",)),
     Row("webhook.reenviar", "POST", "/v2/gn/webhook/reenviar", "webhook.write", "resend", resend_notices, "read",

@@ -44,7 +44,7 @@ class Resealed(Struct, frozen=True, kw_only=True):
     institution_accounts_count: int
     """Their credentials."""
     broken: Sequence[str]
-    """Secrets that neither key opens, each named by what it protects; they stay unchanged."""
+    """Secrets that neither key opens, each named by its subject; they stay unchanged."""
     clients_left_count: int
     """Clients whose secret is not yet hashed under the key in use, as far as we know."""
 

@@ -99,7 +99,7 @@ def write_request(
     headers: Mapping[str, str],
     body: bytes | None,
 ) -> bytes:
-    """Write a request's octets. Values are escaped or refused, so that none can start a line of its own.
+    """Write a request's octets. Values are escaped or refused, so that none can start another line.
 
     Raises:
         ValueError: A header's value is invalid; it is not shown, as it may be secret.

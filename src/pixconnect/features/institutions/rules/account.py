@@ -28,7 +28,7 @@ Option = str | bool | int
 ABILITIES: Final = Abilities(
     refuses_credits=False, resolves_keys=False, keeps_our_id=False, contests="none", defence_length_max=0
 )
-"""Abilities of every account's rail: a settlement at an institution is final, whatever we answer."""
+"""Abilities of every account's rail: a settlement at an institution is final, with any answer of us."""
 _ANSWERS_TAKEN: Final = dict[str, int](efi=1000)
 """The maximum length of an answer to a contest, at institutions that report contests."""
 

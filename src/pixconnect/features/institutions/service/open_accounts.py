@@ -65,7 +65,7 @@ class NoSender:
 
 
 class OpenAccounts:
-    """Opens accounts on first use; each has connections of its own."""
+    """Opens accounts on first use; each has separate connections."""
 
     def __init__(
         self,

@@ -109,7 +109,7 @@ def read_efi_file(content: bytes) -> StatementFile:
         else:
             items.add(_read_item(row, number, notes), number)
             count += 1
-    # The trailer does not count the balances, although its first sentence says that it does.
+    # The trailer does not count the balances, contrary to its first sentence.
     if trailer[0] != "T" or len(trailer) < 2 or trailer[1] not in (str(count), str(len(rows) - 2)):
         raise InvalidStatement(f"T: the trailer must count the {count} records before it: the file is cut off", last)
     return StatementFile(

@@ -25,7 +25,7 @@ STRAYS_SINCE: Final = timedelta(days=1)
 DRAIN_PERCENT: Final = 50
 """Of the balance and the incoming money, unless the account's options differ."""
 DRAIN_MIN_CENTS: Final = 100_000
-"""Less than R$ 1,000 in an hour is no drain, whatever the balance."""
+"""Less than R$ 1,000 in an hour is no drain, with any balance."""
 _AN_HOUR: Final = timedelta(hours=1)
 
 _log = structlog.get_logger(__name__)

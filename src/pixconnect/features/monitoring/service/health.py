@@ -296,6 +296,6 @@ def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> He
 
 class ServiceHealth(Struct, frozen=True, kw_only=True):
     read_health: Callable[[], Awaitable[Health]]
-    """Answers within 2 s, whatever hangs."""
+    """Answers within 2 s, even if a dependency hangs."""
     read_readiness: Callable[[], Awaitable[Health]]
     """Only the checks that decide whether this process should get requests."""

@@ -32,7 +32,7 @@ DUE_PATH: Final = f"{WITH_DUE_DATE}/"
 REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
 DUE_REFUSALS: Final = make_form(Types(invalid="CobPayloadOperacaoInvalida", missing="CobPayloadNaoEncontrado"))
 _ANYTHING: Final = re.compile(".*", re.DOTALL)
-"""As in the central bank's API: payers' institutions use that, whichever API made the charge."""
+"""As in the central bank's API: payers' institutions use that, for charges of any API."""
 
 
 async def get_payload(services: Services, request: Request[str, Anything, Nothing]) -> Document:

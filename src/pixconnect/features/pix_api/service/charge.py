@@ -98,7 +98,7 @@ async def put_charge(
     try:
         return await context.writes.submit(WRITE_CHARGES, write)
     except errors.OutcomeUnknown as unknown:
-        # The caller can know a txid of ours only from us.
+        # The caller can know our txids only from us.
         raise errors.OutcomeUnknown(unknown.message, txid) from unknown
 
 

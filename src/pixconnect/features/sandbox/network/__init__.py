@@ -1,1 +1,1 @@
-"""The simulated network: a program with tables of its own."""
+"""The simulated network: a program with separate tables."""

@@ -99,7 +99,7 @@ async def prepare_demonstration(
         with suppress(errors.InvalidPixKey):
             keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
     balance = await ledger_store.find_balance(context.pool, owner.id)
-    # A holder with any entry has had its deposit, whatever remains of it.
+    # A holder with any entry has had its deposit, however little remains.
     if balance is not None and balance.last_number == 0:
         await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
     clients = await access.list_clients(operator, owner.id)

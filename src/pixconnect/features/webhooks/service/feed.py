@@ -52,7 +52,7 @@ async def give_positions(context: Context, given_max: int = GIVEN_MAX) -> NewPos
     """Assign positions to newly committed events, and wake the requests that wait for them."""
     with on_behalf_of_all():
         given = await feed_store.give_positions(context.pool, given_max)
-        # After the commit, in no transaction of its own: a notification would make that queue behind all others.
+        # After the commit, outside of any transaction: a notification would make that queue behind all others.
         if given.holder_ids:
             await feed_store.notify_positions(context.pool, given.holder_ids)
     return given

@@ -18,8 +18,8 @@ SAYS: Final[dict[Kind, str]] = {
     "killed": "every process of the primary's PostgreSQL is killed (kill -9)",
     "lost": "everything on the primary's machine is killed: PostgreSQL, Patroni and etcd; it is started again later",
     "stopped": "everything there stands still (SIGSTOP), and goes on later, when another is primary",
-    "cut off": "its cable is pulled out: no packet comes or goes, nobody is told; it is put in again later",
-    "demoted": "its Patroni is told to end (SIGTERM), as before work on the machine, and is started again later",
+    "cut off": "its cable is pulled out: no packet passes, without a notice; it is put in again later",
+    "demoted": "its Patroni gets SIGTERM, as before work on the machine, and is started again later",
     "switched over": "`patronictl switchover`",
     "replica lost": "everything on a standby's machine is killed, and started again later",
     "etcd lost": "all three etcd are killed, and started again later",
@@ -48,7 +48,7 @@ def plan(seed: int, rounds_count: int, kinds: Sequence[Kind] = KINDS) -> list[Fa
 
 def fail(cluster: Cluster, failure: Failure) -> None:
     leader = cluster.find_leader()
-    assert leader is not None, "nobody is primary"
+    assert leader is not None, "there is no primary"
     primary = cluster.machines[leader]
     replica = [machine for machine in cluster.machines.values() if machine is not primary][failure.replica]
     act: dict[Kind, Callable[[], None]] = {

@@ -90,7 +90,7 @@ async def test_a_day_of_which_nothing_is_known_is_not_closed_and_grows_old(shop:
     assert 0 < age_s < 2 * 86_400
     day = opened_on + timedelta(days=1)
     async with shop.context.pool.acquire() as connection, connection.transaction():
-        await day_store.tell(
+        await day_store.write_reported(
             connection, [RecordedDay(institution_id=shop.account.id, day=day, source="api", read_at=clock.now())]
         )
         await day_store.write_states(connection, shop.account.id, [(day, "closed_with_cases")], clock.now())

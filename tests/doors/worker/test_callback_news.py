@@ -22,7 +22,7 @@ async def test_news_that_come_together_are_one_reading_and_the_next_waits() -> N
     assert news.take(3) == {"near", "deep"}
     news.receive(None, 0, "", "3 near")
     assert news.take(3) == frozenset(), "it was read just now"
-    news.tell(4, ["near"])
+    news.note_call(4, ["near"])
     assert news.take(4) == {"near"}, "another account has its own"
     clock.now_s += APART_S
     assert news.take(3) == {"near"}
@@ -33,7 +33,7 @@ async def test_a_reader_rests_until_somebody_rings() -> None:
     news = CallbackNews(Clock())
     resting = asyncio.create_task(news.rest(3, 60))
     await asyncio.sleep(0)
-    news.tell(3, ["near"])
+    news.note_call(3, ["near"])
     await resting
     await CallbackNews(Clock()).rest(3, 0.0)
 

@@ -23,7 +23,7 @@ from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import Acknowledgement, Order, RefundOrder, Report
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.http import server as listening
+from pixconnect.platform.http import listening
 from pixconnect.platform.http.server import Server
 
 SECRET = "the-secret-of-the-sandbox"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.platform.http.server import open_listening
+from pixconnect.platform.http.listening import open_listening
 from support import pages
 from support.installation import environment, run_verb, running
 from support.ports import reserved_port

@@ -47,7 +47,7 @@ from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.certificates import read_ends
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.turns import Turns
-from pixconnect.platform.http import server as descriptors
+from pixconnect.platform.http import listening as descriptors
 from pixconnect.platform.http import tls
 from pixconnect.platform.http.server import Server, serve_metrics
 from pixconnect.platform.logging import set_up_logging

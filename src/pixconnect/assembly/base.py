@@ -40,7 +40,7 @@ from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemE
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
-from pixconnect.platform.http import server as listening
+from pixconnect.platform.http import listening
 from pixconnect.platform.notifier import EventNotifier, Notifier
 from pixconnect.platform.privileges import SERVICE_ROLE
 from pixconnect.platform.shared_pool import SharedPool

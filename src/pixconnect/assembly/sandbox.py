@@ -14,7 +14,7 @@ from pixconnect.features.sandbox.network.server import SandboxSettings
 from pixconnect.kernel.flows import installation
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.config import Settings, SettingsError
-from pixconnect.platform.http import server as listening
+from pixconnect.platform.http import listening
 from pixconnect.platform.logging import set_up_logging
 
 

@@ -25,7 +25,7 @@ from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.feature import gather
 from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
-from pixconnect.platform.http import server as descriptors
+from pixconnect.platform.http import listening as descriptors
 from pixconnect.platform.http.server import serve_metrics
 from pixconnect.platform.logging import set_up_logging
 from pixconnect.platform.metrics import Read

@@ -31,7 +31,7 @@ from pixconnect.platform.adapters.qr_image import render_qr_png
 from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.turns import Turns
-from pixconnect.platform.http import server as listening
+from pixconnect.platform.http import listening
 from pixconnect.platform.http.server import Server
 from pixconnect.platform.local.child_process import Lifeline
 from pixconnect.platform.logging import set_up_logging

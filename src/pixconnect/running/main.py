@@ -13,7 +13,7 @@ from pixconnect.doors.cli.integrator import credentials
 from pixconnect.kernel.feature import Verb, list_verbs
 from pixconnect.platform import environment
 from pixconnect.platform.base.errors import PixConnectError, ServiceUnavailable
-from pixconnect.platform.database_failure import hide_rows_in_tracebacks
+from pixconnect.platform.exception_text import hide_rows_in_tracebacks
 
 # Name, module and function or group of verbs, and help, which is here so that `--help` imports no module. Features add theirs.
 _PARTS = (

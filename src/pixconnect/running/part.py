@@ -14,7 +14,7 @@ from socket import socket
 from msgspec import Struct
 
 from pixconnect.doors.cli import failures
-from pixconnect.platform.database_failure import hide_rows_in_tracebacks
+from pixconnect.platform.exception_text import hide_rows_in_tracebacks
 from pixconnect.platform.local import fork_server
 from pixconnect.platform.local.child_process import Lifeline
 

@@ -20,7 +20,7 @@ from pixconnect.assembly.sandbox import simulate
 from pixconnect.doors.cli import failures, live_mode
 from pixconnect.doors.cli.settings import FACES, read_listeners, read_settings
 from pixconnect.platform.config import Settings
-from pixconnect.platform.http import server as listening
+from pixconnect.platform.http import listening
 from pixconnect.platform.local.child_process import Lifeline
 from pixconnect.running import tls
 

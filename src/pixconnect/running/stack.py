@@ -28,7 +28,7 @@ import msgspec
 from pixconnect.features.institutions.profiles.profile import parse_listeners
 from pixconnect.platform import environment
 from pixconnect.platform.config import NAMES, Settings
-from pixconnect.platform.http import server as listening
+from pixconnect.platform.http import listening
 from pixconnect.platform.local import postgres_placement
 from pixconnect.platform.local.child_process import ChildFailedError, ChildProcess
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres

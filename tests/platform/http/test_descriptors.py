@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+from pixconnect.platform.http.listening import share_out
 from pixconnect.platform.http.open_connections import CONNECTIONS_MAX
-from pixconnect.platform.http.server import share_out
 
 RAISE = """
 import resource
-from pixconnect.platform.http.server import raise_limit
+from pixconnect.platform.http.listening import raise_limit
 print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 

@@ -8,7 +8,8 @@ import uvloop
 
 from pixconnect.platform.http import server as server_module
 from pixconnect.platform.http.exchange import Receive, Scope, Send
-from pixconnect.platform.http.server import ACCEPTED_AT_ONCE, Server, open_listening
+from pixconnect.platform.http.listening import open_listening
+from pixconnect.platform.http.server import ACCEPTED_AT_ONCE, Server
 from support.waiting import until
 
 NEWCOMERS_COUNT = 64

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.platform.http import server as listening
+from pixconnect.platform.http import listening
 from pixconnect.platform.local.child_process import ChildFailedError, ChildProcess
 from support.installation import is_alive
 from support.waiting import wait_until

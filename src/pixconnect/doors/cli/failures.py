@@ -11,7 +11,7 @@ from enum import IntEnum
 from pixconnect.doors.cli import terminal
 from pixconnect.platform.base.errors import PixConnectError
 from pixconnect.platform.config import SettingsError
-from pixconnect.platform.http.server import ListeningError
+from pixconnect.platform.http.listening import ListeningError
 from pixconnect.platform.local.child_process import DATABASE_AWAY_STATUS, ChildFailedError, Lifeline
 from pixconnect.platform.local.home import HomeError, is_disk_full
 from pixconnect.platform.local.postgres_placement import PostgresUnavailableError

@@ -26,7 +26,8 @@ from pixconnect.kernel.tables.partition import SWEPT, RetentionPeriods
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.database_failure import DATABASE_AWAY, name_database_error
+from pixconnect.platform.database_failure import DATABASE_AWAY
+from pixconnect.platform.exception_text import name_database_error
 from pixconnect.platform.flow.shares import on_behalf_of_all
 from pixconnect.platform.pool import Pool
 

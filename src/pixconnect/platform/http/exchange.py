@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import structlog
 
@@ -12,8 +13,6 @@ from pixconnect.platform.base import errors
 
 if TYPE_CHECKING:  # it makes exchanges
     from pixconnect.platform.http.connection import Connection
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class FlowControl:

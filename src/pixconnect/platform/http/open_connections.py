@@ -12,13 +12,12 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pixconnect.platform.flow.overload import RefusalPace
 
 if TYPE_CHECKING:  # each adds itself
     from pixconnect.platform.http.connection import Connection
-from typing import Final
 
 # At the maximum one in 64 is closed at once, so that not every new connection scans all others.
 _ROOM = 64

@@ -45,7 +45,8 @@ from pixconnect.kernel.rules.rail import (
     RefundOrder,
     SettledItem,
 )
-from pixconnect.platform.database_failure import DATABASE_FAILED, name_database_error
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.exception_text import name_database_error
 from pixconnect.platform.http.exchange import Receive, Scope, Send
 
 _decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode

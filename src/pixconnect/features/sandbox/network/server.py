@@ -19,7 +19,7 @@ from pixconnect.features.sandbox.network.registry import HOST
 from pixconnect.platform import pool as pool_module
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.http import server as descriptors
+from pixconnect.platform.http import listening as descriptors
 from pixconnect.platform.http.server import Server
 from pixconnect.platform.migrations import read_steps, refuse_other_tables
 from pixconnect.platform.privileges import SANDBOX_ROLE

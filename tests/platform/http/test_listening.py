@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from pixconnect.platform.http import server as listening
-from pixconnect.platform.http.server import ListeningError
+from pixconnect.platform.http import listening
+from pixconnect.platform.http.listening import ListeningError
 
 
 def test_all_sockets_share_one_free_port() -> None:

@@ -1,4 +1,4 @@
-"""Remove an optional feature from a copy of the tree, and check what is left; ``make without FEATURE=lots`` runs it.
+"""Remove an optional feature from a copy of the tree, and check what is left; ``make without FEATURE=people`` runs it.
 
 ``all`` removes every feature that can be removed, ``each`` one after the other, ``commit`` one that the commit chooses, and
 ``list`` prints which can be removed, and the imports that keep the others. A feature's dependents go with it.

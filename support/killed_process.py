@@ -134,7 +134,7 @@ _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "end noted": "pixconnect.features.institutions.tables.day:write_closing",
     "ends forgotten": "pixconnect.features.institutions.tables.day:forget_closings",
     "lines kept": "pixconnect.features.institutions.tables.item:add",
-    "days told": "pixconnect.features.institutions.tables.day:tell",
+    "days told": "pixconnect.features.institutions.tables.day:write_reported",
     "lines joined": "pixconnect.features.institutions.tables.item:join",
     "line posted": "pixconnect.features.movements.service:post_statement_item",
     "days judged": "pixconnect.features.institutions.tables.day:write_states",

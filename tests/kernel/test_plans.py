@@ -579,7 +579,7 @@ BLOCKS_MAX_OF: Final = (
     # In three tables.
     | {"transfers received": 64 * 12}
     # Up to 100 rows, each found by its name and read with its party.
-    | {"anything by half a name": 100 * 9}
+    | dict.fromkeys(("anything by half a name", "anything by half a name, of one holder"), 100 * 9)
     # An endpoint's newest deliveries are looked at for those of old events, up to a bound.
     | {"a line of time": 2 * timeline_store.NEWEST_LOOKED_AT_MAX}
     | dict.fromkeys(

@@ -82,7 +82,7 @@ async def _write_into(folder: Path, owner_url: str, examples: dict[str, str]) ->
 
 async def write_tables(owner_url: str) -> dict[str, str]:
     """The page of the tables of a migrated database, and its drawings."""
-    schemas = [await catalogue.read_migrated(owner_url, name) for name in catalogue.SCHEMAS]
+    schemas = {name: await catalogue.read_tables(owner_url, name) for name in catalogue.SCHEMAS}
     drawings = {f"{schema.DRAWINGS}/{name}": drawing for name, drawing in schema.draw(schemas).items()}
     return {schema.PAGE: schema.write_page(schemas), **drawings}
 

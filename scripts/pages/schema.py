@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from scripts.pages.catalogue import SUBJECTS, Schema, Table
+from scripts.pages.catalogue import SUBJECTS, Table
 from scripts.pages.schema_drawing import draw_tables
 
 PAGE = "schema.md"
@@ -34,49 +34,35 @@ the drawings `?` marks nullable values and bold names the primary key; an arrow 
 adjacent tables is a foreign key, a dashed one is enforced by triggers or the program."""
 
 
-def write_page(schemas: Sequence[Schema]) -> str:
+def write_page(schemas: Mapping[str, Sequence[Table]]) -> str:
     lines = [_HEAD]
     for subject, tables in _by_subject(schemas).items():
         title = _TITLES[subject]
         lines += ["", f"## {title}", "", f"![{title}]({DRAWINGS}/{subject}.svg)"]
         for table in tables:
-            lines += [
-                "",
-                f"### {_heading(subject, table)}",
-                "",
-                table.comment or "",
-                "",
-                "| Column | Type | Meaning |",
-                "|---|---|---|",
-            ]
+            heading = f"sandbox.{table.name}" if subject == "sandbox" else table.name
+            lines += ["", f"### {heading}", "", table.comment or "", "", "| Column | Type | Meaning |", "|---|---|---|"]
             for column in table.columns:
                 kind = column.type if column.is_required or table.view else f"{column.type}, or null"
                 lines.append(f"| `{column.name}` | {kind} | {column.comment or ''} |")
     return "\n".join(lines) + "\n"
 
 
-def draw(schemas: Sequence[Schema]) -> dict[str, str]:
+def draw(schemas: Mapping[str, Sequence[Table]]) -> dict[str, str]:
     """The drawings, by file name."""
     found: dict[str, str] = {}
     for subject, tables in _by_subject(schemas).items():
-        others = next(schema.by_name for schema in schemas if tables[0] in schema.tables)
-        found[f"{subject}.svg"] = draw_tables(_TITLES[subject], tables, others)
+        others = schemas[next((schema for schema, alone in _OF_SCHEMAS.items() if alone == subject), "pixconnect")]
+        found[f"{subject}.svg"] = draw_tables(_TITLES[subject], tables, {table.name: table for table in others})
     return found
 
 
-def _by_subject(schemas: Sequence[Schema]) -> Mapping[str, Sequence[Table]]:
+def _by_subject(schemas: Mapping[str, Sequence[Table]]) -> Mapping[str, Sequence[Table]]:
     """Tables of another schema are a subject of their own, whatever their names."""
+    # Of a name in two subjects the first counts.
+    subjects = {name: subject for subject, names in reversed(SUBJECTS.items()) for name in names}
     found: dict[str, list[Table]] = {}
-    for schema in schemas:
-        for table in schema.tables:
-            subject = (
-                _OF_SCHEMAS[schema.name]
-                if schema.name in _OF_SCHEMAS
-                else next(each for each, names in SUBJECTS.items() if table.name in names)
-            )
-            found.setdefault(subject, []).append(table)
+    for schema, tables in schemas.items():
+        for table in tables:
+            found.setdefault(_OF_SCHEMAS.get(schema) or subjects[table.name], []).append(table)
     return {subject: found[subject] for subject in SUBJECTS}
-
-
-def _heading(subject: str, table: Table) -> str:
-    return f"sandbox.{table.name}" if subject == "sandbox" else table.name

@@ -61,11 +61,10 @@ class _Box(Struct, frozen=True, kw_only=True):
 def find_references(table: Table, tables: Mapping[str, Table]) -> list[Reference]:
     """The references of its columns: foreign keys, and names after a table."""
     found = {
-        name: Reference(column=name, target=constraint.target, is_key=True)
-        for constraint in table.constraints
-        if constraint.target
-        for name in constraint.columns
-        if len(constraint.columns) == 1 or name.removesuffix("_id") == constraint.target
+        name: Reference(column=name, target=target, is_key=True)
+        for target, columns in table.references
+        for name in columns
+        if len(columns) == 1 or name.removesuffix("_id") == target
     }
     for column in table.columns:
         target = _NAMED.get(column.name, column.name.removesuffix("_id"))
@@ -123,7 +122,6 @@ def _place(shown: Sequence[Table], references: Mapping[str, Sequence[Reference]]
 
 def _draw_box(box: _Box, references: Sequence[Reference]) -> Iterator[str]:
     targets = {reference.column: reference.target for reference in references}
-    keys = next((each.columns for each in box.table.constraints if each.definition.startswith("primary key")), ())
     yield f'<rect class="box" x="{box.x:.1f}" y="{box.y:.1f}" width="{_BOX_WIDTH:.1f}" height="{box.height}" rx="4"/>'
     inner = f'x="{box.x + 1:.1f}" y="{box.y + 1:.1f}" width="{_BOX_WIDTH - 2:.1f}"'
     yield f'<rect class="bar" {inner} height="{_HEAD - 4}" rx="3"/>'
@@ -133,7 +131,7 @@ def _draw_box(box: _Box, references: Sequence[Reference]) -> Iterator[str]:
         kind = _SHORT_TYPES.get(column.type, column.type)
         said = f"\u2192 {targets[column.name]}" if column.name in targets else kind
         said += "" if column.is_required or box.table.view else "?"
-        yield _text(box.x + 8, y, column.name, "key" if column.name in keys else "")
+        yield _text(box.x + 8, y, column.name, "key" if column.name in box.table.key else "")
         yield _text(box.x + _BOX_WIDTH - 8, y, said, "small end")
 
 

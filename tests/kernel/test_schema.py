@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from scripts.pages.catalogue import SCHEMAS, read_migrated
+from scripts.pages.catalogue import SCHEMAS, read_tables
 from scripts.pages.schema import DRAWINGS, PAGE
 from scripts.write_pages import MEND, SHAPE, describe_shape, write_tables
 from support import postgres
@@ -59,7 +59,7 @@ def test_no_statement_of_the_store_or_the_sandbox_names_a_schema() -> None:
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 async def test_each_table_and_column_says_what_it_means(database: postgres.Addresses, schema: str) -> None:
-    tables = (await read_migrated(database.owner_url, schema)).tables
+    tables = await read_tables(database.owner_url, schema)
     said = {table.name: table.comment for table in tables} | {
         f"{table.name}.{column.name}": column.comment for table in tables for column in table.columns
     }

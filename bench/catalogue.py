@@ -12,7 +12,6 @@ from bench.measures import (
     growth,
     hostile,
     lone,
-    other_requests,
     overload,
     proving,
     receiving,
@@ -21,6 +20,7 @@ from bench.measures import (
     soak,
     start_and_rest,
     statement,
+    tokens,
     webhook_speed,
 )
 
@@ -48,22 +48,17 @@ MEASURES: dict[str, Measure] = {
         accepting.measure_key_transfers, dict(seconds=10.0, rounds=3), quick=dict(seconds=4.0, rounds=2)
     ),
     "transfer_spread": Measure(accepting.measure_spread_transfers, dict(seconds=10.0, rounds=3, holders=1000)),
-    "token": Measure(other_requests.measure_tokens, dict(seconds=10.0, rounds=3), quick=dict(seconds=4.0, rounds=2)),
-    "picture": Measure(
-        other_requests.measure_pictures, dict(seconds=10.0, rounds=3), quick=dict(seconds=4.0, rounds=1)
-    ),
+    "token": Measure(tokens.measure_tokens, dict(seconds=10.0, rounds=3), quick=dict(seconds=4.0, rounds=2)),
     "charge_paid": Measure(end_to_end.measure_paid_charges, dict(seconds=60.0, in_flight=64), quick=dict(seconds=8.0)),
     "transfer_life": Measure(
         end_to_end.measure_transfer_lives, dict(seconds=60.0, in_flight=512), quick=dict(seconds=10.0)
     ),
-    "confirmed": Measure(end_to_end.measure_confirmed, dict(seconds=60.0), quick=dict(seconds=10.0)),
     "lone_transfer": Measure(
         lone.measure_lone_transfers, dict(seconds=30.0, rates=(1, 20, 100)), quick=dict(seconds=8.0, rates=(20,))
     ),
     "lone_event": Measure(
         lone.measure_lone_events, dict(seconds=30.0, rates=(1, 20, 100)), quick=dict(seconds=8.0, rates=(20,))
     ),
-    "first_octet": Measure(webhook_speed.measure_first_octet, dict(seconds=60.0), quick=dict(seconds=8.0)),
     "overload": Measure(overload.measure_overload, dict(seconds=10.0), quick=dict(seconds=8.0)),
     "growth": Measure(growth.measure_growth, dict(seconds=10.0, transfers=(10_000, 1_000_000, 10_000_000))),
     "disk": Measure(disk.measure_disk, dict(seconds=30.0, kinds=())),

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 RESULTS = Path(__file__).parent / "results.json"
 
@@ -33,9 +33,9 @@ def spread_ms(seconds: Sequence[float]) -> Row:
     return {name: 1000 * percentile(seconds, part) for name, part in parts.items()}
 
 
-def show(row: Row) -> None:
-    """Print a row."""
-    print("  ".join(f"{name}={_show(value)}" for name, value in row.items()), flush=True)
+def describe(row: Row) -> str:
+    """A row's figures in one line."""
+    return ", ".join(f"{name} {_show(value)}" for name, value in row.items())
 
 
 def keep(row: Row, command: str) -> None:
@@ -86,7 +86,7 @@ def _show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
     if isinstance(value, dict):
-        return "{" + " ".join(f"{name}:{_show(part)}" for name, part in value.items()) + "}"
+        return f"({describe(cast(Row, value))})"
     if isinstance(value, list) and len(value) > _SHOWN_MAX:
         return f"[{_show(value[0])} to {_show(value[-1])}, at most {_show(max(value))}]"
     if isinstance(value, list):

@@ -19,8 +19,8 @@ from typing import Any
 sys.path[0] = str(Path(__file__).parents[1])  # the folder of this package; Python put this file's own folder there
 
 from bench.catalogue import MEANINGS, MEASURES, command_of, options_of
-from bench.figures import RESULTS, keep, show
-from bench.pages import figures as page
+from bench.figures import RESULTS, describe, keep
+from bench.pages import REFERENCE, write_figures
 
 
 def main() -> None:
@@ -32,10 +32,10 @@ def main() -> None:
     for name in given["only"] or [name for name in MEASURES if given["all"] or MEASURES[name].quick is not None]:
         options = options_of(name, given, is_quick=is_quick)
         for row in MEASURES[name].start(**options):
-            show(row)
+            print(describe(row), flush=True)
             if not given["show_only"]:
                 keep(row, command_of(name, options))
-                page.write()
+                (REFERENCE / "figures.md").write_text(write_figures(), encoding="utf-8")
 
 
 def _parse() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 
-from bench.pages import figures, request_costs
+from bench.pages import HTTP, write_figures, write_request_costs
 from pixconnect.features.proof.tables.shape import FILE_NAME, read_shape, write_shape
 from scripts.pages import (
     catalogue,
@@ -41,7 +41,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": command_line.write_page,
     "faces.md": faces.write_page,
     "failover.md": failover.write_page,
-    "figures.md": figures.write_page,
+    "figures.md": write_figures,
     "metrics.md": metrics.write_page,
     "personal-data.md": personal_data.write_page,
     "proof.md": proof.write_page,
@@ -61,7 +61,7 @@ async def _write_all() -> None:
     async with events.open_database() as database:
         await _write_into(REFERENCE, database.owner_url, await events.make_examples(database))
         SHAPE.write_text(await describe_shape(database.owner_url), encoding="utf-8")
-    committed = {dashboard.FILE: dashboard.render_dashboard(), request_costs.PAGE: request_costs.write_page()}
+    committed = {dashboard.FILE: dashboard.render_dashboard(), HTTP: write_request_costs()}
     for path, text in (committed | typescript.write_files()).items():
         path.write_text(text, encoding="utf-8")
 

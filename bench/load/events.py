@@ -1,6 +1,5 @@
 """Events as use cases write them, without the charges behind them, to measure delivery alone."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,8 +11,6 @@ from pixconnect.kernel.writing.changes import Changes
 from pixconnect.platform.notifier import Notifier
 from pixconnect.platform.pool import Pool, open_pool
 from support.records import make_event
-
-_TICK_S = 0.01
 
 
 class Writer:
@@ -36,16 +33,6 @@ class Writer:
         now_s = time.monotonic()
         self.committed_at_s.update(dict.fromkeys(range(first_id, first_id + len(resource_ids)), now_s))
         self._notifier.notify()
-
-    async def write_steadily(self, holder_id: int, resource_ids: Sequence[int], events_per_second: float) -> None:
-        """Write an event for each of these resources at a fixed pace; late ones are written together."""
-        started_s, written_count = time.monotonic(), 0
-        while written_count < len(resource_ids):
-            while (wanted := int((time.monotonic() - started_s) * events_per_second) - written_count) <= 0:  # noqa: ASYNC110
-                await asyncio.sleep(_TICK_S)
-            group = resource_ids[written_count : written_count + wanted]
-            await self.write(holder_id, group)
-            written_count += len(group)
 
 
 @asynccontextmanager

@@ -3,10 +3,7 @@
 - ``transfer_life``, ``charge_paid``: lives a second, ``--in-flight`` at once. A transfer is accepted, handed over and
   settled; a charge is created and paid from outside; both events of each are delivered and confirmed. ``orders_open``
   and ``deliveries_due`` are the backlog, sampled every five seconds: if it does not grow, the rate can be sustained.
-  ``left_after_s`` is the time to finish everything after the last life;
-- ``confirmed``: transfers at a fixed pace of 100 a second; milliseconds from the time at which each was due to the
-  webhook ``transfer.out.confirmed``, and to the response (``accepted``). They include the simulated network's
-  ``sandbox_latency_ms``.
+  ``left_after_s`` is the time to finish everything after the last life.
 
 The generator and the receiver are one process, whose CPU by life is shown beside the service's.
 """
@@ -20,20 +17,17 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from bench.figures import Row, percentile, spread_ms
+from bench.figures import Row, spread_ms
 from bench.harness.installation import Account, Backlog, Installation, installed, read_backlog
 from bench.harness.processes import CpuMeter
 from bench.load.http_client import HttpClient
 from bench.load.receivers import HttpReceiver, answer
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
-from pixconnect.platform.config import Settings
 
-CONFIRMED_PER_SECOND = 100
 CHARGE_TOLD_TWICE = ("qrcode.pending", "qrcode.approved")
 TRANSFER_TOLD = ("transfer.out.processing", "transfer.out.confirmed")
 _TOLD_TIMEOUT_S = 60
 _LOOK_EVERY_S = 5.0
-_WARM_S = 2.0
 
 
 class Run:
@@ -144,46 +138,6 @@ async def _look(service: Installation, seconds: float) -> list[Backlog]:
         found.append(await read_backlog(connection))
     await connection.close()
     return found
-
-
-def measure_confirmed(seconds: float) -> Iterator[Row]:
-    """From the request to the webhook."""
-    with installed() as service:
-        yield {"name": "confirmed", **uvloop.run(_confirm(service, seconds))}
-
-
-async def _confirm(service: Installation, seconds: float) -> Row:
-    accepted_s: list[float] = []
-    confirmed_s: list[float] = []
-    async with running(service, TRANSFER_TOLD) as run:
-        meter = CpuMeter(service.process.pid, generator=os.getpid())
-        started_s = time.monotonic()
-
-        async def confirm(number: int) -> None:
-            wanted_s = started_s + number / CONFIRMED_PER_SECOND
-            await asyncio.sleep(wanted_s - time.monotonic())
-            transfer = await run.client.post(TRANSFER, TRANSFER_BODY)
-            answered_s = time.monotonic()
-            await run.told("transfer.out.confirmed", transfer["id"])
-            if wanted_s >= started_s + _WARM_S:
-                accepted_s.append(answered_s - wanted_s)
-                confirmed_s.append(time.monotonic() - wanted_s)
-
-        count = round((_WARM_S + seconds) * CONFIRMED_PER_SECOND)
-        await asyncio.gather(*(confirm(number) for number in range(count)))
-        cost = meter.cost(count)
-        await service.until_quiet()
-    return {
-        "seconds": seconds,
-        "per_second": CONFIRMED_PER_SECOND,
-        "transfers": len(confirmed_s),
-        "seen_by": "webhook",
-        "sandbox_latency_ms": Settings().sandbox_latency_ms,
-        **spread_ms(confirmed_s),
-        "accepted_p50_ms": 1000 * percentile(accepted_s, 0.5),
-        "accepted_p99_ms": 1000 * percentile(accepted_s, 0.99),
-        **cost,
-    }
 
 
 @asynccontextmanager

@@ -21,11 +21,10 @@ import uvloop
 from bench.figures import Row, spread_ms
 from bench.harness.installation import Installation, installed
 from bench.harness.processes import CpuMeter
-from bench.load.events import writing
+from bench.load.events import Writer, writing
 from bench.load.receivers import Receivers, receiving
 from bench.measures.accepting import TRANSFER, TRANSFER_BODY
 from bench.measures.end_to_end import TRANSFER_TOLD, running
-from bench.measures.webhook_speed import lags_since_commit_s
 from pixconnect.platform.config import Settings
 
 Told = TypeVar("Told")
@@ -90,7 +89,7 @@ async def _events(service: Installation, receivers: Receivers, seconds: float, r
         for rate in rates:
             receivers.arrivals()
             cost, _ = await _steadily(service, write, rate, seconds, rest)
-            rows.append({"name": f"lone_event_{rate}", **cost, **spread_ms(lags_since_commit_s(writer, receivers))})
+            rows.append({"name": f"lone_event_{rate}", **cost, **spread_ms(_lags_since_commit_s(writer, receivers))})
     return rows
 
 
@@ -131,3 +130,13 @@ async def _steadily(
         "rest_cpu_percent": 100 * sum(rest.values()),
     }
     return row, told
+
+
+def _lags_since_commit_s(writer: Writer, receivers: Receivers) -> list[float]:
+    """Times from each event's commit to its delivery, in the order of arrival."""
+    arrivals = receivers.arrivals()
+    return [
+        at_s - writer.committed_at_s[event_id]
+        for event_id, at_s in zip(arrivals.event_ids, arrivals.at_s, strict=True)
+        if event_id in writer.committed_at_s
+    ]

@@ -3,7 +3,6 @@
 - ``deliveries_<receivers>_<plain or tls>``: deliveries a second to one receiver and to 200 (ten holders with twenty
   endpoints each), over kept connections; all are due at once, and more than can be delivered in the time. CPU
   microseconds of a delivery, by process of the service, and of the receivers.
-- ``first_octet``: milliseconds from an event's commit to its arrival, at a fixed pace of 500 events a second.
 """
 
 import asyncio
@@ -12,18 +11,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.figures import Row, spread_ms
+from bench.figures import Row
 from bench.harness.installation import installed
 from bench.harness.processes import CpuMeter
-from bench.load.events import Writer, writing
+from bench.load.events import writing
 from bench.load.receivers import Receivers, receiving
 
-EVENTS_PER_SECOND = 500
 ENDPOINTS_OF_HOLDER = 20
 DELIVERIES_PER_SECOND_MAX = 12_000
 _GROUP = 500
 _WRITTEN_PER_SECOND_MIN = 3000
-_WARM_S = 2.0
 
 
 def measure_deliveries(seconds: float) -> Iterator[Row]:
@@ -76,41 +73,3 @@ def _measure_deliveries(receivers: Receivers, seconds: float, tls_folder: Path |
             "per_second": count / took_s,
             **meter.cost(count),
         }
-
-
-def measure_first_octet(seconds: float) -> Iterator[Row]:
-    """From commit to arrival."""
-    with receiving() as receivers, installed(is_proved=False) as service:
-        account = service.demonstration()
-        service.add_endpoint(account, f"{receivers.urls[0]}/count")
-        meter = CpuMeter(service.process.pid, receivers=receivers.pid)
-
-        async def write() -> Writer:
-            async with writing(service) as writer:
-                resource_ids = range(1, round((seconds + _WARM_S) * EVENTS_PER_SECOND) + 1)
-                await writer.write_steadily(account.holder_id, resource_ids, EVENTS_PER_SECOND)
-                return writer
-
-        writer = asyncio.run(write())
-        service.wait_until_quiet()
-        cost = meter.cost(len(writer.committed_at_s))
-        lags_s = lags_since_commit_s(writer, receivers)
-        assert len(lags_s) == len(writer.committed_at_s)
-        yield {
-            "name": "first_octet",
-            "seconds": seconds,
-            "events_per_second": EVENTS_PER_SECOND,
-            "events": len(lags_s),
-            **spread_ms(lags_s[round(_WARM_S * EVENTS_PER_SECOND) :]),
-            **cost,
-        }
-
-
-def lags_since_commit_s(writer: Writer, receivers: Receivers) -> list[float]:
-    """Times from each event's commit to its delivery, in the order of arrival."""
-    arrivals = receivers.arrivals()
-    return [
-        at_s - writer.committed_at_s[event_id]
-        for event_id, at_s in zip(arrivals.event_ids, arrivals.at_s, strict=True)
-        if event_id in writer.committed_at_s
-    ]

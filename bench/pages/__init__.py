@@ -1,1 +1,0 @@
-"""Pages of ``docs/reference`` from the results."""

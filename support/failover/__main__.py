@@ -1,21 +1,16 @@
 """``make failover``, with PIXCONNECT_FAILOVER_SEED and PIXCONNECT_FAILOVER_ROUNDS; exits with 1 if anything was found.
 
-PIXCONNECT_FAILOVER_WRITE=1 also writes the results to ``support/failover/results.json``.
+``docs/reference/failover.md`` has the results of a run.
 """
 
 import os
 import sys
 from random import SystemRandom
 
-import msgspec
-
 from support.failover.failing import KINDS, plan
 from support.failover.run import Options, run
 from support.failover.told import write_table
 from support.ha.programs import find_missing
-from support.installation import ROOT
-
-RESULTS = ROOT / "support" / "failover" / "results.json"
 
 
 def main() -> int:
@@ -32,9 +27,8 @@ def main() -> int:
     for finding in outcome.findings:
         print(f"FOUND: {finding[:3000]}")  # noqa: T201  likewise
     print(write_table(outcome.rounds))  # noqa: T201  likewise
+    print(outcome.says())  # noqa: T201  likewise
     print(f"books and logs: {outcome.folder}")  # noqa: T201  likewise
-    if os.environ.get("PIXCONNECT_FAILOVER_WRITE"):
-        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(outcome), indent=1) + b"\n")
     return 1 if outcome.findings else 0
 
 

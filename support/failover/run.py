@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 from msgspec import Struct
@@ -44,8 +44,6 @@ class Options(Struct, frozen=True, kw_only=True):
 class Outcome(Struct, frozen=True, kw_only=True):
     """The result: with the rate of acknowledged payments while everything was healthy, and the machine's load."""
 
-    seed: int
-    when: str
     lasted_s: float
     rounds: list[Round]
     findings: list[str]
@@ -53,11 +51,19 @@ class Outcome(Struct, frozen=True, kw_only=True):
     payments_a_second: float
     payments_count: int
     payments_there_count: int
-    things_count: int
     load: tuple[float, float]
-    cores_count: int
-    folder: str
-    note: str = ""
+    folder: Path
+
+    def says(self) -> str:
+        silent = [each.silent_s for each in self.rounds] or [0.0]
+        starved = [each.silent_s for each in self.rounds if each.starved]
+        return (
+            f"{self.lasted_s / 60:.0f} minutes, load {self.load[0]:.0f} at the beginning and {self.load[1]:.0f} at the end; "
+            f"{self.payments_a_second:.0f} payments a second without failures; {self.payments_count} writes acknowledged, and "
+            f"{self.payments_there_count} at the account; seconds without writes: p50 {median(silent):.1f}, max "
+            f"{max(silent):.1f}; {len(starved)} of them while etcd lacked CPU or a disk, max {max(starved, default=0.0):.1f}; "
+            f"not made: {', '.join(self.not_made) or 'none'}; {len(self.findings)} findings"
+        )
 
 
 def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -85,12 +91,9 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
                 for book in books:
                     book.close()
                 _keep(cluster, serving, folder)
-            seen = serving.here.see(serving.accounts)
     calls = read_book(files[0]), read_book(files[1])
     done = [sum(call.kind in WRITES and call.status in {200, 201} for call in each) for each in calls]
     return Outcome(
-        seed=options.seed,
-        when=datetime.now(tz=UTC).date().isoformat(),
         lasted_s=time.monotonic() - began_s,
         rounds=rounds,
         findings=findings,
@@ -98,10 +101,8 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
         payments_a_second=pace / (2 * _CALM_S),
         payments_count=done[0],
         payments_there_count=done[1],
-        things_count=len(seen.things),
         load=(load_before, os.getloadavg()[0]),
-        cores_count=len(os.sched_getaffinity(0)),
-        folder=str(folder),
+        folder=folder,
     )
 
 

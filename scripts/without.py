@@ -1,7 +1,7 @@
 """Remove an optional feature from a copy of the tree, and check what is left; ``make without FEATURE=people`` runs it.
 
-``all`` removes every feature that can be removed, ``each`` one after the other, ``commit`` one that the commit chooses, and
-``list`` prints which can be removed, and the imports that keep the others. A feature's dependents go with it.
+``all`` removes every feature that can be removed, ``each`` one after the other, and ``list`` prints which can be removed, and
+the imports that keep the others. A feature's dependents go with it.
 
 It removes the folder, the line in ``features/__init__.py``, the tests, the tests of the kernel that use it, and its exceptions
 in ``pyproject.toml``. What stays of a feature is listed in ``docs/reference/places.md``.
@@ -10,9 +10,11 @@ in ``pyproject.toml``. What stays of a feature is listed in ``docs/reference/pla
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,22 +29,12 @@ from typing import Final
 from urllib.request import urlopen
 
 from pixconnect.features import FEATURES, NEEDED
+from scripts.write_pages import ROOT, SHAPE, describe_shape
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 START_MAX_S: Final = 120.0
 _LINES_SHOWN: Final = 25
 _FOLDER: Final = "src/pixconnect/features"
 _HEALTH: Final = "/v1/connect/health"
-# The shape of the tables that are left, for `verify` and the kernel's tests.
-_WRITE_SHAPE: Final = """
-import asyncio, asyncpg, json, pathlib, sys
-from pixconnect.features.proof.tables import shape
-async def main():
-    url = json.loads(pathlib.Path(sys.argv[1]).read_text())["owner_database_url"]
-    connection = await asyncpg.connect(url, server_settings={"search_path": "pixconnect"})
-    pathlib.Path(shape.__file__).with_name(shape.FILE_NAME).write_text(shape.write_shape(await shape.read_shape(connection)))
-asyncio.run(main())
-"""
 
 
 class StepFailed(Exception):  # noqa: N818  the result of a check
@@ -157,17 +149,12 @@ def _write_pattern(module: str) -> str:
     return rf"from {re.escape(module)} import|from {re.escape(package)} import [^\n]*\b{name}\b"
 
 
-def run(root: Path, *command: str, home: Path | None = None) -> None:
+def run(root: Path, command: str, home: Path | None = None) -> None:
     """Run a program in the copy."""
     ended = subprocess.run(
-        command,
-        check=False,
-        cwd=root,
-        env=_environment(root, home),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+        shlex.split(command), check=False, cwd=root, env=_environment(root, home), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
     if ended.returncode:
         raise StepFailed("\n".join(ended.stdout.splitlines()[-_LINES_SHOWN:]))
 
@@ -214,7 +201,7 @@ def _is_healthy(home: Path) -> bool:
         return False
 
 
-def check(removed: Collection[str], *, with_types: bool) -> bool:
+def check(removed: Collection[str]) -> bool:
     """Remove them from a copy and run each step; prints its result and seconds."""
     print(f"without {', '.join(sorted(removed))}", flush=True)
     with tempfile.TemporaryDirectory(prefix="pixconnect-without-") as folder:
@@ -226,32 +213,20 @@ def check(removed: Collection[str], *, with_types: bool) -> bool:
 
         def start_and_verify() -> None:
             with started(root, home):
-                run(root, sys.executable, "-c", _WRITE_SHAPE, str(home / "running.json"))
-                run(root, sys.executable, "-P", "-m", "pixconnect", "verify", home=home)
+                # The shape of the tables that are left, for `verify` and the kernel's tests.
+                owner_url = json.loads((home / "running.json").read_text(encoding="utf-8"))["owner_database_url"]
+                shape = asyncio.run(describe_shape(owner_url))
+                (root / SHAPE.relative_to(ROOT)).write_text(shape, encoding="utf-8")
+                run(root, "python -P -m pixconnect verify", home)
 
         steps: dict[str, Callable[[], None]] = {
-            "lint": lambda: run(
-                root, "ruff", "check", "--quiet", "--ignore", "I001,F401", "src", "support", "tests/kernel"
-            ),
-            "import rules": lambda: run(root, "lint-imports", "--no-cache"),
+            "lint": lambda: run(root, "ruff check --quiet --ignore I001,F401 src support tests/kernel"),
+            "import rules": lambda: run(root, "lint-imports --no-cache"),
             "start and verify": start_and_verify,
             "kernel's tests": lambda: run(
-                root,
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-n",
-                "auto",
-                "--dist",
-                "loadgroup",
-                "-m",
-                "not long",
-                "tests/kernel",
+                root, "python -m pytest -q -n auto --dist loadgroup -m 'not long' tests/kernel"
             ),
         }
-        if with_types:
-            steps["types"] = lambda: run(root, "pyright", "src")
         # A step that fails does not keep the others from running.
         results = [_report(name, step) for name, step in steps.items()]
         return all(results)
@@ -282,9 +257,6 @@ def choose(wanted: str) -> list[frozenset[str]]:
     removable = list_removable()
     if wanted == "all":
         return [with_dependents(removable)]
-    if wanted == "commit":
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-        wanted = removable[int(head.stdout, 16) % len(removable)]
     return [with_dependents({name}) for name in (removable if wanted == "each" else [wanted])]
 
 
@@ -293,9 +265,9 @@ def main(words: Sequence[str]) -> int:
     if wanted == "list":
         list_all()
         return 0
-    if wanted not in {*FEATURES, "all", "commit", "each"} - set(NEEDED):
+    if wanted not in {*FEATURES, "all", "each"} - set(NEEDED):
         optional = ", ".join(name for name in FEATURES if name not in NEEDED)
-        print(f"FEATURE={wanted}: must be all, each, commit, list or one of {optional}")
+        print(f"FEATURE={wanted}: must be all, each, list or one of {optional}")
         return 2
     results: list[bool] = []
     for removed in choose(wanted):
@@ -303,7 +275,7 @@ def main(words: Sequence[str]) -> int:
         if found:
             print(f"{wanted} cannot be removed: {len(found)} imports keep it or its dependents. These are of itself:")
             print(*find_obstacles({wanted}), sep="\n")
-        results.append(not found and check(removed, with_types="--types" in words))
+        results.append(not found and check(removed))
     return 0 if all(results) else 1
 
 

@@ -1,16 +1,15 @@
 """A name server over UDP whose answers a test chooses, also different ones for successive queries."""
 
 import asyncio
-import ipaddress
-import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
-_A, _AAAA = 1, 28
-_HEADER = struct.Struct("!6H")
-_RESPONSE, _NO_SUCH_NAME = 0x8180, 0x8183
+import dns.rrset
+from dns.message import from_wire, make_response
+from dns.rcode import NXDOMAIN
+from dns.rdatatype import AAAA, A
 
 
 class DnsServer(asyncio.DatagramProtocol):
@@ -34,7 +33,7 @@ class DnsServer(asyncio.DatagramProtocol):
 
     def say(self, name: str, *answers: Sequence[str]) -> None:
         self.answers[name] = answers
-        for kind in (_A, _AAAA):
+        for kind in (A, AAAA):
             self._turns[name, kind] = 0
         self.asked[name] = 0
 
@@ -44,78 +43,24 @@ class DnsServer(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         assert self._transport is not None
-        query_id = _HEADER.unpack_from(data)[0]
-        name, end = _read_name(data, _HEADER.size)
-        (kind,) = struct.unpack_from("!H", data, end)
-        question = data[_HEADER.size : end + 4]
-        self.asked[name] += kind == _A
+        query = from_wire(data)
+        question = query.question[0]
+        name, kind = question.name.to_text(omit_final_dot=True).lower(), question.rdtype
+        self.asked[name] += kind == A
         if name.endswith(self.hangs_below):
             return
+        answer = make_response(query)
         if name not in self.answers:
-            head = _HEADER.pack(query_id, _NO_SUCH_NAME, 1, 0, 0, 0)
-            self._transport.sendto(head + question, addr)
-            return
-        records = [_record(kind, address) for address in self._next_answer(name, kind)]
-        head = _HEADER.pack(query_id, _RESPONSE, 1, len(records), 0, 0)
-        self._transport.sendto(head + question + b"".join(records), addr)
+            answer.set_rcode(NXDOMAIN)
+        elif addresses := self._next_answer(name, kind):
+            answer.answer.append(dns.rrset.from_text(question.name, 0, "IN", kind, *addresses))
+        self._transport.sendto(answer.to_wire(), addr)
 
-    def _next_answer(self, name: str, kind: int) -> list[bytes]:
+    def _next_answer(self, name: str, kind: int) -> list[str]:
         answers = self.answers[name]
         addresses = answers[min(self._turns[name, kind], len(answers) - 1)]
         self._turns[name, kind] += 1
-        packed = [ipaddress.ip_address(address).packed for address in addresses]
-        return [one for one in packed if len(one) == (4 if kind == _A else 16)]
-
-
-class UdpLookup:
-    """Queries a name server on loopback, as the system's resolver queries the configured one."""
-
-    def __init__(self, server: DnsServer) -> None:
-        self._server = server
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        found = [address for kind in (_A, _AAAA) for address in await self._ask(host, kind)]
-        if not found:
-            raise OSError(-2, "Name or service not known")
-        return found
-
-    async def _ask(self, host: str, kind: int) -> list[str]:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bytes] = loop.create_future()
-
-        class Asking(asyncio.DatagramProtocol):
-            def datagram_received(self, data: bytes, addr: object) -> None:
-                answer.set_result(data)
-
-        transport, _ = await loop.create_datagram_endpoint(Asking, remote_addr=("127.0.0.1", self._server.port))
-        try:
-            labels = b"".join(bytes([len(label)]) + label.encode() for label in host.split("."))
-            transport.sendto(_HEADER.pack(7, 0x0100, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, kind, 1))
-            return _read_addresses(await asyncio.wait_for(answer, 30), kind)
-        finally:
-            transport.close()
-
-
-def _read_name(data: bytes, at: int) -> tuple[str, int]:
-    labels: list[str] = []
-    while length := data[at]:
-        labels.append(data[at + 1 : at + 1 + length].decode().lower())
-        at += 1 + length
-    return ".".join(labels), at + 1
-
-
-def _record(kind: int, packed: bytes) -> bytes:
-    """An answer for the name in the question, which begins at octet 12."""
-    return struct.pack("!HHHIH", 0xC000 | _HEADER.size, kind, 1, 0, len(packed)) + packed
-
-
-def _read_addresses(data: bytes, kind: int) -> list[str]:
-    count = _HEADER.unpack_from(data)[3]
-    _, at = _read_name(data, _HEADER.size)
-    at += 4
-    size = 4 if kind == _A else 16
-    places = [at + number * (12 + size) + 12 for number in range(count)]
-    return [str(ipaddress.ip_address(data[place : place + size])) for place in places]
+        return [address for address in addresses if (":" in address) == (kind == AAAA)]
 
 
 @asynccontextmanager

@@ -2,9 +2,10 @@
 
 import pytest
 
+from pixconnect.platform.adapters.name_lookup import DnsLookup
 from pixconnect.platform.adapters.outgoing_http import WebhookSender
 from pixconnect.platform.base import errors
-from support.dns_server import UdpLookup, open_dns_server
+from support.dns_server import open_dns_server
 from support.webhooks import open_http, open_receiver
 
 NAME, PUBLIC = "shop.example", "93.184.216.34"
@@ -18,7 +19,7 @@ async def test_a_name_that_moves_is_resolved_once_per_attempt_and_refused(
     async with (
         open_dns_server() as dns,
         open_receiver() as receiver,
-        open_http(UdpLookup(dns), connect_s=30.0, exchange_s=30.0) as http,
+        open_http(DnsLookup(["127.0.0.1"], dns.port, hosts_path="/dev/null"), connect_s=30.0, exchange_s=30.0) as http,
     ):
         sender, url = WebhookSender(http, allows_loopback=allows_loopback), f"https://{NAME}:{receiver.port}/"
         dns.say(NAME, [PUBLIC], later)

@@ -141,7 +141,7 @@ _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "reading ended": "pixconnect.features.institutions.tables.day:write",
 }
 POINTS_OF_A_DAY: Final = tuple(f"work {moment} {name}" for name in _STEPS_OF_A_DAY for moment in ("before", "after"))
-"""Points of ``support.day_worker``."""
+"""Points of ``support.dying_work``, as below."""
 # Points of an operator's process that confirms an answer about lines.
 _STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
     "answer noted": "pixconnect.kernel.tables.proposal:confirm",
@@ -156,7 +156,6 @@ _STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
 POINTS_OF_AN_ANSWER: Final = tuple(
     f"confirm {moment} {name}" for name in _STEPS_OF_AN_ANSWER for moment in ("before", "after")
 )
-"""Points of ``support.answering``."""
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)

@@ -16,10 +16,10 @@ from pixconnect.features.institutions.service import statement as statement_usec
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base.clock import to_day
-from support import answering, postgres
+from support import dying_work, postgres
 from support.account_shop import Shop, open_shop
-from support.answering import Confirmation
 from support.books import check_books
+from support.dying_work import Confirmation
 from support.fake_institution import FakeInstitution
 from support.killed_process import POINTS_OF_AN_ANSWER, KillPoints
 from support.operators import as_operator
@@ -77,10 +77,9 @@ async def test_an_answer_moves_money_once_whoever_dies_at_whatever_step(shop: Sh
         code = await ask(shop, number)
         points.arm(point)
         confirmation = Confirmation(
-            owner_url=database.owner_url, service_url=database.service_url, now=shop.live.clock.real,
-            code=code, operator="bia", points=str(tmp_path / "kill_points"),
-        )  # fmt: skip
-        assert await answering.confirm(confirmation, tmp_path) == -signal.SIGKILL, point
+            database=database, now=shop.live.clock.real, code=code, operator="bia", points=str(tmp_path / "kill_points")
+        )
+        assert await dying_work.run(confirmation, tmp_path) == -signal.SIGKILL, point
         # The server notices the death a moment later; until then it holds the account's lock.
         while await shop.live.fetch(_HELD):  # noqa: ASYNC110  only the server sees it
             await asyncio.sleep(0.01)

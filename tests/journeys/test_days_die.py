@@ -13,8 +13,8 @@ import pytest
 
 from pixconnect.doors.api.operation import Services
 from pixconnect.platform.base.clock import to_day
-from support import day_worker, postgres
-from support.day_worker import Orders
+from support import dying_work, postgres
+from support.dying_work import DayWork
 from support.faces import Bank, open_bank
 from support.killed_process import POINTS_OF_A_DAY, KillPoints
 from support.service import read_funds
@@ -61,12 +61,11 @@ class Day:
         await there.end(self._chance)
 
     async def work(self) -> int:
-        database = self._books.here.live.database
-        orders = Orders(
-            owner_url=database.owner_url, service_url=database.service_url, now=self._books.clock.real,
-            account_id=self._books.here.account.id, points=str(self._folder / "kill_points"),
-        )  # fmt: skip
-        return await day_worker.run_once(orders, self._folder)
+        here, points = self._books.here, str(self._folder / "kill_points")
+        work = DayWork(
+            database=here.live.database, now=self._books.clock.real, points=points, account_id=here.account.id
+        )
+        return await dying_work.run(work, self._folder)
 
     async def die(self, point: str) -> None:
         self._points.arm(point)

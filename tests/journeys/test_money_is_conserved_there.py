@@ -27,8 +27,8 @@ from pixconnect.features.proof.service.verify import ProofRequest, verify
 from pixconnect.features.sandbox.rules import FaultMatch, FaultRule
 from pixconnect.kernel.rules.block_report import InfractionReport
 from pixconnect.platform.base.clock import to_day
-from support import day_worker, postgres
-from support.day_worker import Orders
+from support import dying_work, postgres
+from support.dying_work import DayWork
 from support.faces import Bank
 from support.killed_process import POINTS_OF_A_DAY, KillPoints
 from support.service import read_funds
@@ -79,11 +79,9 @@ class Installations:
         books = self.books
         self.deaths_count += 1
         self.points.arm(point)
-        orders = Orders(
-            owner_url=self.database.owner_url, service_url=self.database.service_url, now=books.clock.real,
-            account_id=books.here.account.id, points=str(self.folder / "kill_points"),
-        )  # fmt: skip
-        ended = await day_worker.run_once(orders, self.folder)
+        points, account_id = str(self.folder / "kill_points"), books.here.account.id
+        work = DayWork(database=self.database, now=books.clock.real, points=points, account_id=account_id)
+        ended = await dying_work.run(work, self.folder)
         assert ended == (-signal.SIGKILL if self.points.has_killed(point) else 0)
         if self.points.has_killed(point):
             self.kills[point] += 1

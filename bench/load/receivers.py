@@ -17,7 +17,7 @@ from typing import cast
 import uvloop
 from msgspec import Struct
 
-from support.tls import make_authority
+from support.tls import Authority
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _BACKLOG = 4096
@@ -83,7 +83,7 @@ def receiving(count: int = 1, tls_folder: Path | None = None) -> Iterator[Receiv
     """Start receivers, and end their process afterwards; they use TLS if they have a folder for its files."""
     pem = None
     if tls_folder is not None:
-        make_authority(tls_folder).server_context("127.0.0.1")
+        Authority(tls_folder).server_context("127.0.0.1")
         pem = str(tls_folder / "127.0.0.1-0.pem")
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()

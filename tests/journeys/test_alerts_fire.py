@@ -25,7 +25,7 @@ from support.account_at_face import KEY, LIVE, NAME, insist, open_account, run
 from support.installation import Installation, descendants, running
 from support.ports import reserved_pair, reserved_port
 from support.prometheus import ROOT, find_program, read_alerts
-from support.tls import Authority, make_authority
+from support.tls import Authority
 from support.verbs import run_forked
 from support.waiting import wait_until
 from support.watching import Watching, remember_weeks, watching
@@ -83,7 +83,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     find_program("prometheus")
     folder: Path = tmp_path_factory.mktemp("alerts")
     # A test's certificate is valid for a day.
-    authority = make_authority(folder)
+    authority = Authority(folder)
     authority.server_context("localhost")
     files = dict.fromkeys(("TLS_CERTIFICATE_FILE", "TLS_KEY_FILE"), str(folder / "localhost-0.pem"))
     settings = LIVE | files | dict(TLS_AUTHORITY_FILE=str(folder / "ca.pem"), API_PROCESSES_COUNT="1")

@@ -21,7 +21,7 @@ from support.account_at_face import LIVE, run
 from support.failure_page import quoted
 from support.installation import Installation
 from support.ports import reserved_pair, reserved_port
-from support.tls import Authority, make_authority
+from support.tls import Authority
 from support.waiting import wait_until
 from support.webhooks import open_http, open_receiver
 
@@ -46,7 +46,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
     folder = tmp_path_factory.mktemp("ended")
-    authority = make_authority(folder)
+    authority = Authority(folder)
     for name in ("localhost", "shop"):
         authority.server_context(name, days_ago=10)
     file = str(folder / "localhost-10.pem")

@@ -28,7 +28,7 @@ from pixconnect.platform.base.address_rules import parse_named_hosts
 from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from pixconnect.platform.http.client import HttpConnection
 from support.ports import reserved_port
-from support.tls import make_authority
+from support.tls import Authority
 from support.webhooks import Behaviour, Received, answer, answering, open_http, open_receiver
 
 IMPATIENT = {"connect_s": 0.5, "exchange_s": 2.0}
@@ -383,7 +383,7 @@ async def test_in_live_mode_loopback_cannot_be_reached() -> None:
 
 
 async def test_tls_is_verified_by_name_and_connections_are_kept(tmp_path: Path) -> None:
-    authority = make_authority(tmp_path)
+    authority = Authority(tmp_path)
     server_tls = authority.server_context("localhost")
     async with open_receiver(tls=server_tls) as receiver, open_sender(tls=authority.client_context()) as sender:
         for _ in range(3):
@@ -398,7 +398,7 @@ async def test_tls_is_verified_by_name_and_connections_are_kept(tmp_path: Path) 
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
-    authority = make_authority(tmp_path)
+    authority = Authority(tmp_path)
     async with open_receiver(tls=authority.server_context("localhost")) as receiver, open_sender() as sender:
         exchange = await post(sender, f"https://localhost:{receiver.port}/")
     assert exchange.error is not None
@@ -406,7 +406,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) 
 
 
 async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
-    authority = make_authority(tmp_path)
+    authority = Authority(tmp_path)
     server_tls = authority.server_context("localhost", days_ago=10)
     async with open_receiver(tls=server_tls) as receiver, open_sender(tls=authority.client_context()) as sender:
         exchange = await post(sender, f"https://localhost:{receiver.port}/")
@@ -414,7 +414,7 @@ async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_receiver_that_asks_for_a_certificate_is_shown_ours(tmp_path: Path) -> None:
-    authority = make_authority(tmp_path)
+    authority = Authority(tmp_path)
     server_tls = authority.server_context("localhost")
     server_tls.verify_mode = ssl.CERT_REQUIRED
     server_tls.load_verify_locations(tmp_path / "ca.pem")
@@ -438,7 +438,7 @@ async def test_a_receiver_that_asks_for_a_certificate_is_shown_ours(tmp_path: Pa
     ],
 )
 def test_an_unreadable_certificate_of_ours_is_named(tmp_path: Path, certificate: str, key: str, said: str) -> None:
-    make_authority(tmp_path)
+    Authority(tmp_path)
     files = [str(tmp_path / name) if name else "" for name in (certificate, key)]
     with pytest.raises(ClientCertificateError, match=said):
         make_tls(*files)

@@ -15,30 +15,40 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("ki
 A_DAY_S = 86_400
 
 
+Tell = Callable[[Story, str], None]
+"""What happens to a holder while a point is armed."""
+
+
 def create_a_charge(story: Story, point: str) -> None:
     story.service.points.arm(point)
     story.ask("charge", "/v1/connect/charge", "PENDING", key=story.account.key)
 
 
-def transfer(story: Story, point: str) -> None:
+def deposit(story: Story, point: str) -> None:
+    """A deposit has no name for repeating it: it exists if its group was committed, and otherwise not."""
+    if "COMMIT" in point:
+        story.model.deposits[story.account.holder_id][AMOUNT_CENTS] += 1
     story.service.points.arm(point)
-    story.ask("transfer", "/v1/connect/transfer/key", "CONFIRMED", key="settle@sandbox.pix.example", key_type="EMAIL")
+    assert story.service.ask(story.account, "POST", "/sandbox/v1/deposits", {"amount": AMOUNT_CENTS}) is None
 
 
-def transfer_and_hear_nothing(story: Story, point: str) -> None:
-    story.service.points.arm(point)
-    story.ask("transfer", "/v1/connect/transfer/key", "CONFIRMED", key="silent@sandbox.pix.example", key_type="EMAIL")
+def transfer_to(payee: str, ending: str) -> Tell:
+    def tell(story: Story, point: str) -> None:
+        story.service.points.arm(point)
+        _transfer(story, payee, ending)
+
+    return tell
 
 
-def transfer_what_is_rejected(story: Story, point: str) -> None:
-    story.service.points.arm(point)
-    story.ask("transfer", "/v1/connect/transfer/key", "ERROR", key="reject-ac07@sandbox.pix.example", key_type="EMAIL")
+def _transfer(story: Story, payee: str, ending: str) -> Answer:
+    key = f"{payee}@sandbox.pix.example"
+    return story.ask("transfer", "/v1/connect/transfer/key", ending, key=key, key_type="EMAIL")
 
 
 def transfer_over_a_rail_that_is_away(story: Story, point: str) -> None:
     rule = {"match": {"operation": "submit"}, "effect": "unavailable", "times": 1}
     story.service.insist(story.account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
-    transfer(story, point)
+    transfer_to("settle", "CONFIRMED")(story, point)
 
 
 def refund(story: Story, point: str) -> None:
@@ -50,10 +60,15 @@ def refund(story: Story, point: str) -> None:
 
 
 def be_paid_by_charge(story: Story, point: str) -> None:
-    emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
+    emv = _charge(story, "APPROVED")
     story.service.settle([story.account])
     story.service.points.arm(point)
     story.be_paid(emv=emv)
+
+
+def _charge(story: Story, ending: str) -> str:
+    """The code of a new charge."""
+    return story.ask("charge", "/v1/connect/charge", ending, key=story.account.key).data["emvqrcps"]
 
 
 def pay_a_fee(story: Story, point: str) -> None:
@@ -69,59 +84,41 @@ def be_moved(story: Story, point: str) -> None:
     story.service.ask(story.account, "POST", "/sandbox/v1/movements", body)
 
 
-def be_paid_in_two_steps(story: Story, point: str) -> None:
-    """A process dies between the payer's order and our answer to it."""
-    emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
-    story.let_next_payment("two_steps:20")
-    story.service.points.arm(point)
-    story.be_paid(emv=emv)
+def hear_the_first_step(effect: str) -> Tell:
+    """A process dies between the payer's order and our answer to the first step of its payment."""
+
+    def tell(story: Story, point: str) -> None:
+        emv = _charge(story, "APPROVED")
+        story.let_next_payment(effect)
+        story.service.points.arm(point)
+        story.be_paid(emv=emv)
+
+    return tell
 
 
-def hear_that_it_settled(story: Story, point: str) -> None:
-    _hear_the_end(story, point, "two_steps:20000", "APPROVED")
-
-
-def hear_that_it_was_cancelled(story: Story, point: str) -> None:
-    _hear_the_end(story, point, "cancel:AB03:20000", "PENDING")
-
-
-def hear_that_it_is_held(story: Story, point: str) -> None:
-    """A process dies when a payment is reported that the institution holds as suspect."""
-    emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
-    story.let_next_payment("suspect:release:20")
-    story.service.points.arm(point)
-    story.be_paid(emv=emv)
-
-
-def hear_that_it_is_released(story: Story, point: str) -> None:
-    _hear_the_end(story, point, "suspect:release:20000", "APPROVED")
-
-
-def hear_that_it_was_returned(story: Story, point: str) -> None:
-    _hear_the_end(story, point, "suspect:return:20000", "PENDING")
-
-
-def _hear_the_end(story: Story, point: str, effect: str, ending: str) -> None:
+def hear_the_end(effect: str, ending: str) -> Tell:
     """A process dies when the second step of a payment is reported, whose first was recorded and acknowledged."""
-    emv = story.ask("charge", "/v1/connect/charge", ending, key=story.account.key).data["emvqrcps"]
-    story.let_next_payment(effect)
-    story.be_paid(emv=emv)
-    story.service.wait_until_accepted(story.account)
-    story.service.points.arm(point)
-    story.service.advance_clock(story.account, 20)
+
+    def tell(story: Story, point: str) -> None:
+        emv = _charge(story, ending)
+        story.let_next_payment(effect)
+        story.be_paid(emv=emv)
+        story.service.wait_until_accepted(story.account)
+        story.service.points.arm(point)
+        story.service.advance_clock(story.account, 20)
+
+    return tell
 
 
 def be_given_back(story: Story, point: str) -> None:
-    answer = story.ask(
-        "transfer", "/v1/connect/transfer/key", "RETURNED", key="settle@sandbox.pix.example", key_type="EMAIL"
-    )
+    answer = _transfer(story, "settle", "RETURNED")
     story.service.settle([story.account])
     story.service.points.arm(point)
     story.service.ask(story.account, "POST", "/sandbox/v1/returns", {"end_to_end_id": answer.data["end_to_end_id"]})
 
 
 def let_a_charge_expire(story: Story, point: str) -> None:
-    story.ask("charge", "/v1/connect/charge", "EXPIRED", key=story.account.key)
+    _charge(story, "EXPIRED")
     story.service.settle([story.account])
     story.service.points.arm(point)
     story.service.advance_clock(story.account, A_DAY_S)
@@ -129,25 +126,20 @@ def let_a_charge_expire(story: Story, point: str) -> None:
 
 
 def let_a_charge_fall_due(story: Story, point: str) -> None:
-    story.ask("charge", "/v1/connect/charge", "EXPIRED", key=story.account.key)
+    _charge(story, "EXPIRED")
     story.service.settle([story.account])
     story.service.points.arm(point)
     story.service.let_charges_fall_due(story.account)
 
 
-def deposit(story: Story, point: str) -> None:
-    """A deposit has no name for repeating it: it exists if its group was committed, and otherwise not."""
-    if "COMMIT" in point:
-        story.model.deposits[story.account.holder_id][AMOUNT_CENTS] += 1
-    story.service.points.arm(point)
-    assert story.service.ask(story.account, "POST", "/sandbox/v1/deposits", {"amount": AMOUNT_CENTS}) is None
-
-
 _GROUP_WRITE = ("before group write", "after group write")
-_ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
-    create_a_charge: {"serve": (*_GROUP_WRITE, "after COMMIT of create_charges")},
-    deposit: {"serve": (*_GROUP_WRITE, "after COMMIT of deposit_all")},
-    transfer: {
+_CREDIT = (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement")
+_WORD = ("before word on arrivals", "after word on arrivals")
+_MOVED_CLOCK = ("before move of the clock", "after move of the clock")
+_STORIES: dict[str, tuple[Tell, dict[str, tuple[str, ...]]]] = {
+    "a charge": (create_a_charge, {"serve": (*_GROUP_WRITE, "after COMMIT of create_charges")}),
+    "a deposit": (deposit, {"serve": (*_GROUP_WRITE, "after COMMIT of deposit_all")}),
+    "a transfer": (transfer_to("settle", "CONFIRMED"), {
         "serve": (*_GROUP_WRITE, "after COMMIT of start_transfers"),
         "work": (
             *("before mark", "after mark", "before call", "after call", *_GROUP_WRITE, "after COMMIT of write_endings"),
@@ -155,69 +147,51 @@ _ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
             *("before record of the post", "after record of the post", "after COMMIT of record_attempts"),
         ),
         "sandbox": ("before orders", "after orders", "before word on orders", "after word on orders"),
-    },
-    transfer_and_hear_nothing: {
+    }),
+    "a silent transfer": (transfer_to("silent", "CONFIRMED"), {
         "work": ("before postponement", "after postponement", "before question", "after question", *_GROUP_WRITE),
-    },
-    transfer_what_is_rejected: {"work": ("after call", *_GROUP_WRITE), "sandbox": ("after orders",)},
-    transfer_over_a_rail_that_is_away: {"work": ("before unmark", "after unmark")},
-    refund: {
+    }),
+    "a rejected transfer": (transfer_to("reject-ac07", "ERROR"), {
+        "work": ("after call", *_GROUP_WRITE), "sandbox": ("after orders",),
+    }),
+    "a transfer without a rail": (transfer_over_a_rail_that_is_away, {"work": ("before unmark", "after unmark")}),
+    "a refund": (refund, {
         "serve": (*_GROUP_WRITE, "after COMMIT of start_refunds"),
         "work": ("before mark", "after mark", "before refund call", "after refund call", *_GROUP_WRITE, "after notice"),
         "sandbox": ("after orders",),
-    },
-    be_paid_by_charge: {
-        "work": (
-            *(*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
-            *("before notice", "after notice"),
-        ),
-        "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
-    },
-    pay_a_fee: {
+    }),
+    "a payment": (be_paid_by_charge, {
+        "work": (*_CREDIT, "after acknowledgement", "before notice", "after notice"),
+        "sandbox": ("after arrivals", *_WORD),
+    }),
+    "a fee": (pay_a_fee, {
         "work": ("after COMMIT of receive_credits", "after COMMIT of receive_movements"),
         "sandbox": ("after arrivals", "before fees", "after fees", "after word on arrivals"),
-    },
-    be_moved: {
+    }),
+    "a movement": (be_moved, {
         "work": (*_GROUP_WRITE, "after COMMIT of receive_movements", "before acknowledgement", "after acknowledgement"),
-        "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
-    },
-    be_paid_in_two_steps: {
-        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
-        "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
-    },
-    hear_that_it_settled: {
-        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
-        "sandbox": ("before word on arrivals", "after word on arrivals"),
-    },
-    hear_that_it_was_cancelled: {
-        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
-        "sandbox": ("before word on arrivals",),
-    },
-    hear_that_it_is_held: {
-        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
-        "sandbox": ("before word on arrivals", "after word on arrivals"),
-    },
-    hear_that_it_is_released: {
-        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
-        "sandbox": ("before word on arrivals", "after word on arrivals"),
-    },
-    hear_that_it_was_returned: {
-        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
-        "sandbox": ("before word on arrivals",),
-    },
-    be_given_back: {
+        "sandbox": ("after arrivals", *_WORD),
+    }),
+    "an accepted payment": (hear_the_first_step("two_steps:20"), {
+        "work": (*_CREDIT, "after acknowledgement"), "sandbox": ("after arrivals", *_WORD),
+    }),
+    "a settled payment": (hear_the_end("two_steps:20000", "APPROVED"), {"work": _CREDIT, "sandbox": _WORD}),
+    "a cancelled payment": (hear_the_end("cancel:AB03:20000", "PENDING"), {"work": _CREDIT, "sandbox": _WORD[:1]}),
+    "a held payment": (hear_the_first_step("suspect:release:20"), {
+        "work": (*_CREDIT, "after acknowledgement"), "sandbox": _WORD,
+    }),
+    "a released payment": (hear_the_end("suspect:release:20000", "APPROVED"), {"work": _CREDIT, "sandbox": _WORD}),
+    "a returned payment": (hear_the_end("suspect:return:20000", "PENDING"), {"work": _CREDIT, "sandbox": _WORD[:1]}),
+    "a return": (be_given_back, {
         "work": (*_GROUP_WRITE, "after COMMIT of receive_returns", "before acknowledgement"),
         "sandbox": ("after arrivals", "before word on arrivals"),
-    },
-    let_a_charge_expire: {
-        "serve": ("before move of the clock", "after move of the clock"),
-        "sandbox": ("before move of the clock", "after move of the clock"),
-    },
-    let_a_charge_fall_due: {"work": ("before expiry", "after expiry")},
-}
+    }),
+    "an expiry": (let_a_charge_expire, {"serve": _MOVED_CLOCK, "sandbox": _MOVED_CLOCK}),
+    "a charge that is due": (let_a_charge_fall_due, {"work": ("before expiry", "after expiry")}),
+}  # fmt: skip
 _CASES = [
-    pytest.param(story, f"{part} {moment}", id=f"{story.__name__}: {part} {moment}")
-    for story, parts in _ANSWERING.items()
+    pytest.param(tell, f"{part} {moment}", id=f"{name}: {part} {moment}")
+    for name, (tell, parts) in _STORIES.items()
     for part, moments in parts.items()
     for moment in moments
 ]
@@ -231,9 +205,7 @@ def service() -> Iterator[WholeInstallation]:
 
 
 @pytest.mark.parametrize(("tell", "point"), _CASES)
-def test_nothing_is_lost_and_nothing_done_twice(
-    service: WholeInstallation, tell: Callable[[Story, str], None], point: str
-) -> None:
+def test_nothing_is_lost_and_nothing_done_twice(service: WholeInstallation, tell: Tell, point: str) -> None:
     story = Story(service)
     tell(story, point)
     service.wait_until_killed(story.account, point)
@@ -362,7 +334,7 @@ def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeI
     points = [point for point in POINTS if point.split()[0] in {"work", "sandbox"} and _is_on_the_way(point)]
     for point in points:
         service.points.arm(point)
-    story.ask("transfer", "/v1/connect/transfer/key", "CONFIRMED", key="silent@sandbox.pix.example", key_type="EMAIL")
+    _transfer(story, "silent", "CONFIRMED")
     for point in points:
         service.wait_until_killed(story.account, point)
     story.settle()

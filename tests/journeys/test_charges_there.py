@@ -5,7 +5,7 @@ is the same on both sides, removed ones cannot be paid, and changed ones are pai
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from support.waiting import wait_until
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("charges there")]
 
 KINDS = ("efi", "inter", "sicoob")
+ASKED, REVISED = "10.00", "20.00"
 ASKED_CENTS, REVISED_CENTS = 1000, 2000
 TRIED_MAX = 12
 DIES_WITHIN_S = 20
@@ -47,50 +48,65 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 class Charges:
     """The holder's charges by txid, each with its wanted state."""
 
+    path = "/v2/cob/"
+    name = "journey"
+    scopes = ("cob.read", "cob.write", "charge.read", "ledger.read")
+
     def __init__(self, two: Both) -> None:
         self._two = two
-        self._caller = Caller(two, "cob.read", "cob.write", "charge.read", "ledger.read")
+        self.caller = Caller(two, *self.scopes)
         self.wanted: dict[str, str] = {}
 
+    def describe(self) -> dict[str, Any]:
+        return {"calendario": {"expiracao": 3600}, "valor": {"original": ASKED}, "chave": KEY}
+
     def open(self, kind: str) -> str:
-        txid = f"journey{len(self.wanted):025}"
-        body = {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": KEY}
-        self._caller.insist("PUT", f"/v2/cob/{txid}", body, accept=(200, 201))
+        txid = f"{self.name}{len(self.wanted):022}"
         self.wanted[txid] = kind
+        self.caller.insist("PUT", self.path + txid, self.describe(), accept=(200, 201))
         return txid
 
     def change(self, txid: str) -> None:
-        if self.wanted[txid] == "revise":
-            self._caller.insist("PATCH", f"/v2/cob/{txid}", {"valor": {"original": "20.00"}})
-            return
-        # If it was removed and the answer lost, the same request returns it.
+        """As is wanted; if it was removed and the answer lost, the same request returns it."""
         removal = {"status": "REMOVIDA_PELO_USUARIO_RECEBEDOR"}
-        self._caller.insist("PATCH", f"/v2/cob/{txid}", removal)
+        changes = {"revise": {"valor": {"original": REVISED}}, "remove": removal}
+        if (change := changes.get(self.wanted[txid])) is not None:
+            self.caller.insist("PATCH", self.path + txid, change)
 
     def read_here(self, txid: str) -> dict[str, Any]:
-        return self._caller.insist("GET", f"/v2/cob/{txid}")
+        return self.caller.insist("GET", self.path + txid)
 
     def read_there(self, txid: str) -> dict[str, Any]:
         return run(self._two.bank, "charge", "show", txid, "--json")
 
-    def are_changed(self) -> bool:
+    def are_as_wanted(self) -> bool:
+        wanted = {
+            "open": ("ATIVA", ASKED, 0, "PENDING", ASKED_CENTS),
+            "revise": ("ATIVA", REVISED, 1, "PENDING", REVISED_CENTS),
+            "remove": ("REMOVIDA_PELO_USUARIO_RECEBEDOR", ASKED, 1, "EXPIRED", ASKED_CENTS),
+        }
         for txid, kind in self.wanted.items():
             here, there = self.read_here(txid), self.read_there(txid)
             says = here["status"], here["valor"]["original"], here["revisao"], there["status"], there["amount"]
-            wanted = {
-                "revise": ("ATIVA", "20.00", 1, "PENDING", REVISED_CENTS),
-                "remove": ("REMOVIDA_PELO_USUARIO_RECEBEDOR", "10.00", 1, "EXPIRED", ASKED_CENTS),
-            }
             if says != wanted[kind]:
                 return False
         return True
 
+    def change_while_dying(self, points: KillPoints, kind: str, deaths: Sequence[str]) -> None:
+        """Change charges until processes have died at these points.
 
-def comes_true(is_so: Callable[[], bool]) -> bool:
-    until = time.monotonic() + DIES_WITHIN_S
-    while not is_so() and time.monotonic() < until:
-        time.sleep(0.1)
-    return is_so()
+        The worker ends a call that takes too long, and then the point is not reached: another charge is used.
+        """
+        for point in deaths:
+            points.arm(point)
+        for _ in range(TRIED_MAX):
+            self.change(self.open(kind))
+            until_s = time.monotonic() + DIES_WITHIN_S
+            while not all(map(points.has_killed, deaths)) and time.monotonic() < until_s:
+                time.sleep(0.1)
+            if all(map(points.has_killed, deaths)):
+                return
+        raise AssertionError(f"no process died at {deaths}")
 
 
 def test_each_charge_says_the_same_on_both_sides_whoever_dies_and_whatever_is_lost(both: Both) -> None:
@@ -100,15 +116,8 @@ def test_each_charge_says_the_same_on_both_sides_whoever_dies_and_whatever_is_lo
     before_cents = run(both.bank, "balance", "--json")["current_funds"]
     for kind in CALLS:
         for deaths in list_points(kind):
-            for point in deaths:
-                points.arm(point)
-            # The worker ends a call that takes too long, and then the point is not reached: another charge is used.
-            for _ in range(TRIED_MAX):
-                charges.change(charges.open(kind))
-                if comes_true(lambda deaths=deaths: all(map(points.has_killed, deaths))):
-                    break
-            assert all(map(points.has_killed, deaths)), deaths
-    wait_until(charges.are_changed, "both sides say what was wanted")
+            charges.change_while_dying(points, kind, deaths)
+    wait_until(charges.are_as_wanted, "both sides say what was wanted")
     revised = [txid for txid, kind in charges.wanted.items() if kind == "revise"]
     for txid in revised:
         run(both.bank, "pay", charges.read_there(txid)["emvqrcps"], "--json")

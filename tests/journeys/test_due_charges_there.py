@@ -12,8 +12,8 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from journeys.test_charges_there import DIES_WITHIN_S, TRIED_MAX, comes_true
-from journeys.test_money_in import Both, Caller, open_both
+from journeys.test_charges_there import ASKED, ASKED_CENTS, KINDS, REVISED_CENTS, Charges
+from journeys.test_money_in import Both, open_both
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.platform.base.clock import SAO_PAULO
 from support.account_at_face import KEY, open_account, run
@@ -22,7 +22,6 @@ from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("charges there")]
 
-KINDS = ("efi", "inter", "sicoob")
 FAULTS = ("no_answer", "lost", "html:after")
 DEATHS = {
     "open": (
@@ -33,7 +32,6 @@ DEATHS = {
     "revise": (("serve before revision there",), ("serve after revision there",)),
     "remove": (("serve after removal there",), ("serve before removal there", "work after removal there")),
 }
-ASKED, REVISED = "10.00", "20.00"
 DISCOUNT_CENTS = 150
 
 
@@ -46,62 +44,29 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield request.param, two
 
 
-class Charges:
-    """The holder's charges, each with its wanted state."""
+class DueCharges(Charges):
+    path = "/v2/cobv/"
+    name = "journeydue"
+    scopes = ("cobv.read", "cobv.write", "pix.read", "charge.read", "webhook.read")
 
-    def __init__(self, two: Both) -> None:
-        self._two = two
-        self._caller = Caller(two, "cobv.read", "cobv.write", "pix.read", "charge.read", "webhook.read")
-        self.wanted: dict[str, str] = {}
-
-    def open(self, kind: str) -> str:
-        txid = f"journeydue{len(self.wanted):022}"
+    def describe(self) -> dict[str, Any]:
         due_on = datetime.now(SAO_PAULO).date() + timedelta(days=10)
         discount = {"modalidade": 1, "descontoDataFixa": [{"data": f"{due_on}", "valorPerc": "1.50"}]}
-        body = {
+        return {
             "calendario": {"dataDeVencimento": f"{due_on}"},
             "devedor": {"cpf": "12345678909", "nome": "Ana"},
             "valor": {"original": ASKED, "multa": {"modalidade": 2, "valorPerc": "2.00"}, "desconto": discount},
             "chave": KEY,
         }
-        self.wanted[txid] = kind
-        self._caller.insist("PUT", f"/v2/cobv/{txid}", body, accept=(200, 201))
-        return txid
-
-    def change(self, txid: str) -> None:
-        if self.wanted[txid] == "revise":
-            self._caller.insist("PATCH", f"/v2/cobv/{txid}", {"valor": {"original": REVISED}})
-        elif self.wanted[txid] == "remove":
-            removal = {"status": "REMOVIDA_PELO_USUARIO_RECEBEDOR"}
-            self._caller.insist("PATCH", f"/v2/cobv/{txid}", removal)
-
-    def read_here(self, txid: str) -> dict[str, Any]:
-        return self._caller.insist("GET", f"/v2/cobv/{txid}")
-
-    def read_there(self, txid: str) -> dict[str, Any]:
-        return run(self._two.bank, "charge", "show", txid, "--json")
 
     def list_receivers(self) -> list[dict[str, Any]]:
         path, told, cursor = "/v1/webhook/feed?event_types=charge.diverged", list[dict[str, Any]](), ""
         while True:
-            page = self._caller.insist("GET", path + cursor)
+            page = self.caller.insist("GET", path + cursor)
             told += [event["payload"] for event in page["events"]]
             cursor = f"&cursor={quote(page['cursor'])}"
             if not page["has_more"]:
                 return told
-
-    def are_as_wanted(self) -> bool:
-        wanted = {
-            "open": ("ATIVA", ASKED, 0, "PENDING", 1000),
-            "revise": ("ATIVA", REVISED, 1, "PENDING", 2000),
-            "remove": ("REMOVIDA_PELO_USUARIO_RECEBEDOR", ASKED, 1, "EXPIRED", 1000),
-        }
-        for txid, kind in self.wanted.items():
-            here, there = self.read_here(txid), self.read_there(txid)
-            says = here["status"], here["valor"]["original"], here["revisao"], there["status"], there["amount"]
-            if says != wanted[kind]:
-                return False
-        return True
 
 
 def revise_by_hand(name: str, two: Both, txid: str, original: str) -> None:
@@ -119,27 +84,21 @@ def revise_by_hand(name: str, two: Both, txid: str, original: str) -> None:
 
 def test_both_sides_say_the_same_and_what_was_paid_is_told_whole(both: tuple[str, Both]) -> None:
     name, two = both
-    charges, points = Charges(two), KillPoints(two.live.home)
+    charges, points = DueCharges(two), KillPoints(two.live.home)
     before_cents = run(two.bank, "balance", "--json")["current_funds"]
     for fault in FAULTS:
         run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")
         charges.open("open")
     for kind, ways in DEATHS.items():
         for deaths in ways:
-            for point in deaths:
-                points.arm(point)
-            for _ in range(TRIED_MAX):
-                charges.change(charges.open(kind))
-                if comes_true(lambda deaths=deaths: all(map(points.has_killed, deaths))):
-                    break
-            assert all(map(points.has_killed, deaths)), (deaths, DIES_WITHIN_S)
+            charges.change_while_dying(points, kind, deaths)
     wait_until(charges.are_as_wanted, "both sides say what was wanted")
     paid = [txid for txid, kind in charges.wanted.items() if kind == "revise"]
     by_hand = next(txid for txid, kind in charges.wanted.items() if kind == "open")
     revise_by_hand(name, two, by_hand, "30.00")
     for txid in (*paid, by_hand):
         run(two.bank, "pay", charges.read_there(txid)["emvqrcps"], "--json")
-    wanted_cents = before_cents + len(paid) * (2000 - DISCOUNT_CENTS) + 3000 - DISCOUNT_CENTS
+    wanted_cents = before_cents + len(paid) * (REVISED_CENTS - DISCOUNT_CENTS) + 3000 - DISCOUNT_CENTS
 
     def is_all_here() -> bool:
         return run(two.live, "institution", "show", "loja", "--json")["balance_here_cents"] == wanted_cents
@@ -160,6 +119,6 @@ def test_both_sides_say_the_same_and_what_was_paid_is_told_whole(both: tuple[str
     assert (told["divergences"], told["amount"], told["asked_amount"]) == (
         ["OTHER_AMOUNT"],
         2850,
-        1000 - DISCOUNT_CENTS,
+        ASKED_CENTS - DISCOUNT_CENTS,
     )
     assert run(two.live, "report", "list", "--json")["reports"] == []

@@ -15,22 +15,22 @@ _numbers = count(1)
 
 
 class Story:
-    def __init__(self, service: WholeInstallation) -> None:
+    def __init__(self, service: WholeInstallation, funds_cents: int = FUNDS_CENTS) -> None:
         self.service = service
-        self.account = service.open_account(FUNDS_CENTS)
-        self.model = MoneyModel(deposits={self.account.holder_id: Counter([FUNDS_CENTS])})
+        self.account = service.open_account(funds_cents)
+        self.model = MoneyModel(deposits={self.account.holder_id: Counter([funds_cents])})
 
-    def ask(self, kind: str, path: str, ending: str, **body: object) -> Answer:
+    def ask(self, kind: str, path: str, ending: str, amount_cents: int = AMOUNT_CENTS, **body: object) -> Answer:
         """Repeat a request under an external id until an answer comes."""
         asked = Asked(
             kind=kind,  # type: ignore[arg-type]
             holder_id=self.account.holder_id,
             external_id=f"story-{next(_numbers)}",
-            amount_cents=AMOUNT_CENTS,
+            amount_cents=amount_cents,
             endings={ending},
         )
         self.model.ask(asked)
-        body |= {"amount": AMOUNT_CENTS, "external_id": asked.external_id}
+        body |= {"amount": amount_cents, "external_id": asked.external_id}
         answer = self.service.insist(self.account, "POST", path, body)
         assert answer.status == 200, answer
         asked.told_id = answer.data["id"]

@@ -182,6 +182,9 @@ class WholeInstallation:
         """
         return [row["said"] for row in self._read(lambda connection: connection.fetch(query))]
 
+    def fetchval(self, query: str) -> Any:
+        return self._read(lambda connection: connection.fetchval(query))
+
     def settle(self, accounts: Sequence[Account], patience_s: float = PATIENCE_S) -> Seen:
         """Clear all faults and let time pass until nothing is under way, and every killed process is back."""
         self.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
@@ -223,7 +226,7 @@ class WholeInstallation:
             select exists (select from pixconnect.charge where status = 'PENDING' and expires_at <= now())
                 or exists (select from pixconnect.lot_request)
         """
-        return self._read(lambda connection: connection.fetchval(due))
+        return self.fetchval(due)
 
     def advance_clock(self, account: Account, seconds: int) -> None:
         began_s = time.monotonic()
@@ -264,7 +267,7 @@ class WholeInstallation:
                 where holder_id = {account.holder_id} and status = 'PROCESSING' and arrival.is_open and next_report is null
             )
         """
-        wait_until(lambda: self._read(lambda connection: connection.fetchval(query)), "no payment is accepted")
+        wait_until(lambda: self.fetchval(query), "no payment is accepted")
 
     def kill(self, part: str) -> None:
         """Kill one process of a part, or ``database``, as kill -9 does; it is restarted."""
@@ -364,7 +367,7 @@ class WholeInstallation:
         asked = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
         health = self.installation.health_report()
         found = [] if health["status"] == "healthy" else [f"health: {health}"]
-        return found if self._read(lambda connection: connection.fetchval(asked)) else [*found, "no worker"]
+        return found if self.fetchval(asked) else [*found, "no worker"]
 
     def log_in(self, account: Account) -> str:
         form = {

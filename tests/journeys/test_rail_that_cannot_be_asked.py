@@ -1,11 +1,8 @@
 """A rail that pays repetitions again and does not know our ids: an order is submitted once, even if a process dies."""
 
-import asyncio
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-import asyncpg
 import pytest
 
 from support.story import AMOUNT_CENTS, FUNDS_CENTS, Story
@@ -50,12 +47,12 @@ def test_what_never_got_there_waits_for_a_report_and_is_not_sent_again(service: 
     story, sent = send_while_somebody_dies(service, point)
     # The worker has looked at it, could do nothing, and will look again in five minutes.
     looked = f"""
-        select due_at > handed_at + interval '4 minutes' from pixconnect.open_order where name = '{sent["end_to_end_id"]}'
+        select due_at > handed_at + interval '4 minutes' from open_order where name = '{sent["end_to_end_id"]}'
     """
 
     def is_left_alone() -> bool:
         service.advance_clock(story.account, 5)
-        return bool(fetch(service, looked))
+        return bool(service.fetchval(looked))
 
     wait_until(is_left_alone)
     service.advance_clock(story.account, 3_600)
@@ -84,17 +81,4 @@ def read_transfer(story: Story, sent: dict[str, Any]) -> dict[str, Any]:
 def count_in_rail(service: WholeInstallation, sent: dict[str, Any]) -> int:
     """How often the rail has an order: each try has another id, which ends as our id does."""
     counted = f"select count(*) from sandbox.settlement where substr(id, 10) = '{sent['end_to_end_id'][9:]}'"
-    return int(fetch(service, counted))
-
-
-def fetch(service: WholeInstallation, query: str) -> Any:
-    running = json.loads((service.installation.home / "running.json").read_text())
-
-    async def read() -> Any:
-        connection = await asyncpg.connect(running["owner_database_url"], timeout=30)
-        try:
-            return await connection.fetchval(query)
-        finally:
-            await connection.close()
-
-    return asyncio.run(read())
+    return int(service.fetchval(counted))

@@ -17,7 +17,7 @@ from pixconnect.doors.worker.meter import Meter
 from pixconnect.doors.worker.parts import MemberRow, WorkerExtension
 from pixconnect.doors.worker.problem import HealthCheck, Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
-from pixconnect.features.proof.rules import Rule
+from pixconnect.features.proof.rules import Rule, RulePart
 from pixconnect.kernel.feature import Feature, Ranked, gather, gather_classes
 from pixconnect.kernel.flows.before_order import ORDER_RULES, OrderRule
 from pixconnect.kernel.flows.charge import PaidParts
@@ -55,6 +55,7 @@ ROWS: dict[Any, type[Any]] = dict(
     problems=Problem,
     meters=Meter,
     rules=Rule,
+    rule_parts=RulePart,
     pages=PageRoute,
     menu=MenuEntry,
     overview=OverviewPart,

@@ -22,7 +22,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Money that an institution moves by itself: fees, wires.
     "movements": ("contests", "institutions", "sandbox"),
     # Operators' approval of outgoing transfers.
-    "approvals": ("institutions",),
+    "approvals": ("institutions", "proof"),
     # Transfers that are prepared first and confirmed later.
     "prepared_transfers": (),
     # Differences between the books and the outside, and what two operators do about each.

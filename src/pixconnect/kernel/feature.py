@@ -100,7 +100,8 @@ class Feature(NamedTuple):
     """Values that workers measure in the database: ``doors.worker.meter.Meter``."""
     rules: Places = ()
     """Rules of the proof: ``features.proof.rules.Rule``."""
-
+    rule_parts: Places = ()
+    """What a feature's rows add to other rules of the proof: ``features.proof.rules.RulePart``."""
     chores: Places = ()
     """Periodic tasks of a worker: ``doors.worker.chore.Chore``."""
     sections: Places = ()

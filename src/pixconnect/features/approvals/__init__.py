@@ -11,6 +11,8 @@ FEATURE: Final = Feature(
             *("below operator", "transfer", "features.approvals.cli:app"), "Transfers that wait for an operator's yes."
         ),
     ),
+    rules=("features.approvals.checks:APPROVALS",),
+    rule_parts=("features.approvals.checks:PARTS",),
     problems=("features.approvals.service:PROBLEMS",),
     meters=("features.approvals.service:METERS",),
     pages=("features.approvals.pages:ROUTES",),

@@ -13,6 +13,7 @@ FEATURE: Final = Feature(
         ),
     ),
     rules=("features.cases.checks:ADJUSTMENTS",),
+    rule_parts=("features.cases.checks:PARTS",),
     events=(
         Event(
             "adjustment.posted",

@@ -1,11 +1,11 @@
-"""Proof rules of adjusting entries, which are compared with their entries and their case."""
+"""Proof rules of adjusting entries, which are compared with their entries and their case; and operators' decisions."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Final
 
-from pixconnect.features.proof.rules import Rule
+from pixconnect.features.proof.rules import Rule, RulePart
 
 _rule: Final = partial(
     Rule,
@@ -80,5 +80,26 @@ ADJUSTMENTS: Final = (
         """,
         of="installation",
         meaning="money was given back or taken in another operator's name; or a row was lost",
+    ),
+)
+PARTS: Final = (
+    RulePart(
+        rule="what_was_decided_is_audited",
+        selects="""
+            select 'case close', 'case ' || id, ended_by, ended_at, id, null from kept_case where ended_as = 'closed'
+            union all
+            select 'case adjust', 'case ' || case_id, proposed_by, created_at, null, null from adjustment
+            union all
+            select 'proposal confirm', 'institution ' || institution_account.name, confirmed_by, adjustment.created_at, null,
+                'adjustment ' || adjustment.id
+            from adjustment join kept_case on kept_case.id = case_id
+            join institution_account on institution_account.id = institution_id
+            union all
+            select 'case close', 'case ' || case_id, proposed_by, ended_at, null, null from case_ending
+            union all
+            select 'proposal confirm', 'institution ' || institution_account.name, confirmed_by, ended_at, null,
+                'order ' || order_name
+            from case_ending join institution_account on institution_account.id = institution_id
+        """,
     ),
 )

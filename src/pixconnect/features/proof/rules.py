@@ -2,6 +2,19 @@
 
 A rule is one query, and its rows are the violations: none, if it holds. Both sides are compared item by item, so that two
 errors that cancel out are two findings.
+
+Hash chains of entries and of the audit, and their heads, which are also stored outside of the database::
+
+    first head      SHA-256 of "holder 7"
+    person digest   SHA-256 of salt + person      nothing, where nothing of an entry is about a person
+    digest          SHA-256 of facts + person digest
+    next head       SHA-256 of head + the digests of a link, in their order
+
+The audit has one chain, one digest per link, and the SHA-256 of ``audit`` as first head. All holders' heads together are the
+SHA-256 of each one's id and link, eight octets each, and head, by id. The chained parts of an entry, ``facts`` and
+``person``, are UTF-8 texts from the view ``entry_facts``. The database chains by itself (``chain_entries``); this module
+repeats it to inspect one. Neither may change, because recorded heads stay true for ever: ``tests/vectors/chain.json`` holds
+both.
 """
 
 from __future__ import annotations
@@ -12,7 +25,7 @@ from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from pixconnect.platform.base import errors
 
@@ -30,6 +43,11 @@ Or its facts are too young, because they are reported late; or the rule cannot b
 """
 
 
+HexDigest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+ChainName = Literal["audit", "report", "entries"]
+"""The chain of the audit, and those of all holders' entries together; ``report`` in older files, which is ignored."""
+
+
 class Rule(Struct, frozen=True, kw_only=True):
     name: str
     """Its name for operators, metrics and pages."""
@@ -43,7 +61,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     For rules of holders: ``$1`` is the first holder's id and ``$2`` the last one's. ``{transfers}`` and its like are those
     holders' rows: all of them, or in a run over changes the changed ones (``features/proof/tables/look.py``). ``{runs_on}`` is
     whether instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be
-    gone.
+    gone. ``{parts}`` are the rows that features add.
     """
     meaning: str
     """The possible meaning of a violation."""
@@ -56,15 +74,22 @@ class Rule(Struct, frozen=True, kw_only=True):
     """It reads everything regardless of changes, so a run over changes omits it."""
 
 
+class RulePart(Struct, frozen=True, kw_only=True):
+    """Rows that a feature adds to the ones that a rule compares."""
+
+    rule: str
+    selects: str
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """One violation of a rule, by the tables."""
 
     rule: str
-    holder_id: int | None
+    holder_id: int | None = None
     ids: Sequence[str]
-    expected: str | None
-    found: str | None
-    since: datetime | None
+    expected: str | None = None
+    found: str | None = None
+    since: datetime | None = None
     """When it began, as far as rows show."""
 
     @property
@@ -82,26 +107,6 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """The account at an institution, if the rule is judged per account."""
     reason: str | None = None
     """Why it is not checked."""
-
-
-# Hash chains of entries and of the audit, and heads stored outside of the database.
-#
-#     first head      SHA-256 of "holder 7"
-#     person digest   SHA-256 of salt + person      nothing, where nothing of an entry is about a person
-#     digest          SHA-256 of facts + person digest
-#     next head       SHA-256 of head + the digests of a link, in their order
-#
-# The audit has one chain, one digest per link, and the SHA-256 of ``audit`` as first head. All holders' heads together are the
-# SHA-256 of each one's id and link, eight octets each, and head, by id. The chained parts of an entry, ``facts`` and
-# ``person``, are UTF-8 texts from the view ``entry_facts``. The database chains by itself (``chain_entries``); this module
-# repeats it to inspect one. Neither may change, because recorded heads stay true for ever: ``tests/vectors/chain.json`` holds
-# both.
-
-HexDigest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-
-
-ChainName = Literal["audit", "report", "entries"]
-"""The chain of the audit, and those of all holders' entries together; ``report`` in older files, which is ignored."""
 
 
 class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -196,16 +201,13 @@ HEADS_TOLD: Final = "heads of the chains"
 
 class _LogLine(Struct, frozen=True):
     event: str
-
-
-class _LoggedHeads(_LogLine, frozen=True):
-    heads: Sequence[ChainHead]
+    heads: Raw = Raw()
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ChainHead).decode
 _decode_log = msgspec.json.Decoder(_LogLine).decode
-_decode_told = msgspec.json.Decoder(_LoggedHeads).decode
+_decode_heads = msgspec.json.Decoder(list[ChainHead]).decode
 
 
 def format_heads(heads: Sequence[ChainHead]) -> bytes:
@@ -232,4 +234,5 @@ def _read_line(line: bytes) -> Sequence[ChainHead]:
     # No head has such a member, and every line of the log has.
     if b'"event":' not in line:
         return [_decode(line)]
-    return _decode_told(line).heads if _decode_log(line).event == HEADS_TOLD else ()
+    logged = _decode_log(line)
+    return _decode_heads(logged.heads) if logged.event == HEADS_TOLD else ()

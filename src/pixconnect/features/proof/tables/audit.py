@@ -279,32 +279,14 @@ AUDIT: Final = (
                 from kept_report left join kept_case on kept_case.kind = 'report' and kept_case.name = kept_report.id::text
                 where closed_at is not null
                 union all
-                select 'case close', 'case ' || id, ended_by, ended_at, id, null from kept_case where ended_as = 'closed'
-                union all
-                select 'case adjust', 'case ' || case_id, proposed_by, created_at, null, null from adjustment
-                union all
-                select 'proposal confirm', 'institution ' || institution_account.name, confirmed_by, adjustment.created_at,
-                    null, 'adjustment ' || adjustment.id
-                from adjustment join kept_case on kept_case.id = case_id
-                join institution_account on institution_account.id = institution_id
-                union all
-                select 'case close', 'case ' || case_id, proposed_by, ended_at, null, null from case_ending
-                union all
-                select 'proposal confirm', 'institution ' || institution_account.name, confirmed_by, ended_at, null,
-                    'order ' || order_name
-                from case_ending join institution_account on institution_account.id = institution_id
-                union all
                 select 'database recovered', 'database', recovered_by, recovered_at, null, null
                 from database_loss where recovered_at is not null
                 union all
                 select 'signing-key revoke', 'signing-key ' || kid, null, revoked_at, null, null
                 from signing_key where revoked_at is not null
                 union all
-                select case when is_approved then 'operator transfer approve' else 'operator transfer refuse' end,
-                    'transfer ' || transfer_id, decided_by, decided_at, null, null
-                from approval_answer join pending_approval using (order_name)
-                union all
                 select 'operator endpoint allow', 'host ' || host, null, allowed_at, null, null from allowed_webhook_host
+                {parts}
             ) as decided
             where not exists (
                 select from audit where audit.verb = decided.verb and audit.subject = decided.subject

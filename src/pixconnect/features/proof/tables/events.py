@@ -107,9 +107,7 @@ EVENTS: Final = (
                 select holder_id, 'transfer' as resource, transfer_id as resource_id, 'transfer.out.waiting' as name,
                     count(*) as times, min(since) as since
                 from (
-                    select holder_id, transfer_id, since from waiting_order
-                    union all
-                    select holder_id, transfer_id, since from pending_approval
+                    select holder_id, transfer_id, since from waiting_order {parts}
                 ) as each
                 where holder_id between $1 and $2 group by holder_id, transfer_id
             ) as waits using (holder_id, resource, resource_id, name)

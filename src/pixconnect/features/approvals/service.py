@@ -76,7 +76,11 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         # A refusal is accepted in any state of the account: it only releases money.
         if is_approved:
             await _check_account(connection, order)
-            await _check_hold(connection, order)
+            # Its holder may no longer be permitted to send it.
+            ordered = await read_ordered(connection, [order.name])
+            hold = (await find_holds(connection, ordered.values())).get(order.name)
+            if hold is not None:
+                raise errors.BadRequest(f"id: may not leave now: {hold}; change that, or refuse the transfer")
         decision = ApprovalAnswer(
             order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now
         )
@@ -106,14 +110,6 @@ async def _check_account(connection: Connection, order: OpenOrder) -> None:
         raise errors.BadRequest("id: nothing leaves its account now: resume the account first, or refuse the transfer")
 
 
-async def _check_hold(connection: Connection, order: OpenOrder) -> None:
-    """Refuse to approve an order that its holder may no longer send."""
-    ordered = await read_ordered(connection, [order.name])
-    hold = (await find_holds(connection, ordered.values())).get(order.name)
-    if hold is not None:
-        raise errors.BadRequest(f"id: may not leave now: {hold}; change that, or refuse the transfer")
-
-
 async def list_waiting_transfers(
     context: Core, holder_id: int | None = None, count_max: int = LISTED_MAX
 ) -> list[WaitingTransfer]:
@@ -139,7 +135,6 @@ async def list_waiting_transfers(
 
 
 async def count_waiting(context: Core) -> int:
-    """Count waiting transfers of all holders."""
     return (await approval_store.measure_awaited(context.pool, LISTED_MAX))[0]
 
 

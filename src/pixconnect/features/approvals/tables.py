@@ -67,15 +67,13 @@ async def find(connection: Connection | Pool, transfer_id: int) -> PendingApprov
     return await PENDING_APPROVAL.find(connection, "where transfer_id = $1", transfer_id)
 
 
-_FIND_AWAITED: Final[LiteralString] = f"""
-    select {PENDING_APPROVAL.select} from pending_approval
+_AWAITED: Final[LiteralString] = """
     where order_name = $1 and exists (select from open_order where name = order_name and approval || '' = 'awaited')
 """
 
 
 async def find_awaited(connection: Connection | Pool, order_name: str) -> PendingApproval | None:
-    """Find the approval that a waiting transfer needs."""
-    return PENDING_APPROVAL.read_found(await connection.fetchrow(_FIND_AWAITED, order_name))
+    return await PENDING_APPROVAL.find(connection, _AWAITED, order_name)
 
 
 async def find_decision(connection: Connection | Pool, order_name: str) -> ApprovalAnswer | None:
@@ -83,36 +81,25 @@ async def find_decision(connection: Connection | Pool, order_name: str) -> Appro
 
 
 # Its order is locked.
-_INSERT_DECISION: Final[LiteralString] = f"""
-    insert into approval_answer ({APPROVAL_ANSWER.names}) values ({APPROVAL_ANSWER.parameters})
-"""
 _MOVE_ORDER: Final[LiteralString] = "update open_order set approval = $2, due_at = $3, give_up_at = $4 where name = $1"
 
 
 async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOrder) -> None:
     """Write an operator's decision, and the changed order."""
     # First the decision, whose key is the order: a second one fails before it moves anything.
-    await connection.execute(_INSERT_DECISION, *APPROVAL_ANSWER.values(decision))
+    await APPROVAL_ANSWER.insert(connection, decision)
     await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)
 
 
-# Matches the index `open_order_awaiting`.
-_LIST_AWAITED: Final[LiteralString] = f"""
-    select {ORDER.select} from open_order
-    where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2
-"""
-
-
 async def list_awaited(pool: Pool, holder_id: int | None, count_max: int) -> list[OpenOrder]:
-    """List waiting orders, of one holder or of all; soonest deadline first."""
-    return [ORDER.read(row) for row in await pool.fetch(_LIST_AWAITED, holder_id, count_max)]
-
-
-_FIND_MANY: Final[LiteralString] = f"select {PENDING_APPROVAL.select} from pending_approval where order_name = any($1)"
+    # Matches the index `open_order_awaiting`.
+    which = "where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2"
+    return await ORDER.find_all(pool, which, holder_id, count_max)
 
 
 async def find_all(pool: Pool, order_names: Sequence[str]) -> dict[str, PendingApproval]:
-    return {row["order_name"]: PENDING_APPROVAL.read(row) for row in await pool.fetch(_FIND_MANY, order_names)}
+    found = await PENDING_APPROVAL.find_all(pool, "where order_name = any($1)", order_names)
+    return {pending.order_name: pending for pending in found}
 
 
 _MEASURE: Final[LiteralString] = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -20,6 +20,7 @@ from pixconnect.doors.cli.settings import complaining_of_home, read_database_set
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.proof.rules import ChainedEntry, ChainHead, Rule, format_heads, parse_heads
 from pixconnect.features.proof.service import verify as verify_usecases
+from pixconnect.features.proof.service.rule_group import BookReader
 from pixconnect.features.proof.service.verify import ProofRequest, Verification
 from pixconnect.platform.base.clock import format_instant
 from pixconnect.platform.config import Settings
@@ -28,6 +29,8 @@ from pixconnect.platform.logging import set_up_logging
 
 _LENGTH_MAX: Final = 1 << 30
 """Maximum of a file of heads, in octets: a line for each of some million holders."""
+
+Answer = TypeVar("Answer")
 
 heads_app = App(name="heads", help="What the chains have come to.")
 
@@ -39,7 +42,9 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     Args:
         file: A new file; an existing one is never overwritten. Without one, the lines go to standard output.
     """
-    heads = run_with_settings(_list_heads)
+    heads = run_with_settings(
+        lambda settings: _read(settings, lambda reader: verify_usecases.list_heads(reader.connection))
+    )
     if file is None:
         terminal.print_line(format_heads(heads).decode().removesuffix("\n"))
         return
@@ -56,11 +61,11 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     output.show(dict(file=str(file), holders=sum(head.chain is None for head in heads)), as_json=json)
 
 
-async def _list_heads(settings: Settings) -> list[ChainHead]:
+async def _read(settings: Settings, do: Callable[[BookReader], Awaitable[Answer]]) -> Answer:
     from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
     async with operators.open_book_reader(settings) as reader:
-        return await verify_usecases.list_heads(reader.connection)
+        return await do(reader)
 
 
 def read_heads(files: Sequence[Path]) -> list[ChainHead]:
@@ -80,13 +85,10 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
         entry_id: The entry.
     """
 
-    async def look(settings: Settings) -> ChainedEntry:
-        from pixconnect.assembly import operators  # noqa: PLC0415  as above
+    def look(reader: BookReader) -> Awaitable[ChainedEntry]:
+        return verify_usecases.show_entry(reader.connection, entry_id, holder_id)
 
-        async with operators.open_book_reader(settings) as reader:
-            return await verify_usecases.show_entry(reader.connection, entry_id, holder_id)
-
-    found = run_with_settings(look)
+    found = run_with_settings(lambda settings: _read(settings, look))
     shown: output.Shown = {
         **output.pick(found, "holder_id entry_id facts person"),
         "salt": _hex(found.salt),
@@ -144,7 +146,9 @@ def verify(
     )
     try:
         with complaining_of_home(settings):
-            found = asyncio.run(_look(settings, request))
+            found = asyncio.run(
+                _read(settings, lambda reader: verify_usecases.verify(reader, request, _print_progress))
+            )
     except CommandError as error:
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:
@@ -157,18 +161,6 @@ def verify(
         _print_result(found, rules)
         if settings.database_cluster and found.waiting_cluster != settings.database_cluster:
             terminal.notice("commits wait for no standby: if a standby takes over now, answers may be forgotten")
-    _refuse(found)
-
-
-async def _look(settings: Settings, request: ProofRequest) -> Verification:
-    from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
-
-    async with operators.open_book_reader(settings) as reader:
-        return await verify_usecases.verify(reader, request, _print_progress)
-
-
-def _refuse(found: Verification) -> None:
-    """Raise ``CommandError`` for findings and for failed checks."""
     if found.findings:
         raise CommandError(f"{len(found.findings)} findings", status=ExitStatus.BROKEN)
     if found.unreadable_count:

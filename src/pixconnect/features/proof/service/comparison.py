@@ -150,7 +150,12 @@ async def _conclude(
     if verdict.act == "report":
         return None
     if verdict.seen is not None and verdict.seen != seen:
-        await _read_further(context, opened)
+        # Recent readings may lack facts: payments that were listed late, and returns of older ones, either way.
+        lasts, now = await sweep_store.list_last_of(context.pool, account.id), context.clock.real_now()
+        for pace in ("wide", "deep"):
+            if pace not in lasts or now - lasts[pace].began_at >= READ_FURTHER_EVERY:
+                await sweep(context, opened.institution, pace)
+        await follow_sent_returns(context, opened, is_told=True)
     return verdict.seen
 
 
@@ -165,12 +170,3 @@ def _describe_difference(account: InstitutionAccount, found: DifferenceRange, no
         said=f"the balance at the institution differs{least} from the books, open orders and waiting lines counted",
         since=now,
     )
-
-
-async def _read_further(context: Context, opened: OpenAccount) -> None:
-    """Read facts that recent readings may lack: payments that were listed late, and returns of older ones, either way."""
-    lasts, now = await sweep_store.list_last_of(context.pool, opened.account.id), context.clock.real_now()
-    for pace in ("wide", "deep"):
-        if pace not in lasts or now - lasts[pace].began_at >= READ_FURTHER_EVERY:
-            await sweep(context, opened.institution, pace)
-    await follow_sent_returns(context, opened, is_told=True)

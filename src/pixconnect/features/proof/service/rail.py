@@ -64,16 +64,7 @@ async def _compare_sums(connection: Connection, rail: Rail) -> list[Finding]:
     cents = await rail_store.sum_held(connection, theirs, recent, position.as_of + APART)
     if cents == position.amount_cents:
         return []
-    return [
-        Finding(
-            rule=rail_store.SUM.name,
-            holder_id=None,
-            ids=("position",),
-            expected=str(position.amount_cents),
-            found=str(cents),
-            since=None,
-        )
-    ]
+    return [Finding(rule=rail_store.SUM.name, ids=("position",), expected=str(position.amount_cents), found=str(cents))]
 
 
 async def _compare_items(connection: Connection, rail: Rail, begin: datetime, items_at_once: int) -> list[Finding]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import ClassVar, Final
 
 import structlog
 from msgspec import Struct
 
 from pixconnect.features.institutions.day_checks import CLOSED_DAYS
-from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.proof.rules import ChainHead, Finding, Judgement, Rule, Subject
+from pixconnect.features.proof.rules import ChainHead, Finding, Judgement, Rule, Subject, Verdict
 from pixconnect.features.proof.service.rail import APART, compare_with_rail
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
@@ -30,6 +30,8 @@ from pixconnect.platform.pool import Connection
 ENTRIES_IN_SLICE: Final = 200_000
 OVERLAP: Final = timedelta(hours=1)
 """How long before the last reading a run over changes begins: transactions may have been open then."""
+LOOK_EVERY_S: Final = 0.2
+_log = structlog.get_logger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called after each slice with the number of checked holders, and of findings so far."""
@@ -73,6 +75,46 @@ class Look(Struct, kw_only=True):
             await run_store.judge(self.connection, self.run, each, "there" if each.name in there else "gone")
 
 
+class BookReading:
+    """Checks rules about holders for one run: at a standby at least as new as the run, or else at the primary.
+
+    A standby with the run's latest row has all earlier rows, so its findings are complete. They are checked again at the
+    primary, and count only if they persist.
+    """
+
+    def __init__(self, primary: Connection, standby: Connection | None) -> None:
+        self._primary = primary
+        self._standby = standby
+
+    async def follow(self, run: Run, within_s: float) -> None:
+        """Wait until the standby has the run's last write; a slower one is not used."""
+        if self._standby is None:
+            return
+        noted_at = await run_store.read_seen_at(self._primary, run)
+        try:
+            async with asyncio.timeout(within_s):
+                while not await run_store.has_seen(self._standby, run, noted_at):  # noqa: ASYNC110  there is no notification
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            self._leave(f"after {within_s:.0f} s it does not have the beginning of this run")
+        except DATABASE_FAILED as error:
+            self._leave(f"it gives no answer: {type(error).__name__}")
+
+    async def ask(self, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
+        """As ``look.ask``, at either server."""
+        if self._standby is not None:
+            try:
+                return await look_store.ask(self._standby, rule, part, since)
+            except DATABASE_FAILED as error:
+                # A standby cancels long reads first: the rest of the run would meet the same.
+                self._leave(f"it gives no answer: {type(error).__name__}")
+        return await look_store.ask(self._primary, rule, part, since)
+
+    def _leave(self, reason: str) -> None:
+        self._standby = None
+        _log.warning("the standby is not read from, and the primary instead", reason=reason)
+
+
 class RuleGroup:
     """Rules about the installation and its server: each is checked once, at the primary."""
 
@@ -103,7 +145,8 @@ class RuleGroup:
         judgements: list[Judgement] = []
         for rule in self.rules:
             reason = self._look.unreadable.get(rule.name) or self._why_not
-            reason = reason or await look_store.find_why_not(self._look.connection, rule)
+            if reason is None and rule.why_not is not None:
+                reason = await self._look.connection.fetchval(rule.why_not)
             verdict = "checked" if reason is None else "not_checkable"
             judgements.append(Judgement(rule=rule.name, verdict=verdict, reason=reason))
         return judgements
@@ -262,96 +305,31 @@ def explain(error: NotReadableError) -> str:
     return f"who verifies cannot read what it compares: {error}"
 
 
-# The server for holders' books: a standby at least as new as the run, or else the primary. A standby with the run's latest row
-# has all earlier rows, so its findings are complete. They are checked again at the primary, and count only if they persist.
-
-LOOK_EVERY_S = 0.2
-_log = structlog.get_logger(__name__)
-
-
-class BookReading:
-    """Checks rules about holders for one run."""
-
-    def __init__(self, primary: Connection, standby: Connection | None) -> None:
-        self._primary = primary
-        self._standby = standby
-
-    async def follow(self, run: Run, within_s: float) -> None:
-        """Wait until the standby has the run's last write; a slower one is not used."""
-        if self._standby is None:
-            return
-        noted_at = await run_store.read_seen_at(self._primary, run)
-        try:
-            async with asyncio.timeout(within_s):
-                while not await run_store.has_seen(self._standby, run, noted_at):  # noqa: ASYNC110  there is no notification
-                    await asyncio.sleep(LOOK_EVERY_S)
-        except TimeoutError:
-            self._leave(f"after {within_s:.0f} s it does not have the beginning of this run")
-        except DATABASE_FAILED as error:
-            self._leave(f"it gives no answer: {type(error).__name__}")
-
-    async def ask(self, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
-        """As ``look.ask``, at either server."""
-        if self._standby is not None:
-            try:
-                return await look_store.ask(self._standby, rule, part, since)
-            except DATABASE_FAILED as error:
-                # A standby cancels long reads first: the rest of the run would meet the same.
-                self._leave(f"it gives no answer: {type(error).__name__}")
-        return await look_store.ask(self._primary, rule, part, since)
-
-    def _leave(self, reason: str) -> None:
-        self._standby = None
-        _log.warning("the standby is not read from, and the primary instead", reason=reason)
-
-
-# Judges the closed days of accounts at institutions again, from the recorded facts.
-
-
 async def judge_accounts(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
-    """Return until when each account's days are closed, and each closed day that would not close now."""
+    """Judge the closed days of accounts again, from the recorded facts.
+
+    Returns until when each account's days are closed, and each closed day that would not close now.
+    """
     judgements, found = list[Judgement](), list[Finding]()
     for account in await account_store.list_all(connection):
-        judgement, broken = await _judge_account(connection, account, now)
-        judgements.append(judgement)
-        found += broken
-    return judgements, found
-
-
-async def _judge_account(
-    connection: Connection, account: InstitutionAccount, now: datetime
-) -> tuple[Judgement, list[Finding]]:
-    days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)
-    found = [
-        Finding(
-            rule=CLOSED_DAYS.name,
-            holder_id=None,
-            ids=(f"account {account.name}", f"day {recorded.day}"),
-            expected=recorded.state,
-            found=judged.state,
-            since=recorded.closed_at,
-        )
-        for recorded, judged in days
-        if recorded.is_closed and judged.state != recorded.state
-    ]
-    closed_until = None
-    for recorded, _ in days:
+        days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)
+        found += [
+            Finding(
+                rule=CLOSED_DAYS.name,
+                ids=(f"account {account.name}", f"day {recorded.day}"),
+                expected=recorded.state,
+                found=judged.state,
+                since=recorded.closed_at,
+            )
+            for recorded, judged in days
+            if recorded.is_closed and judged.state != recorded.state
+        ]
         # Up to the first gap: a later closed day proves nothing about earlier ones.
-        if not recorded.is_closed:
-            break
-        closed_until = recorded.day
-    if closed_until is None:
-        judgement = Judgement(
-            rule=CLOSED_DAYS.name,
-            verdict="not_checkable",
-            account=account.name,
-            reason="no day of it has closed: its statement has no balance, or not yet",
-        )
-    else:
-        judgement = Judgement(
-            rule=CLOSED_DAYS.name,
-            verdict="checked" if closed_until == days[-1][0].day else "provisional",
-            account=account.name,
-            reason=f"closed until {closed_until}",
-        )
-    return judgement, found
+        closed = [recorded.day for recorded, _ in takewhile(lambda pair: pair[0].is_closed, days)]
+        verdict: Verdict = "not_checkable"
+        reason = "no day of it has closed: its statement has no balance, or not yet"
+        if closed:
+            verdict = "checked" if closed[-1] == days[-1][0].day else "provisional"
+            reason = f"closed until {closed[-1]}"
+        judgements.append(Judgement(rule=CLOSED_DAYS.name, verdict=verdict, account=account.name, reason=reason))
+    return judgements, found

@@ -2,6 +2,8 @@
 
 Work in progress may look wrong: a statement reads one moment, but a rail or the feed reports later. So a finding is checked
 again after a while, and counts only if it persists. A stopped whole run continues after its last slice.
+
+Also chains entries and the audit by hash after their commit, shows chains, and logs their heads.
 """
 
 from __future__ import annotations
@@ -40,11 +42,19 @@ from pixconnect.platform.flow.shares import on_behalf_of_all
 from pixconnect.platform.pool import Connection
 
 FINDINGS_MAX: Final = 100_000
+CHAINED_MAX: Final = 5_000
+"""Entries that are chained in one transaction."""
+AUDIT_CHAINED_MAX: Final = 1_000
+"""Audit rows chained in one transaction: each is a separate link."""
+REST_TIMES: Final = 2
+"""Rows from before an upgrade are chained with pauses of this many times a batch's duration."""
+REST: Final = timedelta(minutes=1)
+"""Rows are chained this long after they are permanently visible: longer than any batch waits that has taken its ids already."""
+
+_log = structlog.get_logger(__name__)
 
 
 class ProofRequest(Struct, frozen=True, kw_only=True):
-    """The scope of a proof."""
-
     extent: Extent = "changes"
     rules: Sequence[str] = ()
     """The names of the checked rules; empty is all."""
@@ -55,8 +65,6 @@ class ProofRequest(Struct, frozen=True, kw_only=True):
 
 
 class Verification(Struct, frozen=True, kw_only=True):
-    """The results of a run."""
-
     judgements: Sequence[Judgement]
     findings: Sequence[Finding]
     unreadable_count: int
@@ -153,20 +161,6 @@ async def _look_again(look: Look, groups: Sequence[RuleGroup], again_after_s: fl
     for group in groups:
         if of_group := [each for each in seen if subject_of[each.rule] in group.subjects]:
             await group.look_again(of_group)
-
-
-# Chains entries and the audit by hash after their commit; shows chains and logs their heads.
-
-CHAINED_MAX: Final = 5_000
-"""Entries that are chained in one transaction."""
-AUDIT_CHAINED_MAX: Final = 1_000
-"""Audit rows chained in one transaction: each is a separate link."""
-REST_TIMES: Final = 2
-"""Rows from before an upgrade are chained with pauses of this many times a batch's duration."""
-REST: Final = timedelta(minutes=1)
-"""Rows are chained this long after they are permanently visible: longer than any batch waits that has taken its ids already."""
-
-_log = structlog.get_logger(__name__)
 
 
 async def chain_entries(context: Context, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:

@@ -197,88 +197,6 @@ ERASED: Final = Rule(
     meaning="a text was emptied early, or rewritten, with the rights of the tables' owner",
     todo=_COMPARE,
 )
-CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, ERASED, KEPT_HEADS)
-
-
-async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
-    """Chain the oldest entries and return their number; 0 also while another process does it."""
-    return await pool.fetchval("select chain_entries($1, $2) where refuse_old_session()", count_max, rest)
-
-
-# Read after the last chained one, so it costs as much as is pending: little, except after the upgrade that added the chain.
-_COUNT_UNCHAINED: Final[LiteralString] = """
-    select count(*) from ledger_entry where id > coalesce((select chained_id from entry_chain_state), 0)
-"""
-
-
-async def count_unchained(connection: Connection) -> int:
-    """Count entries that wait to be chained."""
-    return await connection.fetchval(_COUNT_UNCHAINED)
-
-
-# One index look-up per holder: reading all links would take as long as proving them.
-_LIST_HEADS: Final[LiteralString] = """
-    select balance.holder_id, position, encode(head, 'hex') as head, chained_at from balance
-    cross join lateral (
-        select position, head, chained_at from entry_chain where entry_chain.holder_id = balance.holder_id
-        order by position desc limit 1
-    ) as last
-    order by balance.holder_id
-"""
-
-
-async def list_heads(connection: Connection) -> list[ChainHead]:
-    """The last head of each holder that has one."""
-    return [ChainHead(**row) for row in await connection.fetch(_LIST_HEADS)]
-
-
-_LIST_NAMED: Final[LiteralString] = """
-    (select 'audit' as chain, position, encode(head, 'hex') as head, chained_at from audit_chain order by position desc limit 1)
-    union all
-    select 'entries', chained_id, encode({all_until:chained_id}, 'hex'), clock_timestamp() from entry_chain_state
-    where chained_id > 0
-    order by chain
-""".replace("{all_until:chained_id}", _ALL_UNTIL.replace("{entry_id}", "chained_id"))
-
-
-async def list_named_heads(connection: Connection) -> list[ChainHead]:
-    """The last head of the audit's chain, and that of all holders' chains together."""
-    async with connection.transaction():
-        await connection.execute("set local statement_timeout = 0")
-        return [ChainHead(**row) for row in await connection.fetch(_LIST_NAMED)]
-
-
-async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> list[Finding]:
-    """Return, for each holder and each chain of the installation, the first given head that it lacks."""
-    rows = await connection.fetch(KEPT_HEADS.broken, _encode(kept).decode())
-    return [read_finding(KEPT_HEADS.name, row) for row in rows]
-
-
-# No index leads from an entry to its link: this reads one holder's links, for one inspection.
-_FIND_CHAINED: Final[LiteralString] = """
-    select link.holder_id, $1::bigint as entry_id, facts, person, salts[place] as salt,
-        link.person_digests[place] as person_digest, link.digests[place] as digest, erased.salt as erased_salt,
-        erased.person_digest as erased_digest, erased.erased_at, link.position, place, link.digests,
-        earlier.head as head_before, link.head, link.chained_at
-    from (
-        select *, array_position(entry_ids, $1::bigint) as place from entry_chain where holder_id = $2 and $1 = any(entry_ids)
-        order by position limit 1
-    ) as link
-    left join person_salt on person_salt.holder_id = link.holder_id and person_salt.position = link.position
-    left join entry_chain as earlier on earlier.holder_id = link.holder_id and earlier.position = link.position - 1
-    left join entry_facts on entry_facts.id = $1 and entry_facts.holder_id = link.holder_id
-    left join ledger_entry as entry on entry.id = $1 and entry.holder_id = link.holder_id
-    left join erased_text as erased on erased.holder_id = entry.holder_id
-        and erased.kind = cause_kind::text and erased.id = cause_id
-"""
-
-
-async def find_chained(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry | None:
-    """An entry in its chain; ``None`` if it is in none."""
-    row = await connection.fetchrow(_FIND_CHAINED, entry_id, holder_id)
-    return None if row is None else ChainedEntry(**row)
-
-
 _of_audit: Final = partial(
     Rule,
     of="installation",
@@ -352,6 +270,84 @@ AUDIT_CHAIN: Final = (
         todo="put the row back, with the last link's last id, into entry_chain_state or audit_chain_state; look with --whole",
     ),
 )
+CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, ERASED, KEPT_HEADS)
+
+
+async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
+    """Chain the oldest entries and return their number; 0 also while another process does it."""
+    return await pool.fetchval("select chain_entries($1, $2) where refuse_old_session()", count_max, rest)
+
+
+# Read after the last chained one, so it costs as much as is pending: little, except after the upgrade that added the chain.
+_COUNT_UNCHAINED: Final[LiteralString] = """
+    select count(*) from ledger_entry where id > coalesce((select chained_id from entry_chain_state), 0)
+"""
+
+
+async def count_unchained(connection: Connection) -> int:
+    return await connection.fetchval(_COUNT_UNCHAINED)
+
+
+# One index look-up per holder: reading all links would take as long as proving them.
+_LIST_HEADS: Final[LiteralString] = """
+    select balance.holder_id, position, encode(head, 'hex') as head, chained_at from balance
+    cross join lateral (
+        select position, head, chained_at from entry_chain where entry_chain.holder_id = balance.holder_id
+        order by position desc limit 1
+    ) as last
+    order by balance.holder_id
+"""
+
+
+async def list_heads(connection: Connection) -> list[ChainHead]:
+    return [ChainHead(**row) for row in await connection.fetch(_LIST_HEADS)]
+
+
+_LIST_NAMED: Final[LiteralString] = """
+    (select 'audit' as chain, position, encode(head, 'hex') as head, chained_at from audit_chain order by position desc limit 1)
+    union all
+    select 'entries', chained_id, encode({all_until:chained_id}, 'hex'), clock_timestamp() from entry_chain_state
+    where chained_id > 0
+    order by chain
+""".replace("{all_until:chained_id}", _ALL_UNTIL.replace("{entry_id}", "chained_id"))
+
+
+async def list_named_heads(connection: Connection) -> list[ChainHead]:
+    """The last head of the audit's chain, and that of all holders' chains together."""
+    async with connection.transaction():
+        await connection.execute("set local statement_timeout = 0")
+        return [ChainHead(**row) for row in await connection.fetch(_LIST_NAMED)]
+
+
+async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> list[Finding]:
+    """Return, for each holder and each chain of the installation, the first given head that it lacks."""
+    rows = await connection.fetch(KEPT_HEADS.broken, _encode(kept).decode())
+    return [read_finding(KEPT_HEADS.name, row) for row in rows]
+
+
+# No index leads from an entry to its link: this reads one holder's links, for one inspection.
+_FIND_CHAINED: Final[LiteralString] = """
+    select link.holder_id, $1::bigint as entry_id, facts, person, salts[place] as salt,
+        link.person_digests[place] as person_digest, link.digests[place] as digest, erased.salt as erased_salt,
+        erased.person_digest as erased_digest, erased.erased_at, link.position, place, link.digests,
+        earlier.head as head_before, link.head, link.chained_at
+    from (
+        select *, array_position(entry_ids, $1::bigint) as place from entry_chain where holder_id = $2 and $1 = any(entry_ids)
+        order by position limit 1
+    ) as link
+    left join person_salt on person_salt.holder_id = link.holder_id and person_salt.position = link.position
+    left join entry_chain as earlier on earlier.holder_id = link.holder_id and earlier.position = link.position - 1
+    left join entry_facts on entry_facts.id = $1 and entry_facts.holder_id = link.holder_id
+    left join ledger_entry as entry on entry.id = $1 and entry.holder_id = link.holder_id
+    left join erased_text as erased on erased.holder_id = entry.holder_id
+        and erased.kind = cause_kind::text and erased.id = cause_id
+"""
+
+
+async def find_chained(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry | None:
+    """An entry in its chain; ``None`` if it is in none."""
+    row = await connection.fetchrow(_FIND_CHAINED, entry_id, holder_id)
+    return None if row is None else ChainedEntry(**row)
 
 
 async def chain_audit(pool: Pool, count_max: int) -> int:
@@ -360,7 +356,6 @@ async def chain_audit(pool: Pool, count_max: int) -> int:
 
 
 async def count_unchained_audit(connection: Connection) -> int:
-    """How many rows wait to be chained."""
     return await connection.fetchval(
         "select count(*) from audit where id > coalesce((select chained_id from audit_chain_state), 0)"
     )

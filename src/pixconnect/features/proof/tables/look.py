@@ -157,11 +157,6 @@ _ASK: Final[LiteralString] = """
 """
 
 
-async def find_why_not(connection: Connection, rule: Rule) -> str | None:
-    """Find why a rule cannot be checked; ``None`` if it can."""
-    return None if rule.why_not is None else await connection.fetchval(rule.why_not)
-
-
 class NotReadableError(Exception):
     """The reader may not read a table that a rule compares, or it is missing."""
 
@@ -207,22 +202,17 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
         return await _ask(connection, rule, part, since)
     except asyncpg.DataError as error:
         if part is None or part.first_id == part.last_id:
-            return [_of_unreadable(rule, part, error)]
+            holder_id = None if part is None else part.first_id
+            expected = "values that can be compared"
+            return [
+                Finding(
+                    rule=rule.name, holder_id=holder_id, ids=("unreadable values",), expected=expected, found=str(error)
+                )
+            ]
     # A number, instant or JSON was overwritten with something else: bisecting the range finds its holder.
     middle = (part.first_id + part.last_id) // 2
     halves = (structs.replace(part, last_id=middle), structs.replace(part, first_id=middle + 1))
     return [each for half in halves for each in await ask(connection, rule, half, since)]
-
-
-def _of_unreadable(rule: Rule, part: HolderRange | None, error: asyncpg.DataError) -> Finding:
-    return Finding(
-        rule=rule.name,
-        holder_id=None if part is None else part.first_id,
-        ids=("unreadable values",),
-        expected="values that can be compared",
-        found=str(error),
-        since=None,
-    )
 
 
 async def _ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:

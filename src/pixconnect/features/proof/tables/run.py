@@ -81,7 +81,6 @@ async def find_stopped(connection: Connection, extent: Extent, now: datetime) ->
 
 
 async def read_seen_at(connection: Connection, run: Run) -> datetime:
-    """Read when the run last stored its progress."""
     return await connection.fetchval("select seen_at from proof_run where id = $1", run.id)
 
 
@@ -143,9 +142,6 @@ _ADD_SEEN: Final[LiteralString] = """
             and earlier.state <> 'gone' and earlier.holder_id is not distinct from found.holder_id
     )
 """
-_SEEN_SINCE: Final[LiteralString] = """
-    select clock_timestamp() - max(seen_at) from proof_finding where run_id = $1 and state = 'seen'
-"""
 _JUDGE: Final[LiteralString] = """
     update proof_finding set state = $5 where run_id = $1 and rule = $2 and holder_id is not distinct from $3 and ids = $4
 """
@@ -159,7 +155,9 @@ async def add_seen(connection: Connection, run: Run, findings: Sequence[Finding]
 
 async def find_seen_since(connection: Connection, run: Run) -> timedelta | None:
     """Return how long ago the last of them was found; ``None`` if there is none."""
-    return await connection.fetchval(_SEEN_SINCE, run.id)
+    return await connection.fetchval(
+        "select clock_timestamp() - max(seen_at) from proof_finding where run_id = $1 and state = 'seen'", run.id
+    )
 
 
 async def judge(connection: Connection, run: Run, finding: Finding, state: Literal["there", "gone"]) -> None:
@@ -171,7 +169,6 @@ _END: Final[LiteralString] = """
         findings_count = (select count(*) from proof_finding where run_id = $1 and state = 'there')
     where id = $1
 """
-_STOP: Final[LiteralString] = "update proof_run set state = 'stopped', seen_at = clock_timestamp() where id = $1"
 
 
 async def end(connection: Connection, run: Run, looked: Sequence[Judgement]) -> None:
@@ -180,7 +177,9 @@ async def end(connection: Connection, run: Run, looked: Sequence[Judgement]) -> 
 
 async def stop(connection: Connection, run: Run) -> None:
     """Stop a run; the next request continues it after its last holder."""
-    await connection.execute(_STOP, run.id)
+    await connection.execute(
+        "update proof_run set state = 'stopped', seen_at = clock_timestamp() where id = $1", run.id
+    )
 
 
 async def read(connection: Connection, run_id: int) -> Run:
@@ -246,7 +245,6 @@ _NEWEST: Final[LiteralString] = f"select {RUN.select} from {_SCHEMA}.proof_run o
 
 
 async def list_newest(pool: Pool, count_max: int) -> Sequence[Run]:
-    """Runs, the newest first."""
     return [RUN.read(row) for row in await pool.fetch(_NEWEST, count_max)]
 
 

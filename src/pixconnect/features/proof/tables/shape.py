@@ -194,7 +194,6 @@ Shape = Mapping[str, str]
 
 
 async def read_shape(connection: Connection) -> Shape:
-    """Read the digests of the present schemas."""
     return {name: _digest(lines) for name, lines in sorted((await _read_lines(connection)).items())}
 
 
@@ -205,11 +204,9 @@ async def find_changed(connection: Connection) -> list[Finding]:
     return [
         Finding(
             rule=SHAPE.name,
-            holder_id=None,
             ids=(name,),
             expected=f"{expected[name]}, the digest of {_source_of(name)}" if name in expected else None,
             found=_describe(lines[name], is_ours=name in expected) if name in lines else None,
-            since=None,
         )
         for name in sorted(lines.keys() | expected.keys())
         if name not in lines or _digest(lines[name]) != expected.get(name)
@@ -259,5 +256,4 @@ def _read_expected() -> Shape:
 
 
 def write_shape(shape: Shape) -> str:
-    """The file."""
     return msgspec.json.format(msgspec.json.encode(shape), indent=1).decode() + "\n"

@@ -14,7 +14,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # The OpenAPI documents, and the served site.
     "documentation": ("identity", "lots", "monitoring", "pix_api", "statements", "webhooks"),
     # The simulated network, its rail, its clock and its controls.
-    "sandbox": ("contests", "due_charges", "finding", "identity", "prepared_transfers", "webhooks"),
+    "sandbox": ("contests", "due_charges", "finding", "identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
     "monitoring": ("contests", "finding", "identity", "institutions", "sandbox", "webhooks"),
     # Contested money: infractions, blocks, suspect credits.

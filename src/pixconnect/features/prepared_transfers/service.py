@@ -1,25 +1,37 @@
-"""Transfers in two steps: prepared, which moves nothing, and approved, which sends.
+"""Transfers in two steps: prepared, which moves nothing, and approved, which sends; or initiated and confirmed.
 
-A prepared transfer is stored before the caller gets an answer, so it can still be approved, once, after a crash.
+A prepared transfer is stored before the caller gets an answer, so it can still be approved, once, after a crash. Initiating
+only finds the payee and returns the name of the future transfer.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Final, Literal
+
+from msgspec import Struct, structs
 
 from pixconnect.features.prepared_transfers import tables as prepared_store
-from pixconnect.features.prepared_transfers.rules import PreparedTransfer, is_approved_by, read_request
+from pixconnect.features.prepared_transfers.rules import (
+    InitiatedTransfer,
+    PreparedTransfer,
+    is_approved_by,
+    read_request,
+)
 from pixconnect.kernel.flows import payee as payee_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
-from pixconnect.kernel.flows.context import Context, write_alone
+from pixconnect.kernel.flows.context import Context, of_caller, write_alone
 from pixconnect.kernel.flows.lookup_budget import Lookup
+from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules import identifiers, money
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party, PixKey
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
+
+Repeat = Literal["refused", "answered", "sent_again"]
+"""The result of a repeated confirmation."""
 
 
 class Approval(Struct, frozen=True, kw_only=True):
@@ -37,7 +49,7 @@ async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedT
     """
     await _refuse_repeat(context, caller, prepared.external_id)
     money.check_amount(prepared.amount_cents)
-    payee = await _find_payee(context, caller, read_request(prepared))
+    _, payee = await _find_payee(context, caller, read_request(prepared))
     async with write_alone(context.pool) as connection:
         if not await prepared_store.insert(connection, prepared):
             raise errors.ExternalIdConflict("external_id: was already used for a transfer that was prepared")
@@ -52,7 +64,7 @@ async def approve_transfer(context: Context, caller: Caller, external_id: str, *
     """
     found = await find_prepared(context, caller, external_id)
     terms = SendingTerms(payer_message=found.prepared.payer_message, is_new=is_new)
-    view = await transfer_usecases.start_transfer(context, caller, read_request(found.prepared), terms)
+    view = await start_transfer(context, caller, read_request(found.prepared), terms)
     return Approval(prepared=found.prepared, transfer=view.transfer)
 
 
@@ -66,7 +78,6 @@ async def find_prepared(context: Context, caller: Caller, external_id: str) -> A
 
 
 async def list_prepared(context: Context, caller: Caller, span: Span) -> Page[Approval]:
-    """One page of them, in any state, newest first."""
     page = await prepared_store.read_page(context.pool, caller.holder_id, span)
     async with context.pool.acquire() as connection:
         wanted = [(prepared.external_id, caller.holder_id) for prepared in page.items]
@@ -83,10 +94,71 @@ def _join(prepared: PreparedTransfer, transfer: Transfer | None) -> Approval:
 
 async def find_key(context: Context, caller: Caller, key: PixKey) -> Party:
     """Find a key's owner, which costs the caller tokens."""
-    return await _find_payee(context, caller, KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type))
+    return (await _find_owner(context, caller, key))[1]
 
 
-async def _find_payee(context: Context, caller: Caller, request: TransferRequest) -> Party:
+async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> InitiatedTransfer:
+    """Find a key's owner, and name the transfer that may follow; it costs a look-up until that is paid."""
+    end_to_end_id, payee = await _find_owner(context, caller, key)
+    async with write_alone(context.pool) as connection:
+        initiated = InitiatedTransfer(
+            end_to_end_id=end_to_end_id,
+            holder_id=caller.holder_id,
+            key=key.key,
+            key_type=key.key_type,
+            counterparty=payee,
+            created_at=await service_now_to_write(context.clock, connection),
+        )
+        # Stored before the caller gets the name, so the second step finds it after a crash.
+        await prepared_store.INITIATED_TRANSFER.insert(connection, initiated)
+    return initiated
+
+
+find_initiated: Final = of_caller(prepared_store.find_initiated)
+"""The caller's initiated transfer of this name."""
+
+
+async def confirm_transfer(
+    context: Context,
+    caller: Caller,
+    initiated: InitiatedTransfer,
+    amount_cents: int,
+    payer_message: str | None,
+    *,
+    repeat: Repeat,
+) -> Transfer:
+    """Send an initiated transfer, under its name; it also names the request, so that a repetition sends nothing more.
+
+    Raises:
+        ExternalIdConflict: It was confirmed already, and is refused then; or it was confirmed with another amount.
+        PayeeIsAnother: The key's owner differs from the one in the first step.
+    """
+    request = KeyTransferRequest(
+        amount_cents=amount_cents, key=initiated.key, key_type=initiated.key_type, external_id=initiated.end_to_end_id
+    )
+    terms = SendingTerms(
+        payer_message=payer_message,
+        payee_tax_id=initiated.counterparty.tax_id,
+        is_new=repeat == "refused",
+        end_to_end_id=initiated.end_to_end_id,
+    )
+    if repeat == "sent_again" and await transfer_store.find_by_external_id(
+        context.pool, caller.holder_id, initiated.end_to_end_id
+    ):
+        # One name is one transfer in the books, so the second has its own.
+        request = structs.replace(request, external_id=None)
+        terms = structs.replace(terms, end_to_end_id=None)
+    return (await start_transfer(context, caller, request, terms)).transfer
+
+
+async def _find_owner(context: Context, caller: Caller, key: PixKey) -> tuple[str, Party]:
+    # The payee of a key does not depend on the amount.
+    request = KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type)
+    return await _find_payee(context, caller, request)
+
+
+async def _find_payee(context: Context, caller: Caller, request: TransferRequest) -> tuple[str, Party]:
+    """Find a transfer's payee, and return the name under which it was looked up."""
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     lookup = Lookup()
     try:
@@ -95,7 +167,7 @@ async def _find_payee(context: Context, caller: Caller, request: TransferRequest
         context.lookups.spend(context, caller.holder_id, lookup)
     if payee is None:
         raise errors.ServiceUnavailable("the directory or the code's location cannot be reached; nothing was done")
-    return payee.party
+    return end_to_end_id, payee.party
 
 
 async def _refuse_repeat(context: Context, caller: Caller, external_id: str) -> None:

@@ -14,16 +14,12 @@ from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
-_encode_party = msgspec.json.Encoder().encode
-_decode_party = msgspec.json.Decoder(Party | None).decode
-
-
-def _encode_counterparty(prepared: PreparedTransfer) -> str | None:
-    return None if prepared.counterparty is None else _encode_party(prepared.counterparty).decode()
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Party).decode
 
 
 def _decode_counterparty(text: str | None) -> Party | None:
-    return None if text is None else _decode_party(text)
+    return None if text is None else _decode(text)
 
 
 PREPARED_TRANSFER: Final = Table(
@@ -35,7 +31,7 @@ PREPARED_TRANSFER: Final = Table(
     """,
     key=("external_id", "holder_id"),
     read={"counterparty": (_decode_counterparty, "counterparty")},
-    write={"counterparty": _encode_counterparty},
+    write={"counterparty": lambda prepared: prepared.counterparty and _encode(prepared.counterparty).decode()},
 )
 
 _INSERT: Final[LiteralString] = f"""
@@ -49,21 +45,16 @@ async def insert(connection: Connection, prepared: PreparedTransfer) -> bool:
     return await connection.fetchval(_INSERT, *PREPARED_TRANSFER.values(prepared)) is not None
 
 
-_FIND: Final[LiteralString] = f"""
-    select {PREPARED_TRANSFER.select} from prepared_transfer where external_id = any($1) and holder_id = $2
-"""
-
-
 async def find_by_external_ids(
     pool: Connection | Pool, holder_id: int, external_ids: Sequence[str]
 ) -> dict[str, PreparedTransfer]:
-    """Find them by their names."""
-    rows = await pool.fetch(_FIND, external_ids, holder_id)
-    return {row["external_id"]: PREPARED_TRANSFER.read(row) for row in rows}
+    found = await PREPARED_TRANSFER.find_all(
+        pool, "where external_id = any($1) and holder_id = $2", external_ids, holder_id
+    )
+    return {prepared.external_id: prepared for prepared in found}
 
 
-_PAGE: Final[LiteralString] = f"""
-    select {PREPARED_TRANSFER.select} from prepared_transfer
+_PAGE: Final[LiteralString] = """
     where holder_id = $1 and created_at between $2 and $3
     order by created_at desc, external_id desc offset $4 limit $5
 """
@@ -78,21 +69,17 @@ _LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[PreparedTransfer]:
     """Read a page of a holder's, newest first; they exist in sandboxes only, so they are counted one by one."""
     between = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST)
-    rows = await pool.fetch(_PAGE, *between, span.position, span.page_size)
-    total = await fetch_row(pool, _COUNT, *between)
-    return Page(items=[PREPARED_TRANSFER.read(row) for row in rows], total_count=total["count"])
+    found = await PREPARED_TRANSFER.find_all(pool, _PAGE, *between, span.position, span.page_size)
+    return Page(items=found, total_count=(await fetch_row(pool, _COUNT, *between))["count"])
 
-
-_encode_initiated = msgspec.json.Encoder().encode
-_decode_initiated = msgspec.json.Decoder(Party).decode
 
 INITIATED_TRANSFER: Final = Table(
     "initiated_transfer",
     InitiatedTransfer,
     "end_to_end_id text, holder_id bigint, key text, key_type text, counterparty jsonb, created_at timestamptz",
     key=("end_to_end_id",),
-    read={"counterparty": (_decode_initiated, "counterparty")},
-    write={"counterparty": lambda initiated: _encode_initiated(initiated.counterparty).decode()},
+    read={"counterparty": (_decode, "counterparty")},
+    write={"counterparty": lambda initiated: _encode(initiated.counterparty).decode()},
 )
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from pixconnect.doors.api.contract.transfer import TransferParty, show_party
 from pixconnect.doors.api.decoding import read_instant
 from pixconnect.doors.api.envelope import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, Listing, clamp_cents
 from pixconnect.doors.api.operation import Nothing, Request, Services
 from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.rules import RULES_MAX, Arrival, FaultRule, Verdict
+from pixconnect.features.sandbox.rules import RULES_MAX, Arrival, FaultRule, PaymentTerms, Verdict
 from pixconnect.features.sandbox.service import clock as clock_usecases
+from pixconnect.features.sandbox.service import demonstration as demonstration_usecases
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
-from pixconnect.features.sandbox.service.clock import NewSandboxHolder
+from pixconnect.features.sandbox.service.demonstration import NewSandboxHolder
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import ScopeName
@@ -29,7 +30,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 
 
-class OutsidePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OutsidePayer(sandbox_control.OutsidePayer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A payer at another institution; the sandbox invents omitted members."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
@@ -233,22 +234,19 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
     By one of your QR codes, locations or keys. 200 for everything that reaches the rail, refused payments included.
     """
     body = request.body
-    # The sandbox makes up a missing name or tax id of a payer.
-    who = body.payer or OutsidePayer()
-    payer = sandbox_control.OutsidePayer(name=who.name, tax_id=who.tax_id)
+    terms = PaymentTerms(payer=body.payer or OutsidePayer(), payer_message=body.payer_message, suspect=body.suspect)
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
     asked = (services.context, request.caller)
-    message, suspect = body.payer_message, body.suspect
     if sum(each is not None for each in (body.emv, body.location, body.key)) != 1:
         raise errors.BadRequest("emv, location, key: exactly one of them is required")
     if body.emv is not None:
-        arrival = await sandbox_usecases.pay_by_code(*asked, body.emv, amount_cents, payer, message, suspect)
+        arrival = await sandbox_usecases.pay_by_code(*asked, body.emv, amount_cents, terms)
     elif body.location is not None:
-        arrival = await sandbox_usecases.pay_by_location(*asked, body.location, amount_cents, payer, message, suspect)
+        arrival = await sandbox_usecases.pay_by_location(*asked, body.location, amount_cents, terms)
     elif amount_cents is None:
         raise errors.BadRequest("amount: is required with a key")
     else:
-        arrival = await sandbox_usecases.pay_by_key(*asked, body.key or "", amount_cents, payer, message, suspect)
+        arrival = await sandbox_usecases.pay_by_key(*asked, body.key or "", amount_cents, terms)
     # Including a payment that the service refused: `code` has the reason.
     return show_arrival(arrival)
 
@@ -342,10 +340,8 @@ async def open_holder(services: Services, request: Request[None, Nothing, Holder
         balance_cents=None if body.balance is None else clamp_cents(body.balance),
         scopes=body.scopes or standard.scopes,
     )
-    made = await clock_usecases.open_sandbox_holder(services.context, request.caller, new)
-    return SandboxHolder(
-        holder_id=made.holder_id, client_id=made.client_id, client_secret=made.client_secret, key=made.key
-    )
+    made = await demonstration_usecases.open_sandbox_holder(services.context, request.caller, new)
+    return SandboxHolder(**structs.asdict(made))
 
 
 async def get_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:

@@ -16,7 +16,7 @@ from pixconnect.doors.console.visit import Visit
 from pixconnect.features.due_charges.service import show_due
 from pixconnect.features.finding.service import timeline
 from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.rules import FaultMatch, FaultRule, OutsidePayer
+from pixconnect.features.sandbox.rules import FaultMatch, FaultRule, OutsidePayer, PaymentTerms
 from pixconnect.features.sandbox.service import clock, sandbox
 from pixconnect.kernel.flows import charge, holder, ledger
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
@@ -88,8 +88,8 @@ async def pay(visit: Visit) -> Response:
         # A payer who declines notifies no system: the charge keeps waiting.
         return visit.go(path, said="refused")
     caller, act = visit.act("sandbox pay", f"charge {subject.id}")
-    payer = OutsidePayer(name=read_field(form, "name") or None)
-    deed = sandbox.pay_by_code(visit.context, caller, subject.br_code, None, payer)
+    terms = PaymentTerms(payer=OutsidePayer(name=read_field(form, "name") or None))
+    deed = sandbox.pay_by_code(visit.context, caller, subject.br_code, None, terms)
     arrival = await visit.do_and_note(act, deed)
     # Another payer may have paid it since the phone was shown: then the bank refuses this payment, and no money moves.
     return visit.go(path, said=_PAID[arrival.status])

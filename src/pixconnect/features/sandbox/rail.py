@@ -17,12 +17,14 @@ from typing import Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
 from pixconnect.features.sandbox.rules import (
     Answered,
     Asked,
     ControlCall,
+    Failure,
+    LookupAnswers,
+    LookupQuestion,
     SandboxRefusal,
     SandboxSilent,
     SandboxUnavailable,
@@ -79,31 +81,10 @@ _position = msgspec.json.Decoder(Position)
 _entry = msgspec.json.Decoder(DirectoryEntry)
 
 
-class _Question(Struct, frozen=True):
-    key: str
-    payer_tax_id: str
-    end_to_end_id: str
-
-
-class _LookupAnswers(Struct, frozen=True):
-    """The directory's answers to a batch of keys; a key in neither list has no entry."""
-
-    entries: list[DirectoryEntry]
-    alone: list[str]
-    """Keys to query one by one."""
-
-
 _Alone = Literal["alone"]
 _ALONE: Final[_Alone] = "alone"
-_lookup_answers = msgspec.json.Decoder(_LookupAnswers)
-
-
-class _Failure(Struct, frozen=True):
-    error: str
-    message: str
-
-
-_failure = msgspec.json.Decoder(_Failure)
+_lookup_answers = msgspec.json.Decoder(LookupAnswers)
+_failure = msgspec.json.Decoder(Failure)
 
 
 class _NothingSentError(Exception):
@@ -200,7 +181,7 @@ class SandboxRail:
         self._lookup_timeout = SharedTimeout(TOTAL_TIMEOUT_S)
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        question = _Question(key, payer_tax_id, end_to_end_id)
+        question = LookupQuestion(key, payer_tax_id, end_to_end_id)
         try:
             # For the batch before it and its own together.
             with self._lookup_timeout.begin():
@@ -213,7 +194,7 @@ class SandboxRail:
         return None if status == 404 else _read(_entry, status, body, RailUnavailable)
 
     # Every transfer has its own query, under its own id, as the scheme requires: nothing is cached.
-    async def _look_up(self, questions: Sequence[_Question]) -> list[DirectoryEntry | _Alone | None]:
+    async def _look_up(self, questions: Sequence[LookupQuestion]) -> list[DirectoryEntry | _Alone | None]:
         status, body = await self._ask("/rail/lookups", questions)
         answers = _read(_lookup_answers, status, body, RailUnavailable)
         found: dict[str, DirectoryEntry | _Alone] = {entry.key: entry for entry in answers.entries}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import NoneType
 from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
@@ -69,18 +70,25 @@ class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tax_id: str | None = None
 
 
-class OutsideTransfer(Struct, frozen=True, kw_only=True):
+class PaymentTerms(Struct, frozen=True, kw_only=True):
+    """What a payer at another institution adds to a payment."""
+
+    payer: OutsidePayer = OutsidePayer()
+    payer_message: str | None = None
+    suspect: Verdict | None = None
+    """If set, it is held as suspect, and this is its outcome by time."""
+
+
+NO_TERMS: Final = PaymentTerms()
+
+
+class OutsideTransfer(PaymentTerms, frozen=True, kw_only=True):
     """Money that a payer at another institution sends to one of our holders."""
 
     credit_party: Party
     amount_cents: AmountCents
     txid: str | None = None
     initiation_type: InitiationType = "KEY"
-    payer: OutsidePayer = field(default_factory=OutsidePayer)
-    payer_message: str | None = None
-    """The payer's message."""
-    suspect: Verdict | None = None
-    """If set, it is held as suspect, and this is its outcome by time."""
 
 
 class OutsideReturn(Struct, frozen=True, kw_only=True):
@@ -227,6 +235,28 @@ class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
     """The caller's error when the sandbox refuses it."""
     only_reads: bool = False
     timeout_s: float = 10.0
+
+
+class LookupQuestion(Struct, frozen=True):
+    key: str
+    payer_tax_id: str
+    end_to_end_id: str
+
+
+class LookupAnswers(Struct, frozen=True):
+    """The directory's answers to a batch of keys; a key in neither list has no entry."""
+
+    entries: Sequence[DirectoryEntry]
+    alone: Sequence[str]
+    """Keys to query one by one: a fault rule applies to them, and their delay must not affect the others."""
+
+
+class Failure(Struct, frozen=True):
+    """The body of an answer with status 4xx or 5xx."""
+
+    error: str
+    """``invalid``, ``unknown``, ``unavailable``, ``unauthorized`` or ``internal``."""
+    message: str
 
 
 # The whole control: the client sends any of these calls, and `features/sandbox/network/outside.py` answers them.

@@ -27,6 +27,7 @@ from pixconnect.features.sandbox.rules import (
     OutsidePayer,
     OutsideReturn,
     OutsideTransfer,
+    PaymentTerms,
     SandboxControl,
     SandboxSilent,
     SandboxUnavailable,
@@ -349,7 +350,7 @@ async def test_what_may_have_been_done_is_never_told_as_not_done(
     request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
     sent = (await transfer_usecases.start_transfer(context, caller, request)).transfer
     for asked in (
-        sandbox_usecases.pay_by_key(context, caller, own_key(), 100, OutsidePayer()),
+        sandbox_usecases.pay_by_key(context, caller, own_key(), 100),
         sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06"),
         sandbox_usecases.add_key(context, NewKey(key_type="EVP")),
         sandbox_usecases.make_qr_code(context, NewQrCode(kind="static")),
@@ -366,7 +367,7 @@ async def test_a_tax_id_of_nobody_is_refused(service: Service, caller: Caller) -
     context = with_control(service, Returning()).context
     payer = OutsidePayer(name="Maria", tax_id="11111111111")
     with pytest.raises(errors.InvalidTaxId, match=r"payer\.tax_id"):
-        await sandbox_usecases.pay_by_key(context, caller, own_key(), 100, payer)
+        await sandbox_usecases.pay_by_key(context, caller, own_key(), 100, PaymentTerms(payer=payer))
     with pytest.raises(errors.InvalidTaxId, match="tax_id"):
         await sandbox_usecases.add_key(context, NewKey(key_type="EVP", tax_id="11111111111"))
 
@@ -384,13 +385,13 @@ class Paying:
 
 
 async def test_a_payer_reads_a_payload_and_pays_the_charge_in_it(service: Service, caller: Caller) -> None:
-    control, nobody = Paying(), OutsidePayer()
+    control = Paying()
     context = with_control(service, control).context
     charge = await make_charge(service, caller, amount_cents=1234)
     location = f"{context.policy.location_prefix}{charge.txid}"
-    await sandbox_usecases.pay_by_location(context, caller, location, None, nobody, "obrigado")
-    await sandbox_usecases.pay_by_code(context, caller, charge.br_code, 5, nobody, "de nada")
-    await sandbox_usecases.pay_by_key(context, caller, own_key(), 6, nobody, "oi")
+    await sandbox_usecases.pay_by_location(context, caller, location, None, PaymentTerms(payer_message="obrigado"))
+    await sandbox_usecases.pay_by_code(context, caller, charge.br_code, 5, PaymentTerms(payer_message="de nada"))
+    await sandbox_usecases.pay_by_key(context, caller, own_key(), 6, PaymentTerms(payer_message="oi"))
     assert [(paid.txid, paid.amount_cents, paid.payer_message) for paid in control.paid] == [
         (charge.txid, 1234, "obrigado"),
         (charge.txid, 5, "de nada"),
@@ -399,11 +400,11 @@ async def test_a_payer_reads_a_payload_and_pays_the_charge_in_it(service: Servic
     other = await open_holder(service, account_number="2")
     for asked, theirs in ((caller, "example.org/v1/qr/x"), (caller, ""), (other, location)):
         with pytest.raises(errors.PixKeyNotOwned):
-            await sandbox_usecases.pay_by_location(context, asked, theirs, None, nobody)
+            await sandbox_usecases.pay_by_location(context, asked, theirs, None)
 
 
 async def test_a_payer_of_a_due_charge_pays_what_the_clock_asks_for(service: Service, caller: Caller) -> None:
-    control, nobody = Paying(), OutsidePayer()
+    control = Paying()
     context = with_control(service, control).context
     terms = DueTerms(
         due_on=date(2026, 7, 10), fine=Fine(kind="percentage", value=200), rebate=Rebate(kind="sum", value=500)
@@ -412,10 +413,10 @@ async def test_a_payer_of_a_due_charge_pays_what_the_clock_asks_for(service: Ser
         lifetime_s=0, amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=terms
     )
     made = await standard_usecases.put_charge(context, caller, "boleto00000000000000000001", contents)
-    await sandbox_usecases.pay_by_code(context, caller, made.charge.br_code, None, nobody)
+    await sandbox_usecases.pay_by_code(context, caller, made.charge.br_code, None)
     service.clock.advance(days=20)
     assert made.location is not None
     place = f"{context.policy.location_prefix}{made.location.path}"
-    await sandbox_usecases.pay_by_location(context, caller, place, None, nobody)
-    await sandbox_usecases.pay_by_code(context, caller, made.charge.br_code, 7, nobody)
+    await sandbox_usecases.pay_by_location(context, caller, place, None)
+    await sandbox_usecases.pay_by_code(context, caller, made.charge.br_code, 7)
     assert [paid.amount_cents for paid in control.paid] == [9_500, 9_690, 7]

@@ -12,7 +12,6 @@ from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.faces.frame import Face, FaceOperation, FaceResponder, Shown
 from pixconnect.features.pix_api.api.frame import Asked, Body
-from pixconnect.features.sandbox.rules import OutsidePayer
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.money import format_reais
@@ -28,7 +27,7 @@ async def pay_soon(services: Services, caller: Caller, code: str) -> None:
     """Pay a newly made charge; failures are retried, and do not reach its maker."""
 
     async def pay() -> None:
-        await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
+        await sandbox_usecases.pay_by_code(services.context, caller, code, None)
 
     # A charge is paid once, so a step of unknown outcome is not repeated.
     passing = (errors.ServiceUnavailable, errors.OutcomeUnknown)

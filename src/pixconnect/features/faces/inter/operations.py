@@ -33,7 +33,6 @@ from pixconnect.features.pix_api.api import webhook
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Parameters, Violations
 from pixconnect.features.pix_api.service import charge as charge_usecases
-from pixconnect.features.sandbox.rules import OutsidePayer
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import StatementLine
@@ -217,8 +216,7 @@ async def pay_br_code(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def _pay(services: Services, request: Asked, code: str, amount_cents: int | None) -> Shown:
-    payer = OutsidePayer()
-    paid = await sandbox_usecases.pay_by_code(services.context, request.caller, code, amount_cents or 0, payer)
+    paid = await sandbox_usecases.pay_by_code(services.context, request.caller, code, amount_cents or 0)
     if paid.status == "ERROR":
         raise NamedRefusal("NOT_PAID", f"valor: o pagamento foi recusado ({paid.code})")
     return {"endToEnd": paid.id}

@@ -17,8 +17,8 @@ from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members
 from pixconnect.features.pix_api.service.send_record import find_sent
+from pixconnect.features.prepared_transfers import service as initiated_usecases
 from pixconnect.features.prepared_transfers.rules import InitiatedTransfer
-from pixconnect.features.sandbox.service import initiated_transfer as initiated_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules import br_code, tax_id
 from pixconnect.kernel.rules.access import Caller

@@ -21,7 +21,6 @@ from pixconnect.features.pix_api.rules import ChargeSearch
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.features.pix_api.service.cents_records import name_charge, show_cents_charge, show_cents_refund
-from pixconnect.features.sandbox.rules import OutsidePayer
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
@@ -167,7 +166,7 @@ async def pay_in_test(face: Face, services: Services, request: Asked) -> Shown:
         raise errors.NotFound("transactionID: there is no such charge")
     context, caller = services.context, request.caller
     charge = await charge_usecases.read_charge_by_txid(context, caller, txid)
-    paid = await sandbox_usecases.pay_by_code(context, caller, charge.br_code, None, OutsidePayer())
+    paid = await sandbox_usecases.pay_by_code(context, caller, charge.br_code, None)
     if paid.status == "ERROR":
         raise NamedRefusal("NOT_PAID", f"o pagamento foi recusado ({paid.code})")
     return _acknowledge(charge)

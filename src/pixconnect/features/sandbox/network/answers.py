@@ -17,6 +17,7 @@ from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Mes
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.network.tables import (
     Acknowledged,
+    DueOrder,
     KnownOrder,
     MerchantClaim,
     NewArrival,
@@ -48,87 +49,19 @@ from pixconnect.kernel.rules.rail import (
 )
 
 FEE_TEXT: Final = "Tarifa Pix"
-
-
-class NewFee(Struct, frozen=True):
-    """A fee of a Pix, by a rule."""
-
-    party: Party
-    amount_cents: int
-
-
-def find_fees(orders: Sequence[Order], behaviours: Sequence[Behaviour]) -> dict[str, NewFee]:
-    return {
-        order.end_to_end_id: NewFee(order.debit_party, how.fee_cents)
-        for order, how in zip(orders, behaviours, strict=True)
-        if how.fee_cents is not None
-    }
-
-
-def fee_id(name: str) -> str:
-    """Return the item of a Pix's fee: it has one at most."""
-    return f"M{name[1:]}"
-
-
-def make_fee(fee: NewFee, name: str, number: int, at: datetime, *, waits: bool) -> tuple[NewArrival, Pending]:
-    report = MovementReport(
-        report_id=fee_id(name),
-        item_id=fee_id(name),
-        party=fee.party,
-        kind="fee",
-        direction="OUT",
-        amount_cents=fee.amount_cents,
-        end_to_end_id=name,
-        description=FEE_TEXT,
-        settled_at=at,
-    )
-    return make_arrival(report, number, at, waits_for=name if waits else None), Pending(report)
-
-
-def make_report(asked: OutsideMovement, item_id: str, at: datetime) -> MovementReport:
-    return MovementReport(
-        report_id=item_id,
-        item_id=item_id,
-        party=asked.party,
-        kind=asked.kind,
-        direction=asked.direction,
-        amount_cents=asked.amount_cents,
-        end_to_end_id=None,
-        description=asked.description,
-        settled_at=at,
-    )
-
-
-def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: str | None = None) -> NewArrival:
-    return NewArrival(
-        number=number,
-        id=report.item_id,
-        kind="movement_in" if report.direction == "IN" else "movement_out",
-        original_id=None,
-        amount_cents=report.amount_cents,
-        key=None,
-        report=msgspec.json.encode(report).decode(),
-        taken_at=at,
-        due_at=at,
-        code=None,
-        is_due=False,
-        is_open=True,
-        waits_for=waits_for,
-    )
-
-
-def make_fees_of_orders(
-    fees: Mapping[str, NewFee], orders: Mapping[str, NewOrder], now: datetime, numbers: Iterator[int]
-) -> list[tuple[NewArrival, Pending]]:
-    """Make the fees of those orders that will settle, due as they are."""
-    return [
-        make_fee(fee, name, next(numbers), now + timedelta(milliseconds=orders[name].delay_ms), waits=False)
-        for name, fee in fees.items()
-        if name in orders and orders[name].code is None
-    ]
-
-
 _DYNAMIC_TXID_MIN: Final = 26
+
+ArrivalReport = CreditReport | ReturnReport | MovementReport
+OrderAnswer = Taken | Rejected | NotTaken | None
+"""``None`` is an answer lost on its way."""
+
+_decode_report = msgspec.json.Decoder(Report).decode
+_TAKEN: Final = Taken()
+_NOT_TAKEN: Final = NotTaken()
+
+
+Fee = tuple[Party, int]
+"""A fee of a Pix, by a rule: whom it is taken from, and the cents."""
 
 
 class OrderGroup(Struct, frozen=True, kw_only=True):
@@ -139,7 +72,47 @@ class OrderGroup(Struct, frozen=True, kw_only=True):
     """The behaviour of each: by the fault rules, or else the network's usual one."""
     claims: dict[str, str] = {}
     """The merchants' codes that they pay."""
-    fees: dict[str, NewFee] = {}
+    fees: dict[str, Fee] = {}
+
+
+def fee_id(name: str) -> str:
+    """Return the item of a Pix's fee: it has one at most."""
+    return f"M{name[1:]}"
+
+
+def make_fee(fee: Fee, name: str, number: int, at: datetime, *, waits: bool) -> tuple[NewArrival, Pending]:
+    party, cents = fee
+    report = MovementReport(
+        report_id=fee_id(name),
+        item_id=fee_id(name),
+        party=party,
+        kind="fee",
+        direction="OUT",
+        amount_cents=cents,
+        end_to_end_id=name,
+        description=FEE_TEXT,
+        settled_at=at,
+    )
+    return make_arrival(report, number, at, waits_for=name if waits else None), Pending(report)
+
+
+def make_report(asked: OutsideMovement, item_id: str, at: datetime) -> MovementReport:
+    return MovementReport(
+        report_id=item_id, item_id=item_id, end_to_end_id=None, settled_at=at, **structs.asdict(asked)
+    )
+
+
+def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: str | None = None) -> NewArrival:
+    return NewArrival(
+        number=number,
+        id=report.item_id,
+        kind="movement_in" if report.direction == "IN" else "movement_out",
+        amount_cents=report.amount_cents,
+        report=msgspec.json.encode(report).decode(),
+        taken_at=at,
+        due_at=at,
+        waits_for=waits_for,
+    )
 
 
 def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> OrderGroup:
@@ -161,7 +134,11 @@ def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> Ord
         for order in orders
         if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
     }
-    fees = find_fees(orders, behaviours)
+    fees = {
+        order.end_to_end_id: (order.debit_party, how.fee_cents)
+        for order, how in zip(orders, behaviours, strict=True)
+        if how.fee_cents is not None
+    }
     return OrderGroup(orders=new, behaviours=behaviours, claims=claims, fees=fees)
 
 
@@ -247,19 +224,15 @@ async def write(
         if paid:
             await connection.execute(tables.CLAIM_CODES, list(paid), list(paid.values()))
         settling = {order_id: arriving[order_id] for order_id in taken}
-        made = make_fees_of_orders(group.fees, settling, now, numbers)
+        # Of the orders that will settle, and due as they are.
+        made = [
+            make_fee(fee, name, next(numbers), now + timedelta(milliseconds=settling[name].delay_ms), waits=False)
+            for name, fee in group.fees.items()
+            if name in settling and settling[name].code is None
+        ]
         if made:
             await tables.insert_arrivals(connection, [arrival for arrival, _ in made])
     return taken, arriving, made
-
-
-ArrivalReport = CreditReport | ReturnReport | MovementReport
-OrderAnswer = Taken | Rejected | NotTaken | None
-"""``None`` is an answer lost on its way."""
-
-_decode_report = msgspec.json.Decoder(Report).decode
-_TAKEN: Final = Taken()
-_NOT_TAKEN: Final = NotTaken()
 
 
 def answer_order(
@@ -297,9 +270,9 @@ def judge_claims(
         if claim is None or order.code is not None:
             judged[order_id] = order
         elif claim.txid in paid or claim.paid_by not in (None, order_id):
-            judged[order_id] = structs.replace(order, code="BE17")
+            judged[order_id] = order._replace(code="BE17")
         elif claim.amount_cents != order.amount_cents:
-            judged[order_id] = structs.replace(order, code="AM09")
+            judged[order_id] = order._replace(code="AM09")
         else:
             judged[order_id] = order
             paid[claim.txid] = order_id
@@ -312,10 +285,10 @@ def final_answer(order: KnownOrder) -> QueryAnswer:
     return Rejected(code=order.code, reason=reject_code.explain(order.code))
 
 
-def outcome_report(order_id: str, due_at: datetime, code: str | None) -> SettledReport | RejectedReport:
-    if code is None:
-        return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
-    return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
+def outcome_report(order: KnownOrder | DueOrder) -> SettledReport | RejectedReport:
+    if order.code is None:
+        return SettledReport(report_id=order.id, id=order.id, settled_at=order.due_at)
+    return RejectedReport(report_id=order.id, id=order.id, code=order.code, reason=reject_code.explain(order.code))
 
 
 def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:

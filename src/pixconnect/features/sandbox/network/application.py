@@ -5,8 +5,6 @@ that nothing was done, and 500 that the outcome is unknown: the service decides 
 
 Settlements are listed in the order of time, page by page. An order settles when it is due, without a write; an arrival from
 outside settles when the service acknowledges it. Both tables are one list, with suspect payments while they are held.
-
-A suspect payment has two steps, and its row has the report due at the end of its time. A decision by hand replaces that.
 """
 
 import asyncio
@@ -15,31 +13,27 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
-import asyncpg
 import msgspec
 import structlog
 from asyncpg.pool import PoolConnectionProxy
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
 from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.network import behaviour, contesting, http_messages, outside
-from pixconnect.features.sandbox.network.http_messages import SandboxAnswer
-from pixconnect.features.sandbox.network.outside import Answering, Outside, find_end
+from pixconnect.features.sandbox.network import contesting, outside
+from pixconnect.features.sandbox.network.outside import Outside
 from pixconnect.features.sandbox.rules import (
     Answered,
-    Arrival,
     Asked,
     ControlCall,
-    OutsideVerdict,
+    Failure,
+    LookupAnswers,
+    LookupQuestion,
     SandboxRefusal,
     SandboxUnavailable,
 )
 from pixconnect.kernel.rules.block_report import Defence
 from pixconnect.kernel.rules.rail import (
     Acknowledgement,
-    CreditCancelled,
-    CreditReport,
-    DirectoryEntry,
     Order,
     Position,
     RefundOrder,
@@ -47,44 +41,50 @@ from pixconnect.kernel.rules.rail import (
 )
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.exception_text import name_database_error
-from pixconnect.platform.http.exchange import Receive, Scope, Send
+from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send
 
-_decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
 _encode: Final = msgspec.json.Encoder().encode
 
-FIND = """
-select report, due_at, is_due from arrival
-where id = $1 and kind = 'credit' and is_open and held_at is not null for update
-"""
-# Reported at once; it stays due when the clock is moved back.
-DECIDE = "update arrival set report = $2, taken_at = $3, due_at = $3, is_due = true where id = $1"
+# A group of 256 orders is about 200 kB.
+BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
+
+JSON: Final = b"application/json"
 
 
-async def decide_suspect_credit(outside: Outside, asked: OutsideVerdict) -> Arrival:
-    """Release a payment that is held, or return it to its payer."""
-
-    async def write(connection: PoolConnectionProxy, now: datetime) -> CreditReport:
-        found = await connection.fetchrow(FIND, asked.end_to_end_id)
-        # The decision by time may have left already.
-        if found is None or found["is_due"] or found["due_at"] <= now:
-            raise SandboxRefusal("unknown", "end_to_end_id: no payment of this name is held as suspect")
-        report = _judge(found, asked)
-        await connection.execute(DECIDE, asked.end_to_end_id, msgspec.json.encode(report).decode(), now)
-        return report
-
-    with outside.network.expecting_acknowledgement(asked.end_to_end_id) as acknowledgement:
-        report = await outside.network.change(write)
-        status, code = await find_end(acknowledgement)
-    return Arrival(id=report.end_to_end_id, amount_cents=report.amount_cents, status=status, code=code)
+class SandboxAnswer(Struct, frozen=True):
+    status: int = 204
+    body: bytes = b""
+    content_type: bytes = JSON
 
 
-def _judge(found: asyncpg.Record, asked: OutsideVerdict) -> CreditReport:
-    planned = _decode(found["report"])
-    fields = structs.asdict(planned)
-    fields.pop("code", None)
-    if asked.verdict == "return":
-        return CreditCancelled(**fields, code=behaviour.SUSPECT_CODE)
-    return CreditReport(**fields)
+Answering = Callable[[Outside, bytes], Awaitable[SandboxAnswer]]
+
+
+class BodyTooLargeError(Exception):
+    """The request's body is over ``BODY_LENGTH_MAX``."""
+
+
+def failure(status: int, error: str, message: str) -> SandboxAnswer:
+    return SandboxAnswer(status, _encode(Failure(error, message)))
+
+
+async def read_body(receive: Receive) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False):
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > BODY_LENGTH_MAX:
+            raise BodyTooLargeError
+    return body
+
+
+async def send_answer(send: Send, answer: SandboxAnswer) -> None:
+    headers = [(b"content-length", str(len(answer.body)).encode())]
+    if answer.body:
+        headers.append((b"content-type", answer.content_type))
+    await send({"type": RESPONSE_START, "status": answer.status, "headers": headers})
+    await send({"type": RESPONSE_BODY, "body": answer.body})
 
 
 def _decoding(decode: Callable[[bytes], Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Answering:
@@ -102,10 +102,19 @@ def _answering(
     return call.name, _decoding(msgspec.json.Decoder(call.asked).decode, do)
 
 
+def _now(read: Callable[[Outside], Answered]) -> Callable[[Outside, None], Awaitable[Answered]]:
+    """Answer from memory."""
+
+    async def do(world: Outside, _: None) -> Answered:
+        return read(world)
+
+    return do
+
+
 CALLS: Final[Mapping[str, Answering]] = dict(
     (
         _answering(sandbox_control.PAY, outside.pay),
-        _answering(sandbox_control.JUDGE_CREDIT, decide_suspect_credit),
+        _answering(sandbox_control.JUDGE_CREDIT, contesting.decide_suspect_credit),
         _answering(sandbox_control.GIVE_BACK, outside.give_back),
         _answering(sandbox_control.MOVE, outside.move),
         _answering(sandbox_control.OPEN_INFRACTION, contesting.contest_credit),
@@ -113,12 +122,12 @@ CALLS: Final[Mapping[str, Answering]] = dict(
         _answering(sandbox_control.LIST_KEYS, outside.list_keys),
         _answering(sandbox_control.ADD_KEY, outside.add_key),
         _answering(sandbox_control.MAKE_QR_CODE, outside.make_qr_code),
-        _answering(sandbox_control.READ_FAULTS, outside.read_faults),
+        _answering(sandbox_control.READ_FAULTS, _now(lambda world: world.faults.rules)),
         _answering(sandbox_control.REPLACE_FAULTS, outside.replace_faults),
         _answering(sandbox_control.DRAW_FAULT, outside.find_effect),
-        _answering(sandbox_control.READ_AUTHORITY, outside.read_authority),
-        _answering(sandbox_control.SET_OFFSET, outside.set_offset),
-        _answering(sandbox_control.READ_DUE, outside.read_due),
+        _answering(sandbox_control.READ_AUTHORITY, _now(lambda world: world.signer.authority_pem)),
+        _answering(sandbox_control.SET_OFFSET, lambda world, offset: world.network.set_offset(offset)),
+        _answering(sandbox_control.READ_DUE, _now(lambda world: world.network.due())),
     )
 )
 
@@ -187,20 +196,6 @@ _Group = Meta(max_length=GROUP_MAX)
 _log = structlog.get_logger()
 
 
-class LookupQuestion(Struct, frozen=True, kw_only=True):
-    key: str
-    payer_tax_id: str
-    end_to_end_id: str
-
-
-class LookupAnswers(Struct, frozen=True, kw_only=True):
-    """The directory's answers to a batch of keys; a key in neither list has no entry."""
-
-    entries: Sequence[DirectoryEntry]
-    alone: Sequence[str]
-    """Keys to query one by one: a fault rule applies to them, and their delay must not affect the others."""
-
-
 class ReportQuestion(Struct, frozen=True, kw_only=True):
     wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
 
@@ -231,10 +226,9 @@ class SandboxApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        await http_messages.send_answer(send, await self._answer(scope, receive))
+        await send_answer(send, await self._answer(scope, receive))
 
     def release(self) -> None:
-        """End all waiting calls: the process is about to stop."""
         self._world.network.release()
 
     async def _answer(self, scope: Scope, receive: Receive) -> SandboxAnswer:
@@ -242,17 +236,17 @@ class SandboxApplication:
         if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):
             return await self._guard(path, self._serve_public(path))
         if not self._is_allowed(scope):
-            return http_messages.failure(401, "unauthorized", "the sandbox's secret is missing or wrong")
+            return failure(401, "unauthorized", "the sandbox's secret is missing or wrong")
         try:
-            body = await http_messages.read_body(receive)
-        except http_messages.BodyTooLargeError:
-            return http_messages.failure(413, "invalid", "the body is too large")
+            body = await read_body(receive)
+        except BodyTooLargeError:
+            return failure(413, "invalid", "the body is too large")
         if path == "/rail/reports":
             # Unlike the others, not finished after its caller has gone: reports sent to a lost caller would come 5 s late.
             return await self._guard(path, _reports(self._world, body))
         handler = _ROUTES.get((method, path)) or CALLS.get(path.removeprefix("/control/"))
         if handler is None:
-            return http_messages.failure(404, "invalid", "there is no such path")
+            return failure(404, "invalid", "there is no such path")
         # Completed even if the client disconnects: an order must not be half executed.
         working = asyncio.ensure_future(self._guard(path, handler(self._world, body)))
         self._working.add(working)
@@ -263,23 +257,21 @@ class SandboxApplication:
         try:
             return await answering
         except msgspec.MsgspecError as error:
-            return http_messages.failure(400, "invalid", str(error))
+            return failure(400, "invalid", str(error))
         except SandboxRefusal as refusal:
-            return http_messages.failure(422, refusal.reason, refusal.message)
+            return failure(422, refusal.reason, refusal.message)
         except SandboxUnavailable as error:
-            return http_messages.failure(503, "unavailable", str(error))
+            return failure(503, "unavailable", str(error))
         except DATABASE_FAILED as error:
             _log.warning("sandbox_database_failed", path=path, reason=name_database_error(error))
-            return http_messages.failure(
-                500, "internal", "the database did not answer: the request may have taken effect"
-            )
+            return failure(500, "internal", "the database did not answer: the request may have taken effect")
 
     async def _serve_public(self, path: str) -> SandboxAnswer:
         if path == "/jwks":
             return SandboxAnswer(200, self._world.signer.jwk_set, b"application/jwk-set+json")
         jws = await outside.serve_location(self._world, path.removeprefix("/qr/"))
         if jws is None:
-            return http_messages.failure(404, "unknown", "there is no charge at this location")
+            return failure(404, "unknown", "there is no charge at this location")
         return SandboxAnswer(200, jws.encode(), b"application/jose")
 
     def _is_allowed(self, scope: Scope) -> bool:
@@ -294,7 +286,7 @@ class SandboxApplication:
 async def _look_up(world: Outside, body: bytes) -> SandboxAnswer:
     question = _lookup_question(body)
     entry = await outside.look_up(world, question.key, question.end_to_end_id)
-    return http_messages.failure(404, "unknown", "no such key") if entry is None else SandboxAnswer(200, _encode(entry))
+    return failure(404, "unknown", "no such key") if entry is None else SandboxAnswer(200, _encode(entry))
 
 
 async def _look_up_together(world: Outside, body: bytes) -> SandboxAnswer:

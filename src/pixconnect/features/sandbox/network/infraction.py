@@ -87,10 +87,6 @@ class Contest(Struct, frozen=True, kw_only=True):
     due_at: datetime | None = None
     is_due: bool = False
 
-    @property
-    def is_decided(self) -> bool:
-        return self.report.state in {"taken", "released"}
-
 
 class Paid(NamedTuple):
     """A payment that may be contested."""
@@ -164,7 +160,6 @@ def catch_up(contest: Contest, now: datetime) -> Contest:
 
 
 def acknowledge(contest: Contest, report_ids: Sequence[str], now: datetime) -> Contest:
-    """Record that the service has received reports."""
     if f"{contest.name}/{contest.sequence + 1}" in report_ids:
         told = structs.replace(catch_up(structs.replace(contest, is_due=True), now), is_open=False)
         return plan(told, None, 0)
@@ -353,13 +348,12 @@ def _set_report(contest: Contest, report: InfractionReport) -> Contest:
 def receive_answer(
     contest: Contest | None, defence: Defence, left_cents: int, next_id: str, now: datetime
 ) -> tuple[Contest | None, DefenceAnswer]:
-    """Receive the holder's answer, once."""
     if contest is None:
         return None, DefenceRefused(reason="there is no such infraction")
     if contest.defence is not None:
         same = contest.defence == defence.text
         return None, DefenceTaken() if same else DefenceRefused(reason="it was answered before, in other words")
-    if contest.is_decided or now >= contest.report.respond_by:
+    if contest.report.state in {"taken", "released"} or now >= contest.report.respond_by:
         return None, DefenceRefused(reason="the time to answer is over")
     at = max(now, contest.report.told_at + timedelta(microseconds=1))
     answered = structs.replace(contest.report, state="answered", told_at=at)

@@ -23,7 +23,6 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from pixconnect.features.sandbox.network import answers, behaviour, infraction, tables
-from pixconnect.features.sandbox.network import answers as order_group
 from pixconnect.features.sandbox.network.answers import OrderGroup
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Outbox, Pending, SharedLock
@@ -43,7 +42,6 @@ from pixconnect.kernel.rules.rail import (
     Order,
     QueryAnswer,
     RefundOrder,
-    Report,
     Taken,
     Unknown,
 )
@@ -117,13 +115,13 @@ class Network:
             await self._load()
 
     async def submit(self, orders: Sequence[Order]) -> list[answers.OrderAnswer]:
-        return await self._take("order", order_group.read_orders(self._faults, orders, self._latency_ms))
+        return await self._take("order", answers.read_orders(self._faults, orders, self._latency_ms))
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
         async with self.giving_back:
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
-            taken = order_group.read_refunds(self._faults, orders, originals, self._latency_ms)
+            taken = answers.read_refunds(self._faults, orders, originals, self._latency_ms)
             return await self._take("refund", taken)
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
@@ -196,7 +194,7 @@ class Network:
             async with self._pool.acquire() as connection, connection.transaction():
                 steps = await tables.acknowledge_arrivals(connection, acknowledged, now)
                 ended = {step.id: step.code for step in steps if not step.is_open}
-                fees = [(order_group.fee_id(name), code) for name, code in ended.items() if name in self._waiting_fees]
+                fees = [(answers.fee_id(name), code) for name, code in ended.items() if name in self._waiting_fees]
                 steps += await tables.release_fees(connection, fees, now) if fees else []
         except BaseException:
             self._is_stale = True
@@ -210,7 +208,7 @@ class Network:
             if waiting is not None and not waiting.done():
                 waiting.set_result(code)
 
-    async def insert_arrivals(self, groups: Sequence[Sequence[tuple[NewArrival, Pending | None]]]) -> None:
+    async def insert_arrivals(self, groups: Sequence[Sequence[tuple[NewArrival, Pending | None]]]) -> list[None]:
         """Store what comes from outside, and schedule the reports of it."""
         arrivals = [each for group in groups for each in group]
         await self._refresh()
@@ -223,6 +221,7 @@ class Network:
                 raise
             self._schedule_arrivals(arrivals)
         self._sweep()
+        return [None] * len(groups)
 
     def _schedule_arrivals(self, arrivals: Iterable[tuple[NewArrival, Pending | None]]) -> None:
         for arrival, pending in arrivals:
@@ -283,7 +282,6 @@ class Network:
             self._timer.cancel()
 
     async def _take(self, kind: Literal["order", "refund"], group: OrderGroup) -> list[answers.OrderAnswer]:
-        """Store the orders that arrive, schedule their outcomes, and answer."""
         new, behaviours = group.orders, group.behaviours
         await self._refresh()
         await self._save_faults()
@@ -298,7 +296,7 @@ class Network:
             # Read under the lock: the clock cannot move between this instant and the deadlines that count from it.
             now = self._clock.now()
             try:
-                taken, arriving, arrivals = await order_group.write(
+                taken, arriving, arrivals = await answers.write(
                     self._pool, kind, now, arriving, group, self.arrival_numbers
                 )
             except BaseException:
@@ -326,13 +324,12 @@ class Network:
         for order in written:
             if order.is_open:
                 due_at = now + timedelta(milliseconds=order.delay_ms)
-                report = answers.outcome_report(order.id, due_at, order.code)
+                report = answers.outcome_report(DueOrder(order.id, due_at, order.code))
                 groups[order.delay_ms].append(Pending(report, repeated.get(order.id, 1)))
         for delay_ms, group in groups.items():
             self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
 
     def _treat_query(self, order_id: str, order: KnownOrder | None) -> Behaviour:
-        """Apply the fault rules, or else the usual behaviour."""
         if not self._faults.rules:
             return behaviour.USUAL
         key, amount_cents = (None, None) if order is None else (order.key, order.amount_cents)
@@ -348,7 +345,7 @@ class Network:
             return _TAKEN
         if how.reports_count > 1:
             # A rule for duplicates sends the outcome twice: by this answer and by a report.
-            self.outbox.put([Pending(_make_end_report(order))])
+            self.outbox.put([Pending(answers.outcome_report(order))])
         return answers.final_answer(order)
 
     async def _refresh(self) -> None:
@@ -366,7 +363,7 @@ class Network:
         now = self._clock.now()
         for order in orders:
             # A settled order stays settled, even if the clock was moved back behind its deadline.
-            self._schedule.add(now if order.is_due else order.due_at, [Pending(_make_end_report(order))])
+            self._schedule.add(now if order.is_due else order.due_at, [Pending(answers.outcome_report(order))])
         self._waiting_fees = {waits_for for *_, waits_for in arrivals if waits_for is not None}
         for _, due_at, report, is_due, waits_for in arrivals:
             if waits_for is None:
@@ -386,7 +383,3 @@ class Network:
         if next_due_at is not None:
             wait_s = (next_due_at - self._clock.now()).total_seconds()
             self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)
-
-
-def _make_end_report(order: KnownOrder | DueOrder) -> Report:
-    return answers.outcome_report(order.id, order.due_at, order.code)

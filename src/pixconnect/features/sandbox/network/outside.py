@@ -4,7 +4,7 @@ Everything from outside has a number, which seeds its randomness. Numbers contin
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Iterator, Sequence, Set
 from datetime import timedelta
 from itertools import count
 from typing import Final, Literal
@@ -15,10 +15,7 @@ from msgspec import Struct
 
 from pixconnect.features.sandbox.network import answers, behaviour, directory, registry, tables
 from pixconnect.features.sandbox.network import registry as location
-from pixconnect.features.sandbox.network.answers import NewFee
-from pixconnect.features.sandbox.network.batch_writer import BatchWriter
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Chance, Faults
-from pixconnect.features.sandbox.network.http_messages import SandboxAnswer
 from pixconnect.features.sandbox.network.network import Network
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.network.registry import MerchantCode, MerchantSigner
@@ -26,7 +23,6 @@ from pixconnect.features.sandbox.network.tables import NewArrival
 from pixconnect.features.sandbox.rules import (
     Arrival,
     ArrivalStatus,
-    Due,
     FaultAnswer,
     FaultRule,
     Message,
@@ -42,12 +38,15 @@ from pixconnect.kernel.rules import br_code, identifiers
 from pixconnect.kernel.rules.rail import CreditHeld, CreditReport, DirectoryEntry, MovementReport, ReturnReport
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.flow.batches import Batches
 
 # How long a payer, contest or decision waits for the service's acknowledgement.
 ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
 # Delay of a report that comes out of order.
 OVERTAKEN_BY_MS: Final = 1_000
 
+ARRIVALS_MAX: Final = 256
+"""Maximum of groups of arrivals that are written together."""
 MERCHANT_CITY: Final = "Sao Paulo"
 
 
@@ -62,15 +61,12 @@ class Outside(Struct):
     """The ``host:port`` of the locations."""
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
-    arrivals: BatchWriter[Sequence[tuple[NewArrival, Pending | None]]]
+    arrivals: Batches[Sequence[tuple[NewArrival, Pending | None]], None]
     """Related arrivals are written together."""
     infractions: asyncio.Lock
     """Locked while deciding one of them: a decision reads the last report, and makes the next."""
     two_steps_ms: int
     """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
-
-
-Answering = Callable[[Outside, bytes], Awaitable[SandboxAnswer]]
 
 
 async def open_outside(
@@ -85,9 +81,9 @@ async def open_outside(
         network=network,
         signer=await location.open_signer(pool, address, clock.real_now()),
         address=address,
-        entry_numbers=count(await registry.last_entry_number(pool) + 1),
-        code_numbers=count(await registry.last_code_number(pool) + 1),
-        arrivals=BatchWriter(network.insert_arrivals),
+        entry_numbers=count(await pool.fetchval(registry.LAST_ENTRY) + 1),
+        code_numbers=count(await pool.fetchval(registry.LAST_CODE) + 1),
+        arrivals=Batches(network.insert_arrivals, ARRIVALS_MAX),
         infractions=asyncio.Lock(),
         two_steps_ms=two_steps_ms,
     )
@@ -98,10 +94,6 @@ async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
     if faults.changed:
         changed, faults.changed = faults.changed, {}
         await registry.save_times(pool, changed)
-
-
-async def read_faults(outside: Outside, _: None) -> list[FaultRule]:
-    return outside.faults.rules
 
 
 async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[FaultRule]:
@@ -164,7 +156,6 @@ async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
 
 
 async def serve_location(outside: Outside, token: str) -> str | None:
-    """Return the signed payload behind a dynamic code, if there is one."""
     code = await registry.find_code(outside.pool, token)
     if code is None:
         return None
@@ -232,18 +223,6 @@ async def move(outside: Outside, asked: OutsideMovement) -> Arrival:
     return await _await_end(outside, report, [(arrival, Pending(report))])
 
 
-async def read_authority(outside: Outside, _: None) -> str:
-    return outside.signer.authority_pem
-
-
-async def set_offset(outside: Outside, offset: timedelta) -> Due:
-    return await outside.network.set_offset(offset)
-
-
-async def read_due(outside: Outside, _: None) -> Due:
-    return outside.network.due()
-
-
 async def _arrive(
     outside: Outside,
     number: int,
@@ -283,12 +262,12 @@ async def _arrive(
         next_after_ms=ends_after_ms,
     )
     if code is not None:
-        await outside.arrivals.add([(arrival, None)])
+        await outside.arrivals.ask([(arrival, None)])
         return _arrival(report, "ERROR", code) if how.arrives else _arrival(report, "PROCESSING")
     pending = Pending(msgspec.structs.replace(first, reported_at=due_at), max(how.reports_count, 1))
     written = [(arrival, pending)]
     if how.fee_cents is not None and isinstance(report, CreditReport):
-        fee = NewFee(report.credit_party, how.fee_cents)
+        fee = (report.credit_party, how.fee_cents)
         written.append(
             answers.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
         )
@@ -310,7 +289,7 @@ async def _await_end(
     """Store the arrivals, all or nothing, and wait for the acknowledgement of this report."""
     # Before it is stored: the acknowledgement may come before this continues.
     with outside.network.expecting_acknowledgement(report.report_id) as acknowledgement:
-        await outside.arrivals.add(written)
+        await outside.arrivals.ask(written)
         if not is_waited_for:
             return _arrival(report, "PROCESSING")
         return _arrival(report, *await find_end(acknowledgement))
@@ -333,7 +312,6 @@ def _arrival(
 
 
 async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
-    """Store a dynamic code, and return the token of its location."""
     if new.amount_cents is None:
         raise SandboxRefusal("invalid", "amount: a dynamic code needs one")
     number = next(outside.code_numbers)

@@ -22,7 +22,13 @@ from pixconnect.kernel.rules.rail import DirectoryEntry
 from pixconnect.platform import certificates, jose
 from pixconnect.platform.base.clock import format_instant
 
-ENTRIES_LISTED_MAX = 1000
+HOST: Final = "127.0.0.1"
+AUTHORITY_NAME: Final = "Pix Connect Sandbox Outside CA"
+PAYABLE_FOR: Final = timedelta(days=1)
+_RENEWED_BEFORE: Final = timedelta(days=30)
+ENTRIES_LISTED_MAX: Final = 1000
+LAST_ENTRY = "select coalesce(max(number), 0) from directory_entry"
+LAST_CODE = "select coalesce(max(number), 0) from merchant_code"
 
 FIND_ENTRIES = "select key, key_type, account_number, name, tax_id from directory_entry where key = any($1)"
 
@@ -76,14 +82,6 @@ class CertificateRow(NamedTuple):
     expires_at: datetime
 
 
-async def last_entry_number(pool: asyncpg.Pool) -> int:
-    return await pool.fetchval("select coalesce(max(number), 0) from directory_entry")
-
-
-async def last_code_number(pool: asyncpg.Pool) -> int:
-    return await pool.fetchval("select coalesce(max(number), 0) from merchant_code")
-
-
 async def find_entries(pool: asyncpg.Pool, keys: Iterable[str]) -> list[DirectoryEntry]:
     return [directory.entry_of(*row) for row in await pool.fetch(FIND_ENTRIES, list(keys))]
 
@@ -93,13 +91,11 @@ async def list_added(pool: asyncpg.Pool) -> list[DirectoryEntry]:
 
 
 async def insert_entry(pool: asyncpg.Pool, number: int, entry: DirectoryEntry) -> None:
-    """Add an entry, unless its key has one already."""
     party = entry.party
     await pool.execute(INSERT_ENTRY, number, entry.key, entry.key_type, party.account_number, party.name, party.tax_id)
 
 
 async def insert_code(pool: asyncpg.Pool, number: int, token: str, code: MerchantCode) -> bool:
-    """Insert a merchant's code, and return whether its txid was free."""
     row = await pool.fetchval(INSERT_CODE, number, code.txid, token, code.key, code.amount_cents, code.created_at)
     return row is not None
 
@@ -127,21 +123,6 @@ async def save_times(pool: asyncpg.Pool, times_left: Mapping[int, int]) -> None:
     await pool.execute(SAVE_TIMES, list(times_left), list(times_left.values()))
 
 
-async def read_certificate(pool: asyncpg.Pool) -> CertificateRow | None:
-    row = await pool.fetchrow(READ_CERTIFICATE)
-    return None if row is None else CertificateRow(*row)
-
-
-async def write_certificate(pool: asyncpg.Pool, row: CertificateRow) -> None:
-    await pool.execute(WRITE_CERTIFICATE, *row)
-
-
-HOST: Final = "127.0.0.1"
-AUTHORITY_NAME: Final = "Pix Connect Sandbox Outside CA"
-PAYABLE_FOR: Final = timedelta(days=1)
-_RENEWED_BEFORE: Final = timedelta(days=30)
-
-
 class MerchantSigner:
     """Signs payloads with the merchants' key; locations are at ``address``, a ``host:port``."""
 
@@ -156,17 +137,17 @@ class MerchantSigner:
         self.authority_pem = ssl.DER_cert_to_PEM_cert(row.authority)
 
     def sign(self, code: MerchantCode, now: datetime) -> str:
-        """Return the payload behind a code as a compact JWS."""
         header = {"jku": self._jku, "typ": "JWS", "x5t#S256": jose.certificate_thumbprint(self._chain[0])}
         return self._key.sign(msgspec.json.encode(_payload(code, now)), header)
 
 
 async def open_signer(pool: asyncpg.Pool, address: str, real_now: datetime) -> MerchantSigner:
     """Read the merchants' certificate, or make another when it is about to expire."""
-    row = await read_certificate(pool)
+    found = await pool.fetchrow(READ_CERTIFICATE)
+    row = None if found is None else CertificateRow(*found)
     if row is None or row.expires_at - real_now < _RENEWED_BEFORE:
         row = _make_certificate(real_now)
-        await write_certificate(pool, row)
+        await pool.execute(WRITE_CERTIFICATE, *row)
     return MerchantSigner(row, address)
 
 

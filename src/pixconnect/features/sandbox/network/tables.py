@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
-from msgspec import Struct
 
 INSERT_ORDERS = """
 insert into settlement (id, kind, original_id, amount_cents, key, taken_at, due_at, code, is_open)
@@ -47,10 +46,10 @@ where a.id = any($1::text[]) and a.kind = 'credit'
 """
 
 INSERT_ARRIVALS = """
-insert into arrival (number, id, kind, original_id, amount_cents, key, report, taken_at, due_at, code, is_due, is_open,
+insert into arrival (number, id, kind, amount_cents, report, taken_at, due_at, original_id, key, code, is_due, is_open,
     next_report, next_after_ms, waits_for)
-select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[],
-    $8::timestamptz[], $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[], $13::text[], $14::integer[], $15::text[])
+select * from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+    $8::text[], $9::text[], $10::text[], $11::boolean[], $12::boolean[], $13::text[], $14::integer[], $15::text[])
 """
 
 # `set_config` makes this one transaction not wait for the disk.
@@ -112,7 +111,7 @@ where m.txid = c.txid
 """
 
 
-class NewOrder(Struct, frozen=True):
+class NewOrder(NamedTuple):
     id: str
     original_id: str | None
     amount_cents: int
@@ -141,15 +140,15 @@ class NewArrival(NamedTuple):
     number: int
     id: str
     kind: Literal["credit", "return", "movement_in", "movement_out"]
-    original_id: str | None
     amount_cents: int
-    key: str | None
     report: str
     taken_at: datetime
     due_at: datetime
-    code: str | None
-    is_due: bool
-    is_open: bool
+    original_id: str | None = None
+    key: str | None = None
+    code: str | None = None
+    is_due: bool = False
+    is_open: bool = True
     next_report: str | None = None
     """The report that follows the acknowledgement, if the payment has two steps."""
     next_after_ms: int | None = None
@@ -182,6 +181,15 @@ class AfterStep(NamedTuple):
     is_held: bool
 
 
+class DueOrder(NamedTuple):
+    """An order with an unacknowledged outcome."""
+
+    id: str
+    due_at: datetime
+    code: str | None
+    is_due: bool = False
+
+
 class Original(NamedTuple):
     """A payment from outside that refunds return."""
 
@@ -202,22 +210,15 @@ class MerchantClaim(NamedTuple):
 Executor = asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy
 
 
+def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
 async def insert_orders(
     executor: Executor, kind: Literal["order", "refund"], taken_at: datetime, orders: Sequence[NewOrder]
 ) -> set[str]:
     """Store orders, except those whose id is known already; return the ids of the new ones."""
-    rows = await executor.fetch(
-        INSERT_ORDERS,
-        kind,
-        taken_at,
-        [order.id for order in orders],
-        [order.original_id for order in orders],
-        [order.amount_cents for order in orders],
-        [order.key for order in orders],
-        [order.delay_ms for order in orders],
-        [order.code for order in orders],
-        [order.is_open for order in orders],
-    )
+    rows = await executor.fetch(INSERT_ORDERS, kind, taken_at, *_columns(orders))
     return {row[0] for row in rows}
 
 
@@ -227,13 +228,12 @@ async def find_orders(executor: Executor, ids: Sequence[str], now: datetime) -> 
 
 
 async def find_originals(executor: Executor, ids: Sequence[str]) -> dict[str, Original]:
-    """Return payments from outside, each with the amount already refunded."""
     rows = await executor.fetch(REFUNDED, ids)
     return {row[0]: Original(*row) for row in rows}
 
 
 async def insert_arrivals(executor: Executor, arrivals: Sequence[NewArrival]) -> None:
-    await executor.execute(INSERT_ARRIVALS, *(list(column) for column in zip(*arrivals, strict=True)))
+    await executor.execute(INSERT_ARRIVALS, *_columns(arrivals))
 
 
 async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
@@ -247,19 +247,8 @@ async def acknowledge_arrivals(
 
     Repeated acknowledgements are left out of the answer.
     """
-    rows = await executor.fetch(
-        ACKNOWLEDGE_ARRIVALS, *(list(column) for column in zip(*acknowledged, strict=True)), now
-    )
+    rows = await executor.fetch(ACKNOWLEDGE_ARRIVALS, *_columns(acknowledged), now)
     return [AfterStep(*row) for row in rows]
-
-
-class DueOrder(NamedTuple):
-    """An order with an unacknowledged outcome."""
-
-    id: str
-    due_at: datetime
-    code: str | None
-    is_due: bool
 
 
 async def open_orders(executor: Executor) -> list[DueOrder]:
@@ -268,7 +257,7 @@ async def open_orders(executor: Executor) -> list[DueOrder]:
 
 async def release_fees(executor: Executor, ended: Sequence[tuple[str, str | None]], now: datetime) -> list[AfterStep]:
     """Make fees due, or drop them if a code shows that their payments failed."""
-    rows = await executor.fetch(RELEASE_FEES, *(list(column) for column in zip(*ended, strict=True)), now)
+    rows = await executor.fetch(RELEASE_FEES, *_columns(ended), now)
     return [AfterStep(*row) for row in rows]
 
 
@@ -298,6 +287,5 @@ async def write_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, a
 
 
 async def find_codes(executor: Executor, txids: Sequence[str]) -> dict[str, MerchantClaim]:
-    """Return merchants' dynamic codes by txid, and lock their rows."""
     rows = await executor.fetch(FIND_CODES, txids)
     return {row[0]: MerchantClaim(*row) for row in rows}

@@ -1,4 +1,4 @@
-"""The sandbox clock: walks from deadline to deadline, and everything due on the way is done; and holders for tests.
+"""The sandbox clock: walks from deadline to deadline, and everything due on the way is done.
 
 ::
 
@@ -12,32 +12,22 @@ the target.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
-from msgspec import Struct
-
-from pixconnect.features.identity.service import access
-from pixconnect.features.identity.tables import access as access_store
-from pixconnect.features.identity.tables.access import StoredClient
 from pixconnect.features.sandbox.rules import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
 from pixconnect.features.webhooks.service.delivery import wait_until_sent
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.kernel.feature import gather
-from pixconnect.kernel.flows import ledger
 from pixconnect.kernel.flows.charge import expire_charges
-from pixconnect.kernel.flows.context import Context, writing
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.settlement import ASK_AFTER, ASK_AFTER_MAX
-from pixconnect.kernel.rules import access as access_rules
-from pixconnect.kernel.rules import holder, money
-from pixconnect.kernel.rules import tax_id as tax_id_rules
-from pixconnect.kernel.rules.access import SCOPES, Caller, Client
 from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables.clock import Deadline
-from pixconnect.kernel.writing.service_time import service_now, service_now_to_write
+from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.notifier import Connect, keep_listening
 
@@ -160,11 +150,6 @@ class _Walk:
         self.hurries_at_s = started_at_s + _HURRY_AFTER_S
         self.timeout_s = _SLOW_AFTER_S
 
-    def end(self) -> None:
-        """Wait for slow endpoints too at the last stop, while there is time."""
-        self.timeout_s = WALK_MAX_S
-        self.slow_endpoint_ids.clear()
-
 
 async def _walk(context: Context, control: SandboxControl, target: datetime) -> datetime:
     if target > _LATEST:
@@ -182,7 +167,9 @@ async def _walk(context: Context, control: SandboxControl, target: datetime) -> 
     if clock.now() < target:
         await _set_time(control, walk, target)
     if is_in_time:
-        walk.end()
+        # At the last stop slow endpoints are waited for too, while there is time.
+        walk.timeout_s = WALK_MAX_S
+        walk.slow_endpoint_ids.clear()
         await _finish_due(control, walk)
     return clock.now()
 
@@ -240,100 +227,17 @@ async def _is_all_done(control: SandboxControl, walk: _Walk) -> bool:
 
 
 async def _jump_back(context: Context, control: SandboxControl, offset: timedelta) -> datetime:
-    await _set_offset(context, offset)
-    await control.call(SET_OFFSET, offset)
-    return context.clock.now()
-
-
-async def _set_offset(context: Context, offset: timedelta) -> None:
     """Set the clock; open deadlines move back with it, and a move forward waits for nothing."""
     await read_clock(context)
-    by = context.clock.offset - offset
-    if not by:
-        return
-    now = context.clock.real_now() + offset
-    async with context.pool.acquire() as connection, connection.transaction():
-        if by > timedelta(0):
-            await clock_store.move_deadlines_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
-            await delivery_store.move_deliveries_back(connection, now, by)
-            for move_back in filter(None, (each.move_back for each in _DEADLINES)):
-                await move_back(connection, now, by)
-        revision = await clock_store.move(connection, offset)
-    context.clock.set_offset(offset, revision)
-
-
-# Callers of a sandbox make holders for their tests: each with its own client, Pix key and money.
-
-HOLDERS_MAX = 1_000_000
-"""Maximum in one sandbox, including those that operators made."""
-
-_NAME_LENGTH_MAX = 255
-
-
-class NewSandboxHolder(Struct, frozen=True, kw_only=True):
-    name: str = "Loja de Teste"
-    tax_id: str = "12345678000195"
-    balance_cents: int | None = None
-    """``None`` is an empty account."""
-    scopes: Sequence[str] = SCOPES
-    """Its client's scopes."""
-
-
-class SandboxHolder(Struct, frozen=True, kw_only=True):
-    """Credentials of a test's holder."""
-
-    holder_id: int
-    client_id: str
-    client_secret: str
-    """Returned here and cannot be read again."""
-    key: str
-    """An EVP."""
-
-
-async def open_sandbox_holder(
-    context: Context, caller: Caller, new: NewSandboxHolder, holders_max: int = HOLDERS_MAX
-) -> SandboxHolder:
-    """Make a holder with a client, a Pix key and, if asked, money.
-
-    Raises:
-        InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
-        AmountOutOfRange: The balance is one that no Pix can have.
-    """
-    if not context.policy.is_sandbox:
-        raise errors.NotFound("there is no sandbox in live mode")
-    if not 1 <= len(new.name) <= _NAME_LENGTH_MAX or not new.name.isprintable():
-        raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
-    tax_id_rules.check_tax_id(new.tax_id, "tax_id")
-    if new.balance_cents is not None:
-        money.check_amount(new.balance_cents, "balance")
-    client = Client(
-        client_id=access.make_client_id(context.entropy),
-        holder_id=0,
-        name="tests",
-        scopes=access_rules.parse_scopes(new.scopes),
-        created_at=context.clock.real_now(),
-    )
-    client_secret = access.make_webhook_secret(context.entropy)
-    secret_hash, *_ = access.hash_secret(context.secret_box, client.client_id, client_secret)
-    stored = StoredClient(
-        client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True
-    )
-    key = holder.parse_pix_key(str(context.entropy.uuid4()), "EVP")
-    # Two transactions: if the second fails, the holder exists, and its secret is lost.
-    async with writing(context.pool) as write:
-        async with write.transaction() as connection:
-            holder_id = await access_store.open_sandbox_holder(
-                connection,
-                new.name,
-                new.tax_id,
-                key,
-                stored,
-                now=await service_now_to_write(context.clock, connection),
-                asked_by=f"client {caller.client_id}",
-                holders_max=holders_max,
-            )
-            if holder_id is None:
-                raise errors.LimitExceeded(f"a sandbox can have {holders_max} holders: begin with an empty home")
-        if new.balance_cents is not None:
-            await ledger.deposit(context, holder_id, new.balance_cents)
-    return SandboxHolder(holder_id=holder_id, client_id=client.client_id, client_secret=client_secret, key=key.key)
+    if by := context.clock.offset - offset:
+        now = context.clock.real_now() + offset
+        async with context.pool.acquire() as connection, connection.transaction():
+            if by > timedelta(0):
+                await clock_store.move_deadlines_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
+                await delivery_store.move_deliveries_back(connection, now, by)
+                for move_back in filter(None, (each.move_back for each in _DEADLINES)):
+                    await move_back(connection, now, by)
+            revision = await clock_store.move(connection, offset)
+        context.clock.set_offset(offset, revision)
+    await control.call(SET_OFFSET, offset)
+    return context.clock.now()

@@ -1,10 +1,11 @@
-"""The demonstration in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
+"""Holders in the sandbox: the demonstration, with money, a Pix key of each type and a client with all scopes; and for tests.
 
-Every step first checks the present state, so that an interrupted run can be repeated.
+Every step of the demonstration first checks the present state, so that an interrupted run can be repeated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
@@ -12,15 +13,21 @@ from typing import Final
 from msgspec import UNSET, Struct
 
 from pixconnect.features.identity.service import access
+from pixconnect.features.identity.tables import access as access_store
+from pixconnect.features.identity.tables.access import StoredClient
 from pixconnect.features.sandbox.service.clock import BEHIND_MAX
 from pixconnect.kernel.flows import holder, ledger
-from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.kernel.flows.context import Context, Operator, writing
 from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
-from pixconnect.kernel.rules.access import SCOPES
-from pixconnect.kernel.rules.holder import Holder, KeyType
+from pixconnect.kernel.rules import access as access_rules
+from pixconnect.kernel.rules import money
+from pixconnect.kernel.rules import tax_id as tax_id_rules
+from pixconnect.kernel.rules.access import SCOPES, Caller, Client
+from pixconnect.kernel.rules.holder import Holder, KeyType, parse_pix_key
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
+from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 
 DEPOSIT_CENTS: Final = 100_000_000
@@ -66,12 +73,36 @@ Written out, since today's scopes do not determine them. When a scope is added, 
 
 
 class DemoCredentials(Struct, frozen=True, kw_only=True):
-    """Credentials for calling the sandbox."""
-
     client_id: str
     client_secret: str
     holder_id: str
     pix_keys: list[str]
+
+
+HOLDERS_MAX = 1_000_000
+"""Maximum in one sandbox, including those that operators made."""
+
+_NAME_LENGTH_MAX = 255
+
+
+class NewSandboxHolder(Struct, frozen=True, kw_only=True):
+    name: str = "Loja de Teste"
+    tax_id: str = "12345678000195"
+    balance_cents: int | None = None
+    """``None`` is an empty account."""
+    scopes: Sequence[str] = SCOPES
+    """Its client's scopes."""
+
+
+class SandboxHolder(Struct, frozen=True, kw_only=True):
+    """Credentials of a test's holder."""
+
+    holder_id: int
+    client_id: str
+    client_secret: str
+    """Returned here and cannot be read again."""
+    key: str
+    """An EVP."""
 
 
 async def prepare_demonstration(
@@ -136,15 +167,13 @@ async def _open_holder(context: Operator) -> Holder:
         found = await _find_holder(context)
         if found is None:
             raise
-        return found if found.address is not None else await _give_address(context, found)
-
-
-async def _give_address(context: Operator, found: Holder) -> Holder:
-    """To a holder that was made when none had an address."""
-    changes = HolderChanges(
-        street=_HOLDER.street or UNSET, state=_HOLDER.state or UNSET, postal_code=_HOLDER.postal_code or UNSET
-    )
-    return await holder.set_holder(context, found.id, changes)
+        if found.address is not None:
+            return found
+        # It was made when no holder had an address.
+        changes = HolderChanges(
+            street=_HOLDER.street or UNSET, state=_HOLDER.state or UNSET, postal_code=_HOLDER.postal_code or UNSET
+        )
+        return await holder.set_holder(context, found.id, changes)
 
 
 async def _find_holder(context: Operator) -> Holder | None:
@@ -161,3 +190,52 @@ async def _begin_clock(context: Operator, clock_at: datetime) -> None:
     async with context.pool.acquire() as connection:
         offset = clock_at - real_now
         context.clock.set_offset(offset, await clock_store.move(connection, offset))
+
+
+async def open_sandbox_holder(
+    context: Context, caller: Caller, new: NewSandboxHolder, holders_max: int = HOLDERS_MAX
+) -> SandboxHolder:
+    """Make a holder with a client, a Pix key and, if asked, money.
+
+    Raises:
+        InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
+        AmountOutOfRange: The balance is one that no Pix can have.
+    """
+    if not context.policy.is_sandbox:
+        raise errors.NotFound("there is no sandbox in live mode")
+    if not 1 <= len(new.name) <= _NAME_LENGTH_MAX or not new.name.isprintable():
+        raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
+    tax_id_rules.check_tax_id(new.tax_id, "tax_id")
+    if new.balance_cents is not None:
+        money.check_amount(new.balance_cents, "balance")
+    client = Client(
+        client_id=access.make_client_id(context.entropy),
+        holder_id=0,
+        name="tests",
+        scopes=access_rules.parse_scopes(new.scopes),
+        created_at=context.clock.real_now(),
+    )
+    client_secret = access.make_webhook_secret(context.entropy)
+    secret_hash, *_ = access.hash_secret(context.secret_box, client.client_id, client_secret)
+    stored = StoredClient(
+        client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True
+    )
+    key = parse_pix_key(str(context.entropy.uuid4()), "EVP")
+    # Two transactions: if the second fails, the holder exists, and its secret is lost.
+    async with writing(context.pool) as write:
+        async with write.transaction() as connection:
+            holder_id = await access_store.open_sandbox_holder(
+                connection,
+                new.name,
+                new.tax_id,
+                key,
+                stored,
+                now=await service_now_to_write(context.clock, connection),
+                asked_by=f"client {caller.client_id}",
+                holders_max=holders_max,
+            )
+            if holder_id is None:
+                raise errors.LimitExceeded(f"a sandbox can have {holders_max} holders: begin with an empty home")
+        if new.balance_cents is not None:
+            await ledger.deposit(context, holder_id, new.balance_cents)
+    return SandboxHolder(holder_id=holder_id, client_id=client.client_id, client_secret=client_secret, key=key.key)

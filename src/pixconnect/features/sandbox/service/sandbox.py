@@ -14,6 +14,7 @@ from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import (
+    NO_TERMS,
     Answered,
     Arrival,
     Asked,
@@ -25,10 +26,10 @@ from pixconnect.features.sandbox.rules import (
     OutsideDecision,
     OutsideInfraction,
     OutsideMovement,
-    OutsidePayer,
     OutsideReturn,
     OutsideTransfer,
     OutsideVerdict,
+    PaymentTerms,
     SandboxControl,
     SandboxRefusal,
     SandboxSilent,
@@ -40,7 +41,7 @@ from pixconnect.kernel.flows.directory import with_key
 from pixconnect.kernel.rules import br_code, holder, kept_report, money, reject_code, tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, Situation
-from pixconnect.kernel.rules.charge import Charge, asked_amount_cents
+from pixconnect.kernel.rules.charge import asked_amount_cents
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import DirectoryEntry
 from pixconnect.kernel.tables import ledger as ledger_store
@@ -49,106 +50,65 @@ from pixconnect.platform.base import errors
 
 
 async def pay_by_code(
-    context: Context,
-    caller: Caller,
-    text: str,
-    amount_cents: int | None,
-    payer: OutsidePayer,
-    payer_message: str | None = None,
-    suspect: Verdict | None = None,
+    context: Context, caller: Caller, text: str, amount_cents: int | None, terms: PaymentTerms = NO_TERMS
 ) -> Arrival:
     """Pay one of the holder's QR codes as a payer at another institution; without an amount, the code's."""
     if amount_cents is not None:
         money.check_amount(amount_cents)
     code = br_code.parse_br_code(text)
     if code.location is not None:
-        charge = await _find_served(context, caller, code.location)
-        if charge is None:
-            raise errors.PixKeyNotOwned("emv: is not a QR code of this holder")
-        return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message, suspect)
-    amount_cents = amount_cents or code.fixed_amount_cents
-    if amount_cents is None:
-        raise errors.BadRequest("amount: missing; the code carries none")
-    return await _pay(
-        context,
-        OutsideTransfer(
-            credit_party=await _own_party(context, caller, code.key or "", "emv"),
-            amount_cents=amount_cents,
-            txid=code.txid,
-            initiation_type="QRCODE",
-            payer=payer,
-            payer_message=payer_message,
-            suspect=suspect,
-        ),
-    )
+        return await _pay_at(
+            context, caller, code.location, amount_cents, terms, "emv: is not a QR code of this holder"
+        )
+    return await _pay_code(context, caller, code.key or "", code.txid, amount_cents or code.fixed_amount_cents, terms)
 
 
 async def pay_by_location(
-    context: Context,
-    caller: Caller,
-    location: str,
-    amount_cents: int | None,
-    payer: OutsidePayer,
-    payer_message: str | None = None,
-    suspect: Verdict | None = None,
+    context: Context, caller: Caller, location: str, amount_cents: int | None, terms: PaymentTerms = NO_TERMS
 ) -> Arrival:
     """Read the payload at one of the holder's locations as an outside payer, and pay its amount or another."""
     if amount_cents is not None:
         money.check_amount(amount_cents)
-    charge = await _find_served(context, caller, location)
-    if charge is None:
-        raise errors.PixKeyNotOwned("location: is not one of this holder that serves a charge")
-    return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message, suspect)
+    unknown = "location: is not one of this holder that serves a charge"
+    return await _pay_at(context, caller, location, amount_cents, terms, unknown)
 
 
-async def _find_served(context: Context, caller: Caller, location: str) -> Charge | None:
-    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
-    return charge if charge is not None and charge.holder_id == caller.holder_id else None
-
-
-async def _pay_charge(
-    context: Context,
-    caller: Caller,
-    charge: Charge,
-    amount_cents: int | None,
-    payer: OutsidePayer,
-    payer_message: str | None,
-    suspect: Verdict | None,
+async def _pay_at(
+    context: Context, caller: Caller, location: str, amount_cents: int | None, terms: PaymentTerms, unknown: str
 ) -> Arrival:
+    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
+    if charge is None or charge.holder_id != caller.holder_id:
+        raise errors.PixKeyNotOwned(unknown)
     # For a free amount of 0 the payer's choice is unknown. A charge with a due date has today's amount.
     amount_cents = amount_cents or asked_amount_cents(charge, context.clock.now()) or None
+    return await _pay_code(context, caller, charge.key, charge.txid, amount_cents, terms)
+
+
+async def _pay_code(
+    context: Context, caller: Caller, key: str, txid: str | None, amount_cents: int | None, terms: PaymentTerms
+) -> Arrival:
     if amount_cents is None:
         raise errors.BadRequest("amount: missing; the code carries none")
+    party = await _own_party(context, caller, key, "emv")
     return await _pay(
         context,
         OutsideTransfer(
-            credit_party=await _own_party(context, caller, charge.key, "emv"),
+            credit_party=party,
             amount_cents=amount_cents,
-            txid=charge.txid,
+            txid=txid,
             initiation_type="QRCODE",
-            payer=payer,
-            payer_message=payer_message,
-            suspect=suspect,
+            **structs.asdict(terms),
         ),
     )
 
 
 async def pay_by_key(
-    context: Context,
-    caller: Caller,
-    key: str,
-    amount_cents: int,
-    payer: OutsidePayer,
-    payer_message: str | None = None,
-    suspect: Verdict | None = None,
+    context: Context, caller: Caller, key: str, amount_cents: int, terms: PaymentTerms = NO_TERMS
 ) -> Arrival:
     """Pay to one of the holder's keys as a payer at another institution."""
     money.check_amount(amount_cents)
     party = await _own_party(context, caller, key, "key")
-    transfer = OutsideTransfer(
-        credit_party=party, amount_cents=amount_cents, payer=payer, payer_message=payer_message, suspect=suspect
-    )
-    return await _pay(context, transfer)
+    return await _pay(context, OutsideTransfer(credit_party=party, amount_cents=amount_cents, **structs.asdict(terms)))
 
 
 async def judge_credit(context: Context, caller: Caller, end_to_end_id: str, verdict: Verdict) -> Arrival:
@@ -284,28 +244,22 @@ async def open_infraction(
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.settled_at is None:
         raise errors.OriginalNotRefundable("end_to_end_id: is not a Pix that this holder received over the rail")
+    # The holder's money at the institution: more than is available here, while orders are pending. The sandbox itself counts
+    # blocks for contests, which opens one after the other.
+    balance = errors.require(await ledger_store.find_balance(context.pool, caller.holder_id), "each holder has one")
+    blocks = await infraction_store.list_open_blocks(context.pool, [caller.holder_id])
+    held_cents = sum(block.held_cents for block in blocks if (block.kind, block.institution_id) != ("med", None))
     asked = OutsideInfraction(
         end_to_end_id=transfer.end_to_end_id,
         party=(await context.directory.read_account(caller.holder_id)).party,
         amount_cents=amount_cents,
-        funds_cents=await _find_funds_cents(context, caller.holder_id),
+        funds_cents=max(0, balance.current_cents - balance.deficit_cents - held_cents),
         reason=reason,
         situation=situation,
         words=words,
         judged=judged,
     )
     return await call(context, sandbox_control.OPEN_INFRACTION, asked)
-
-
-async def _find_funds_cents(context: Context, holder_id: int) -> int:
-    """Return the holder's money at the institution: more than is available here, while orders are pending.
-
-    The sandbox itself counts blocks for contests, which opens one after the other.
-    """
-    balance = errors.require(await ledger_store.find_balance(context.pool, holder_id), "each holder has one")
-    blocks = await infraction_store.list_open_blocks(context.pool, [holder_id])
-    held_cents = sum(block.held_cents for block in blocks if (block.kind, block.institution_id) != ("med", None))
-    return max(0, balance.current_cents - balance.deficit_cents - held_cents)
 
 
 async def decide_infraction(

@@ -8,7 +8,7 @@ from pixconnect.features.identity.service import access
 from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.audit import AUDIT
-from pixconnect.features.sandbox.service.clock import NewSandboxHolder, open_sandbox_holder
+from pixconnect.features.sandbox.service.demonstration import NewSandboxHolder, open_sandbox_holder
 from pixconnect.kernel.flows import audit, holder, ledger
 from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.kernel.tables import installation

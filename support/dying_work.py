@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.cases.service.adjustment import confirm_proposal
+from pixconnect.features.cases.service.proposal import confirm_proposal
 from support import killed_process
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -1,6 +1,6 @@
 """A second operator who confirms what waits on an account."""
 
-from pixconnect.features.cases.service.adjustment import confirm_proposal
+from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.proposal import Proposal

@@ -15,8 +15,8 @@ from pixconnect.features.allowances import service as allowance_usecases
 from pixconnect.features.allowances.rules import WantedAllowance
 from pixconnect.features.cases.rules import EndingClaim, Evidence
 from pixconnect.features.cases.service import case as case_usecases
-from pixconnect.features.cases.service.adjustment import confirm_proposal
 from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
+from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.accounts import INSTITUTIONS

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pixconnect.features.cases.service.adjustment import confirm_proposal
+from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.context import Context

@@ -8,7 +8,7 @@ FEATURE: Final = Feature(
     report_closings=("features.cases.service.case:REPORT_CLOSINGS",),
     verbs=(
         Verb(
-            *("operator", "proposal", "features.cases.cli.proposal:app"),
+            *("operator", "proposal", "features.cases.cli:proposal_app"),
             "Read and confirm what waits for a second operator.",
         ),
     ),

@@ -57,8 +57,6 @@ TEXT_LENGTH_MAX: Final = 1000
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A present difference, as found."""
-
     kind: CaseKind
     institution_id: int | None
     name: str
@@ -82,8 +80,6 @@ class Case(Difference, frozen=True, kw_only=True):
 
 
 class CaseNote(Struct, frozen=True, kw_only=True):
-    """An operator's note on a case."""
-
     case_id: int
     operator: str
     noted_at: datetime

@@ -41,13 +41,12 @@ NOTE: Final = Table(
 )
 
 # One worker at a time: two with different instants would open and end the same cases in turn.
-_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
 _LOCKED: Final = 0x1D58_CA5E
 
 
 async def try_lock(connection: Connection) -> bool:
     """Lock out other checks until the transaction ends; ``False`` if one is running."""
-    return await connection.fetchval(_LOCK, _LOCKED)
+    return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCKED)
 
 
 # A case that ended by itself is reopened by the same difference; one that an operator has ended only by another amount, and a
@@ -120,8 +119,7 @@ async def keep(
     await connection.execute(_KEEP, _encode(found).decode(), list(kinds), institution_id, since)
 
 
-_LIST: Final[LiteralString] = f"""
-    select {CASE.select} from kept_case
+_LIST: Final[LiteralString] = """
     where (ended_at is null or $1) and ($2::text is null or kind = $2) and ($3::smallint is null or institution_id = $3)
         and ($4::text is null or strpos(lower(said), lower($4)) > 0)
     order by ended_at is not null, since, id limit $5
@@ -138,14 +136,11 @@ async def list_oldest(
     count_max: int,
 ) -> list[Case]:
     """Open cases, oldest first, and optionally ended ones; ``said`` filters by the known facts."""
-    rows = await connection.fetch(_LIST, with_ended, kind, institution_id, said, count_max)
-    return [CASE.read(row) for row in rows]
+    return await CASE.find_all(connection, _LIST, with_ended, kind, institution_id, said, count_max)
 
 
 # In the order of ids, to avoid deadlocks between two decisions on the same cases.
-_LOCK_CASES: Final[LiteralString] = (
-    f"select {CASE.select} from kept_case where id = any($1) order by id for no key update"
-)
+_LOCK_CASES: Final[LiteralString] = "where id = any($1) order by id for no key update"
 
 
 async def find(connection: Connection | Pool, case_id: int) -> Case | None:
@@ -159,8 +154,7 @@ async def find_named(connection: Connection, kind: CaseKind, institution_id: int
 
 
 async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, Case]:
-    rows = await connection.fetch(_LOCK_CASES, list(case_ids))
-    return {case.id: case for case in map(CASE.read, rows)}
+    return {case.id: case for case in await CASE.find_all(connection, _LOCK_CASES, list(case_ids))}
 
 
 _END: Final[LiteralString] = """
@@ -227,7 +221,6 @@ _LIST_SILENT: Final[LiteralString] = """
 
 
 async def list_silent(connection: Connection | Pool, institution_id: int, count_max: int) -> list[SilentOrder]:
-    """List an account's called orders without an end, oldest first."""
     return [SilentOrder(**row) for row in await connection.fetch(_LIST_SILENT, institution_id, None, count_max)]
 
 
@@ -287,7 +280,6 @@ _NAMES: Final[LiteralString] = """
 
 
 async def read_names(connection: Connection, order_names: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Read each one's names on the network."""
     return {row["order_name"]: frozenset(row["names"]) for row in await connection.fetch(_NAMES, order_names)}
 
 
@@ -335,5 +327,4 @@ ADJUSTMENTS: Final = Fact(rank=170, inserts=(_INSERT_ADJUSTMENT,), key=None)
 
 
 async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
-    """List all adjustments of a case, oldest first."""
     return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)

@@ -16,7 +16,7 @@ FEATURE: Final = Feature(
     ),
     verbs=(
         Verb(
-            *("operator", "case", "features.cases.cli.case:app"),
+            *("operator", "case", "features.cases.cli:app"),
             "Show and end differences between the books and the institution or rail.",
         ),
         Verb("operator", "verify", "features.proof.cli:app", "Prove the books, and print the faults."),

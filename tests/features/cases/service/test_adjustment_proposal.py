@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import asyncpg
 import pytest
 
-from pixconnect.features.cases.service.adjustment import WantedAdjustment, confirm_proposal, propose_adjustment
+from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
+from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.identity.service.console_session import find_session, remove_operator, reset_operator
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.kernel.rules.proposal import Proposal

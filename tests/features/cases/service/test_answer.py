@@ -11,8 +11,7 @@ import pytest
 
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service import case as case_usecases
-from pixconnect.features.cases.service.answer import WantedAnswer, propose_answer
-from pixconnect.features.cases.service.day_case import PossibleAnswer
+from pixconnect.features.cases.service.answer import PossibleAnswer, WantedAnswer, propose_answer
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.service import statement as statement_usecases

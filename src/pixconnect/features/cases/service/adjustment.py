@@ -1,28 +1,25 @@
-"""Adjustments for a case without a recorded fact; and proposals of all kinds: listed, confirmed and executed.
+"""Adjustments for a case without a recorded fact. One operator proposes, another confirms.
 
-One operator proposes, another confirms. A confirmation is one transaction, so a crash in it has done nothing.
+A payee's return of a transfer that only a line of the statement shows is recorded as a refund IN, and as no adjustment: its
+line is matched, and the case ends by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.allowances.service import allow_more
 from pixconnect.features.cases import rules
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import Adjustment, AdjustmentKind, Case, Side, announce_adjustment
-from pixconnect.features.cases.service import day_case as returned_line
-from pixconnect.features.cases.service.answer import answer_case
-from pixconnect.features.cases.service.case_ending import end_by_case
-from pixconnect.features.cases.service.separation import separate_lines
 from pixconnect.features.cases.tables import ADJUSTMENTS, list_adjustments
-from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.service.closing import close_account
+from pixconnect.features.institutions.rules.account import UNNAMED_ISPB, InstitutionAccount
+from pixconnect.features.institutions.rules.joining import ItemJoin, RecordedItem
 from pixconnect.features.institutions.service.day import list_waiting
 from pixconnect.features.institutions.service.proposing import (
     confirming,
@@ -30,20 +27,28 @@ from pixconnect.features.institutions.service.proposing import (
     lock_case,
     lock_to_propose,
     record_confirmed,
-    release_key,
 )
+from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.flows.audit import make_proposal, propose
-from pixconnect.kernel.flows.context import Core, Operator, Writer, write_alone
-from pixconnect.kernel.flows.holder import raise_limits
+from pixconnect.kernel.flows.context import Operator, Writer, write_alone
+from pixconnect.kernel.flows.incoming import RECEIVE_RETURNS, GivenBack
 from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.rules.identifiers import is_return_id
 from pixconnect.kernel.rules.ledger import Cause
-from pixconnect.kernel.rules.proposal import Proposal, check_confirmation
-from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.rules.rail import ReturnReport
+from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import refund as refund_store
+from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.identifiers import IdBlocks
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
+
+_DIGEST_LENGTH: Final = 11
 
 
 class WantedAdjustment(Struct, frozen=True, kw_only=True):
@@ -78,7 +83,7 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
     Raises:
         NotFound: The case or its adjustment does not exist, or its account was removed.
         BadRequest: The case has its own id, has ended, has no or a smaller amount, or nothing is to be written off; the account
-            is closed, or the holder is not on it.
+            is closed, or the holder is not on it; or a line cannot return the transfer.
     """
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
@@ -87,8 +92,10 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
         account = await find_account_of(connection, case)
         _refuse_closed(account)
         if wanted.returns is not None or wanted.line is not None:
-            returned = await returned_line.plan_return(connection, account, case, wanted.returns, wanted.line)
-            said = dict[str, str | int](case_id=case.id, kind=wanted.kind, **returned)
+            item, original = await _find_returned(connection, account, case, wanted.returns, wanted.line)
+            said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=item.amount_cents)
+            said |= dict(holder_id=original.holder_id, direction="IN", line=item.item_id)
+            said["returns"] = original.end_to_end_id
             return await _propose(context, connection, account, said)
         await _refuse_waiting(connection, account, case, wanted)
         steps = _plan(case, account, await list_adjustments(connection, case.id), wanted)
@@ -109,8 +116,8 @@ async def _propose(
 
 async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Post the proposed adjustment, as far as it is still within its case, and end the case when nothing of it is left."""
-    if returned_line.RETURNS in proposal.contents:
-        await returned_line.record_return(context, writes, proposal)
+    if "returns" in proposal.contents:
+        await _record_return(context, writes, proposal)
         return
     wanted = msgspec.convert(proposal.contents, WantedAdjustment)
     async with confirming(context, proposal) as (connection, account):
@@ -270,61 +277,73 @@ def _sum(made: Sequence[Adjustment]) -> int:
     return sum(one.signed_cents for one in made if one.account == "available")
 
 
-# Proposals of all kinds: listed, and executed once another operator confirms them by code.
-
-KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]]]] = dict(
-    close=close_account,
-    allow=allow_more,
-    adjust=adjust_case,
-    decide=end_by_case,
-    release=release_key,
-    answer=answer_case,
-    separate=separate_lines,
-    limits=raise_limits,
-)
-"""Per act: checks the proposal again, executes it, and confirms it in the same transaction."""
-
-
-async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
-    """List proposals that wait for a second operator, oldest first; each with its account or holder."""
-    async with context.pool.acquire() as connection:
-        names = {account.id: account.name for account in await account_store.list_all(connection)}
-        waiting = await proposal_store.list_waiting(connection)
-    return [
-        (
-            f"holder {one.holder_id}"
-            if one.institution_id is None
-            else f"institution {names.get(one.institution_id, one.institution_id)}",
-            one,
+async def _record_return(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    async with confirming(context, proposal) as (connection, account):
+        case = await lock_case(connection, int(proposal.contents["case_id"]))
+        # Checked once more: since the proposal a reading may have recorded it.
+        said = proposal.contents
+        item, original = await _find_returned(connection, account, case, str(said["returns"]), str(said["line"]))
+        report = _as_return(item, original, context)
+        given_back = GivenBack(
+            holder_id=original.holder_id,
+            original_id=original.id,
+            report=report,
+            refund_id=await IdBlocks(writes.pool).refund_id(),
+            is_refusable=False,
         )
-        for one in waiting
-    ]
+        (outcome,) = await RECEIVE_RETURNS.write(Batch([given_back], connection, context.clock))
+        if isinstance(outcome, Exception) or outcome.misfit or outcome.acknowledgement is None:
+            raise errors.BadRequest("confirm: a return of this name is recorded with other contents")
+        recorded = (await refund_store.find_named(connection, [report.return_id], "IN"))[report.return_id]
+        join = ItemJoin(item_id=item.item_id, key=("refund", recorded.id), by="name")
+        await item_store.join(connection, account.id, [join])
+        await record_confirmed(context, connection, account, proposal, report)
+    await settle_items(writes, account, item.day)
 
 
-async def confirm_proposal(context: Operator, writes: Writer, code: str) -> Proposal:
-    """Execute another operator's proposal.
+async def _find_returned(
+    connection: Connection, account: InstitutionAccount, case: Case, returns: str | None, line: str | None
+) -> tuple[RecordedItem, Transfer]:
+    if case.kind != "day" or case.ended_at is not None:
+        raise errors.BadRequest("case: only a line of a day whose case is open gives a transfer back")
+    waiting = await list_waiting(connection, account.id, date.fromisoformat(case.name))
+    items = [item for item in waiting if item.direction == "IN" and line in (None, item.item_id)]
+    if len(items) != 1:
+        raise errors.BadRequest(f"line: {len(items)} lines of {case.name} came in and wait: name one of them")
+    (item,) = items
+    name = returns or item.end_to_end_id
+    if name is None:
+        raise errors.BadRequest("returns: the line names no Pix; name the returned transfer by its end-to-end id")
+    original = (await transfer_store.find_named(connection, [name], "OUT")).get(name)
+    if original is None or original.institution_id != account.id or original.settled_at is None:
+        raise errors.BadRequest(f"returns: no transfer {name} has left over {account.name}")
+    left_cents = original.amount_cents - original.returned_cents
+    if item.amount_cents > left_cents:
+        raise errors.BadRequest(
+            f"returns: {left_cents} cents of the transfer were not given back, and the line has more"
+        )
+    return item, original
 
-    Args:
-        context: Of the confirming operator.
-        writes: Writes money.
-        code: The code of the proposal that the operator has read.
 
-    Raises:
-        NotFound: No pending proposal has this code.
-        Forbidden: It is this operator's own, or of the same database login.
-        BadRequest: It may not be confirmed yet, has lapsed, or cannot be executed any more.
-    """
-    async with context.pool.acquire() as connection:
-        waiting = [one for one in await proposal_store.list_waiting(connection) if one.code == code]
-        if len(waiting) != 1:
-            raise errors.NotFound(f"code: no proposal with the code {code} waits: read `pixconnect proposal list`")
-        (proposal,) = waiting
-        check_confirmation(proposal, context.operator, context.clock.real_now())
-        # The schema refuses it too; checked here, because closing an account begins before it is confirmed.
-        if conflict := await proposal_store.find_login_conflict(connection, proposal):
-            raise errors.Forbidden(
-                f"confirm: {conflict}: another operator confirms, by a database login of their own "
-                "(PIXCONNECT_OPERATOR_DATABASE_URL)"
-            )
-    await KINDS[proposal.act](context, writes, proposal)
-    return proposal
+def _as_return(item: RecordedItem, original: Transfer, context: Operator) -> ReturnReport:
+    # A line with only a day has no instant: the return is dated when it is recorded.
+    at = item.settled_at or context.clock.now()
+    return ReturnReport(
+        report_id=item.item_id,
+        return_id=_name_return(item),
+        original_end_to_end_id=original.end_to_end_id,
+        amount_cents=item.amount_cents,
+        reason="MD06",
+        description=None,
+        reported_at=at,
+        settled_at=at,
+    )
+
+
+def _name_return(item: RecordedItem) -> str:
+    """Return the network's name, or one that this line alone has."""
+    for name in (item.return_id, item.end_to_end_id):
+        if name is not None and is_return_id(name):
+            return name
+    digest = hashlib.sha256(f"{item.institution_id}|{item.item_id}".encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"D{UNNAMED_ISPB}{item.day:%Y%m%d}0000{digest}"

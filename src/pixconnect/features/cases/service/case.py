@@ -26,7 +26,7 @@ from pixconnect.features.cases.rules import (
 )
 from pixconnect.features.cases.service import case_ending as ending_usecases
 from pixconnect.features.cases.service import day_case
-from pixconnect.features.cases.service.day_case import BalancePoint, PossibleAnswer, list_answers, run_balance
+from pixconnect.features.cases.service.answer import BalancePoint, PossibleAnswer, list_answers, run_balance
 from pixconnect.features.cases.tables import list_adjustments
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import RecordedItem

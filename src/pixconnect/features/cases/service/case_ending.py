@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import (
@@ -56,8 +56,6 @@ SILENT_MAX: Final = 1000
 
 
 class WantedEnding(Struct, frozen=True, kw_only=True):
-    """An operator's proposed end of a case's order."""
-
     case_id: int
     said: EndingClaim
     evidence: Evidence
@@ -156,7 +154,17 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         # Checked once more, under the locks: the institution may have reported since the proposal.
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
-        ending = _make(order, wanted, proposal, context.operator, context.clock.real_now())
+        ending = CaseEnding(
+            **structs.asdict(order),
+            case_id=wanted.case_id,
+            said=wanted.said,
+            evidence_name=wanted.evidence.name,
+            evidence_size=wanted.evidence.size,
+            evidence_digest=wanted.evidence.digest,
+            proposed_by=proposal.proposed_by,
+            confirmed_by=context.operator,
+            ended_at=context.clock.real_now(),
+        )
         await case_store.CASE_ENDING.insert(connection, ending)
         is_closed = await case_store.close_step(connection, ending.order_name)
         (was_open,) = await WRITE_ENDINGS.write_within(connection, context.clock, [ended])
@@ -182,26 +190,6 @@ def _read(proposal: Proposal) -> WantedEnding:
             name=str(said["evidence_name"]), size=int(said["evidence_size"]), digest=str(said["evidence_sha256"])
         ),
         item_id=None if item_id is None else str(item_id),
-    )
-
-
-def _make(order: SilentOrder, wanted: WantedEnding, proposal: Proposal, operator: str, now: datetime) -> CaseEnding:
-    return CaseEnding(
-        order_name=order.order_name,
-        kind=order.kind,
-        institution_id=order.institution_id,
-        holder_id=order.holder_id,
-        resource_id=order.resource_id,
-        amount_cents=order.amount_cents,
-        called_at=order.called_at,
-        case_id=wanted.case_id,
-        said=wanted.said,
-        evidence_name=wanted.evidence.name,
-        evidence_size=wanted.evidence.size,
-        evidence_digest=wanted.evidence.digest,
-        proposed_by=proposal.proposed_by,
-        confirmed_by=operator,
-        ended_at=now,
     )
 
 

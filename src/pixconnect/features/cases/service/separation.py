@@ -82,7 +82,6 @@ async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) 
 
 
 async def _find(connection: Connection, account: InstitutionAccount, item_ids: Sequence[str]) -> list[RecordedItem]:
-    """Find the lines, if each may be separated."""
     if account.state == "closed":
         raise errors.BadRequest(f"name: the account {account.name} is closed: nothing is posted on it any more")
     if not 0 < len(item_ids) <= LINES_MAX or len(set(item_ids)) < len(item_ids):

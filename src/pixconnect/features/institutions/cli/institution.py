@@ -15,7 +15,7 @@ from pixconnect.doors.cli.operating import HolderId, run_with_settings
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.allowances.cli import allow, unmatched
-from pixconnect.features.cases.cli.proposal import show_proposed
+from pixconnect.features.cases.cli import show_proposed
 from pixconnect.features.institutions.cli import institution_webhook
 from pixconnect.features.institutions.cli.institution_days import days, statement
 from pixconnect.features.institutions.cli.institution_penny import rehearse, send_penny

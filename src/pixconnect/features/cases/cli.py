@@ -1,4 +1,7 @@
-"""``pixconnect case``: differences between an institution or the rail and the books, until they ended."""
+"""``pixconnect case``: differences between an institution or the rail and the books, until they ended.
+
+``pixconnect proposal``: one operator's proposals, which another reads and confirms.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,10 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.operating import HolderId, load_file
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.cases.cli.proposal import show_proposed
 from pixconnect.features.cases.rules import (
     EVIDENCE_SIZE_MAX,
     Adjustment,
     AdjustmentKind,
-    CaseEnding,
     CaseKind,
     EndingClaim,
     Evidence,
@@ -29,6 +30,7 @@ from pixconnect.features.cases.service import adjustment as adjustment_usecases
 from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service import case_ending as ending_usecases
+from pixconnect.features.cases.service import proposal as proposal_usecases
 from pixconnect.features.cases.service import separation as separation_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment
 from pixconnect.features.cases.service.answer import WantedAnswer
@@ -38,9 +40,11 @@ from pixconnect.features.institutions.cli.opening import AccountName
 from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.kernel.flows.context import Operator
+from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.platform.base import errors
 
 app = App(name="case", help="Show and end differences between the books and the institution or rail.")
+proposal_app = App(name="proposal", help="Read and confirm what waits for a second operator.")
 
 _CaseNumber = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 CaseId = Annotated[_CaseNumber, Parameter(name=("--case-id", "--id"))]
@@ -51,6 +55,9 @@ _Said = Annotated[
 ]
 _MONEY: Final = ("amount_cents", "deficit_cents", "balance_cents", "posts_cents", "lacking_cents", "reserved_cents")
 _COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
+_PROPOSAL_COLUMNS: Final = (
+    "code", "subject", "act", "contents", "proposed_by", "confirmable_at", "acts_at", "lapses_at",
+)  # fmt: skip
 
 
 @app.command(name="list")
@@ -85,7 +92,10 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     found: ShownCase = operating.run(case_usecases.read_case, case_id)
     notes = [output.pick(one, "operator noted_at note") for one in found.notes]
     adjusted = [_shown_adjustment(one) for one in found.adjustments]
-    ending: Shown = {} if found.ending is None else dict(ending=_describe_ending(found.ending))
+    ending: Shown = {}
+    if end := found.ending:
+        evidence = f"{end.evidence_name} of {end.evidence_size} octets, SHA-256 {end.evidence_digest}"
+        ending = dict(ending=f"{end.said}, by {end.proposed_by} and {end.confirmed_by}, on {evidence}")
     waits: Shown = {} if found.waiting is None else dict(waiting=found.waiting.text)
     listed = dict(
         notes=notes,
@@ -242,7 +252,10 @@ def close(
         is_one = len(case_ids) == 1 and reason is None and not (kind or institution or said)
         if not is_one or said_end is None or evidence is None:
             raise CommandError("--as: takes one case, and --evidence, and no --reason")
-        _decide(case_ids[0], said_end, evidence, item, as_json=json)
+        content = load_file(evidence, EVIDENCE_SIZE_MAX)
+        file = Evidence(name=evidence.name, size=len(content), digest=hashlib.sha256(content).hexdigest())
+        wanted = WantedEnding(case_id=case_ids[0], said=said_end, evidence=file, item_id=item)
+        show_proposed(operating.run(ending_usecases.propose_ending, wanted), as_json=json)
         return
     if reason is None:
         raise CommandError("--reason: required, or --as and --evidence for an order")
@@ -271,21 +284,6 @@ async def _choose(
     return [one.case.id for one in listed]
 
 
-def _describe_ending(ending: CaseEnding) -> str:
-    evidence = f"{ending.evidence_name} of {ending.evidence_size} octets, SHA-256 {ending.evidence_digest}"
-    return f"{ending.said}, by {ending.proposed_by} and {ending.confirmed_by}, on {evidence}"
-
-
-def _decide(case_id: int, said_end: EndingClaim, file: Path, item: str | None, *, as_json: bool) -> None:
-    wanted = WantedEnding(case_id=case_id, said=said_end, evidence=_read_evidence(file), item_id=item)
-    show_proposed(operating.run(ending_usecases.propose_ending, wanted), as_json=as_json)
-
-
-def _read_evidence(file: Path) -> Evidence:
-    content = load_file(file, EVIDENCE_SIZE_MAX)
-    return Evidence(name=file.name, size=len(content), digest=hashlib.sha256(content).hexdigest())
-
-
 def _shown(found: ShownCase) -> Shown:
     return {
         **output.pick(found, "id=case.id kind=case.kind institution holder_id=case.holder_id"),
@@ -311,3 +309,34 @@ def _shown_adjustment(one: Adjustment) -> Shown:
         "deficit_cents": one.deficit_cents or None,
         **output.pick(one, "undoes=opposite_of proposed_by confirmed_by created_at"),
     }
+
+
+@proposal_app.command(name="list")
+def list_proposals(*, json: Json = False) -> None:
+    """Print proposals that wait for a second operator, oldest first."""
+    waiting = operating.run(proposal_usecases.list_proposals)
+    shown = [
+        {"subject": subject, "contents": proposal.contents_text}
+        | output.pick(proposal, "code act proposed_by confirmable_at acts_at lapses_at")
+        for subject, proposal in waiting
+    ]
+    output.show_list("proposals", shown, as_json=json, columns=_PROPOSAL_COLUMNS)
+
+
+@proposal_app.command
+def confirm(code: str) -> None:
+    """Confirm and execute another operator's proposal.
+
+    Args:
+        code: The code of the proposal that you have read in `list`: a later one, which may have replaced it, has another.
+    """
+    proposal = operating.run_writing(proposal_usecases.confirm_proposal, code)
+    terminal.print_line(terminal.on_one_line(f"confirmed: {proposal.text}"))
+
+
+def show_proposed(proposal: Proposal, *, as_json: bool) -> None:
+    output.show(
+        dict(act=proposal.act, code=proposal.code, **proposal.contents)
+        | output.pick(proposal, "proposed_by confirmable_at"),
+        as_json=as_json,
+    )

@@ -1,0 +1,80 @@
+"""Proposals of all kinds: listed, and executed once another operator confirms them by code.
+
+A confirmation is one transaction, so a crash in it has done nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from pixconnect.features.allowances.service import allow_more
+from pixconnect.features.cases.service.adjustment import adjust_case
+from pixconnect.features.cases.service.answer import answer_case
+from pixconnect.features.cases.service.case_ending import end_by_case
+from pixconnect.features.cases.service.separation import separate_lines
+from pixconnect.features.institutions.service.closing import close_account
+from pixconnect.features.institutions.service.proposing import release_key
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.kernel.flows.context import Core, Operator, Writer
+from pixconnect.kernel.flows.holder import raise_limits
+from pixconnect.kernel.rules.proposal import Proposal, check_confirmation
+from pixconnect.kernel.tables import proposal as proposal_store
+from pixconnect.platform.base import errors
+
+KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]]]] = dict(
+    close=close_account,
+    allow=allow_more,
+    adjust=adjust_case,
+    decide=end_by_case,
+    release=release_key,
+    answer=answer_case,
+    separate=separate_lines,
+    limits=raise_limits,
+)
+"""Per act: checks the proposal again, executes it, and confirms it in the same transaction."""
+
+
+async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
+    """List proposals that wait for a second operator, oldest first; each with its account or holder."""
+    async with context.pool.acquire() as connection:
+        names = {account.id: account.name for account in await account_store.list_all(connection)}
+        waiting = await proposal_store.list_waiting(connection)
+    return [
+        (
+            f"holder {one.holder_id}"
+            if one.institution_id is None
+            else f"institution {names.get(one.institution_id, one.institution_id)}",
+            one,
+        )
+        for one in waiting
+    ]
+
+
+async def confirm_proposal(context: Operator, writes: Writer, code: str) -> Proposal:
+    """Execute another operator's proposal.
+
+    Args:
+        context: Of the confirming operator.
+        writes: Writes money.
+        code: The code of the proposal that the operator has read.
+
+    Raises:
+        NotFound: No pending proposal has this code.
+        Forbidden: It is this operator's own, or of the same database login.
+        BadRequest: It may not be confirmed yet, has lapsed, or cannot be executed any more.
+    """
+    async with context.pool.acquire() as connection:
+        waiting = [one for one in await proposal_store.list_waiting(connection) if one.code == code]
+        if len(waiting) != 1:
+            raise errors.NotFound(f"code: no proposal with the code {code} waits: read `pixconnect proposal list`")
+        (proposal,) = waiting
+        check_confirmation(proposal, context.operator, context.clock.real_now())
+        # The schema refuses it too; checked here, because closing an account begins before it is confirmed.
+        if conflict := await proposal_store.find_login_conflict(connection, proposal):
+            raise errors.Forbidden(
+                f"confirm: {conflict}: another operator confirms, by a database login of their own "
+                "(PIXCONNECT_OPERATOR_DATABASE_URL)"
+            )
+    await KINDS[proposal.act](context, writes, proposal)
+    return proposal

@@ -5,7 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Event, Feature, Scope, Verb
 
 FEATURE: Final = Feature(
-    suspect_credits=("features.contests.suspect_credit:SUSPECT_CREDITS",),
+    suspect_credits=("features.contests.service.held_blocks:SUSPECT_CREDITS",),
     order_rules=("features.contests.service.held_blocks:ORDER_RULES",),
     claims=("features.contests.service.held_blocks:CLAIMS",),
     deadlines=("features.contests.tables.infraction:DEADLINES",),

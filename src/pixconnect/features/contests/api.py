@@ -109,10 +109,8 @@ async def list_infractions(
     """
     asked = paging.read_asked("infractions", request)
     status = request.query.status
-    context = services.context
-    page = await defence_usecases.list_infractions(
-        context, request.caller, None if status is None else _STATES[status], asked.span
-    )
+    state = None if status is None else _STATES[status]
+    page = await defence_usecases.list_infractions(services.context, request.caller, state, asked.span)
     return asked.show(page, [_show(each) for each in page.items])
 
 
@@ -127,9 +125,7 @@ async def defend_infraction(services: Services, request: Request[int, Nothing, D
     Once, and until `respond_by`: your institution judges your answer. The same words again return the same infraction in its
     present state.
     """
-    context = services.context
-    shown = await defence_usecases.defend(context, request.caller, request.parameter, request.body.text)
-    return _show(shown)
+    return _show(await defence_usecases.defend(services.context, request.caller, request.parameter, request.body.text))
 
 
 def _show(shown: ShownInfraction) -> Infraction:

@@ -81,9 +81,8 @@ async def count_blocks(visit: Visit) -> int:
 
 
 async def count_contested(visit: Visit) -> tuple[int, datetime | None] | None:
-    """For the first page."""
-    count, first_ends_at = await infraction_page.count_unanswered(visit.context, visit.viewer)
-    return (count, first_ends_at) if count else None
+    found = await infraction_page.count_unanswered(visit.context, visit.viewer)
+    return found if found[0] else None
 
 
 MENU: Final = (

@@ -8,7 +8,6 @@ applied under the balance's lock. An incredible report is kept for an operator, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -41,6 +40,9 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 
 _NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
+_UNDECIDED: Final = Misfit(
+    reason="contradiction", explanation="it ends the block of a contest that nothing is decided of"
+)
 _AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
 
 
@@ -52,6 +54,42 @@ class ReportedMovement(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> tuple[int, str]:
         return self.holder_id, self.report.item_id
+
+
+class MovementAnswer(Struct, frozen=True, kw_only=True):
+    refusal_code: str | None = None
+    misfit: Misfit | None = None
+
+
+class StruckItem(Struct, frozen=True, kw_only=True):
+    """An item that two operators have taken out, and its movement here."""
+
+    holder_id: int
+    item_id: str
+    reason: str
+
+
+class OrderItem(Struct, frozen=True, kw_only=True):
+    """An item whose movement stands beside the settled transfer or refund that it is."""
+
+    mistaken: ReversedMovement
+    key: LineKey
+    name: str
+    """Of the transfer or refund on the network."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.mistaken.holder_id
+
+
+class ReportedBlocks(Struct, frozen=True, kw_only=True):
+    """One report's blocks on one holder's account."""
+
+    holder_id: int
+    institution_id: int | None
+    report_id: str
+    blocks: tuple[BlockTerms, ...]
+    told_at: datetime
 
 
 async def find_holder(context: Writer, party: Party) -> int | None:
@@ -83,11 +121,6 @@ async def post_statement_item(context: Writer, holder_id: int, report: MovementR
     return answered.misfit is None and answered.refusal_code is None
 
 
-class MovementAnswer(Struct, frozen=True, kw_only=True):
-    refusal_code: str | None = None
-    misfit: Misfit | None = None
-
-
 async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAnswer]:
     work = await lock_balances(batch)
     await work.claim(HeldBlocks).read()
@@ -97,22 +130,17 @@ async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAns
     refused = await kept_store.find_refused(batch.connection, item_ids)
     outcomes: list[MovementAnswer] = []
     for reported in batch:
-        item_id, movement = reported.report.item_id, known.get(reported.name)
+        report, movement = reported.report, known.get(reported.name)
         if movement is not None:
             # An item that comes again must be the same.
-            told = {
-                "kind": (movement.kind, reported.report.kind),
-                "direction": (movement.direction, reported.report.direction),
-                "amount_cents": (movement.amount_cents, reported.report.amount_cents),
-                "end_to_end_id": (movement.end_to_end_id, reported.report.end_to_end_id),
-            }
-            misfit = find_change(told)
+            same = ("kind", "direction", "amount_cents", "end_to_end_id")
+            misfit = find_change({name: (getattr(movement, name), getattr(report, name)) for name in same})
             outcomes.append(MovementAnswer(refusal_code=movement.outcome_code, misfit=misfit))
         # Refused before, when no holder had the account: the rail has that answer, which stays, even if a
         # holder has the account by now.
-        elif item_id in refused:
-            outcomes.append(MovementAnswer(refusal_code=refused[item_id]))
-        elif item_id in ordered:
+        elif report.item_id in refused:
+            outcomes.append(MovementAnswer(refusal_code=refused[report.item_id]))
+        elif report.item_id in ordered:
             outcomes.append(MovementAnswer(refusal_code=reject_code.RECEIVER_FAILED, misfit=_AN_ORDER))
         else:
             movement = known[reported.name] = _receive(work, reported)
@@ -170,14 +198,6 @@ def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
     work.put(MOVEMENTS, _post(work, movement_rules.open_opposite(movement, proved, work.now)))
 
 
-class StruckItem(Struct, frozen=True, kw_only=True):
-    """An item that two operators have taken out, and its movement here."""
-
-    holder_id: int
-    item_id: str
-    reason: str
-
-
 async def take_back_struck(batch: Batch[StruckItem]) -> None:
     """Take back the movements of items in the caller's transaction; what does not stand any more raises ``BadRequest``."""
     work = await lock_balances(batch)
@@ -189,19 +209,6 @@ async def take_back_struck(batch: Batch[StruckItem]) -> None:
         opposite = movement_rules.open_struck(movement, one.reason, work.balances[one.holder_id], work.now)
         work.put(MOVEMENTS, _post(work, opposite))
     await work.write()
-
-
-class OrderItem(Struct, frozen=True, kw_only=True):
-    """An item whose movement stands beside the settled transfer or refund that it is."""
-
-    mistaken: ReversedMovement
-    key: LineKey
-    name: str
-    """Of the transfer or refund on the network."""
-
-    @property
-    def holder_id(self) -> int:
-        return self.mistaken.holder_id
 
 
 async def take_back_proved(context: Writer, institution_id: int, days: tuple[date, date]) -> None:
@@ -255,30 +262,12 @@ async def _take_back_proved(batch: Batch[OrderItem]) -> list[None]:
 TAKE_BACK: Final = WriteOperation("take_back_movements", _take_back_proved)
 
 
-_NOBODYS_BLOCK: Final = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
-
-
-_UNDECIDED: Final = Misfit(
-    reason="contradiction", explanation="it ends the block of a contest that nothing is decided of"
-)
-
-
-class ReportedBlocks(Struct, frozen=True, kw_only=True):
-    """One report's blocks on one holder's account."""
-
-    holder_id: int
-    institution_id: int | None
-    report_id: str
-    blocks: tuple[BlockTerms, ...]
-    told_at: datetime
-
-
 async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgement:
     """Take over what a report says; nothing that the institution blocks can be refused."""
     source = find_source(context)
     # What an institution blocks of a whole account is the house's.
     holder_id = source.house_id or await find_holder(context, report.party)
-    misfits = [_NOBODYS_BLOCK]
+    misfits = [_NOBODYS]
     if holder_id is not None:
         told = ReportedBlocks(
             holder_id=holder_id,
@@ -296,7 +285,12 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
 async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
     work = await lock_balances(batch)
     await work.claim(HeldBlocks).read()
-    known = await _read_known(work, batch)
+    # Existing ones that are reported again; open ones are locked with their balances.
+    known: dict[tuple[int | None, str], block_rules.Block] = {}
+    for account_id in {told.institution_id for told in batch}:
+        names = [terms.reference for told in batch if told.institution_id == account_id for terms in told.blocks]
+        found = await infraction_store.find_blocks(work.connection, names, account_id)
+        known.update(((account_id, reference), block) for reference, block in found.items())
     contested = await infraction_store.find_open_names(work.connection, [name for _, name in known])
     outcomes: list[list[Misfit]] = []
     for told in batch:
@@ -317,18 +311,6 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
 
 
 RECEIVE_BLOCKS: Final = WriteOperation("receive_blocks", _receive_blocks)
-
-
-async def _read_known(
-    work: UnitOfWork, batch: Sequence[ReportedBlocks]
-) -> dict[tuple[int | None, str], block_rules.Block]:
-    """Existing blocks that are reported again, by account and reference; open ones are locked with their balances."""
-    known: dict[tuple[int | None, str], block_rules.Block] = {}
-    for account_id in {told.institution_id for told in batch}:
-        names = [terms.reference for told in batch if told.institution_id == account_id for terms in told.blocks]
-        found = await infraction_store.find_blocks(work.connection, names, account_id)
-        known.update(((account_id, reference), block) for reference, block in found.items())
-    return known
 
 
 def _report_block(

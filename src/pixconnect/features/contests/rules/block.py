@@ -55,15 +55,15 @@ class Block(Struct, frozen=True, kw_only=True):
     kind: BlockKind
     reference: str
     """The institution's name of it: for a contest the contest's, for a suspect credit the Pix's."""
-    transfer_id: int | None
+    transfer_id: int | None = None
     """The Pix that it concerns, if that is known."""
     line_id: str | None = None
     """The statement line that it is reserved for."""
     wanted_cents: int
     held_cents: int
-    covered_cents: int
-    respond_by: datetime | None
-    until: datetime | None
+    covered_cents: int = 0
+    respond_by: datetime | None = None
+    until: datetime | None = None
     """When it ends by itself, as reported."""
     source: str
     """The report with its present state."""
@@ -118,11 +118,9 @@ def open_block(
         institution_id=institution_id,
         kind=terms.kind,
         reference=terms.reference,
-        # Set once the Pix is found, and never changed then (trigger ``keep_block``).
-        transfer_id=None,
+        # Its ``transfer_id`` is set once the Pix is found, and never changed then (trigger ``keep_block``).
         wanted_cents=terms.wanted_cents,
         held_cents=terms.held_cents,
-        covered_cents=0,
         respond_by=terms.respond_by,
         until=terms.until,
         source=source,
@@ -144,13 +142,9 @@ def open_line_block(block_id: int, holder_id: int, institution_id: int, line: tu
         kind="statement_line",
         # A line may wait again after its block has ended.
         reference=f"line:{block_id}",
-        transfer_id=None,
         line_id=line_id,
         wanted_cents=cents,
         held_cents=cents,
-        covered_cents=0,
-        respond_by=None,
-        until=None,
         source="statement",
         state="open",
         told_at=now,
@@ -187,8 +181,6 @@ def open_suspect_credit(
         transfer_id=transfer.id,
         wanted_cents=transfer.amount_cents,
         held_cents=transfer.amount_cents,
-        covered_cents=0,
-        respond_by=None,
         until=until,
         source=source,
         state="open",
@@ -213,7 +205,6 @@ def end_line_block(block: Block, now: datetime) -> Block:
 
 
 def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event_id: int) -> Event:
-    """Make the event of a suspect credit: it names the pending charge, and warns against delivery."""
     hold = CreditHold(
         deliver="NOT_YET",
         until=format_instant(errors.require(block.until, "a suspect credit is held for so long")),
@@ -231,7 +222,6 @@ def return_suspect_credit(transfer: Transfer, code: str, now: datetime) -> Trans
 
 
 def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) -> Block:
-    """Change the covered amount by a step."""
     # The trigger ``check_block_steps`` adds up the steps again; here an error still belongs to one request, and not to a batch.
     covered_cents = block.covered_cents + (amount_cents if kind in {"covered", "held"} else -amount_cents)
     errors.ensure(covered_cents >= 0, "a block releases at most its covered amount")

@@ -57,9 +57,7 @@ class Contests(Protocol):
     """Contests of an account's received Pix, if the institution reports them: it decides and returns."""
 
     @property
-    def text_length_max(self) -> int:
-        """The maximum length of an answer."""
-        ...
+    def text_length_max(self) -> int: ...
 
     def list_contests(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
         """Yield pages of contests of an interval; shifting pages may repeat one."""

@@ -88,15 +88,15 @@ class Infraction(Struct, frozen=True, kw_only=True):
     respond_by: datetime
     told_at: datetime
     """The date of the institution's report: an older one changes nothing."""
-    defence: str | None
+    defence: str | None = None
     """The holder's answer."""
-    defended_at: datetime | None
-    defence_state: DefenceState | None
-    defence_refusal: str | None
+    defended_at: datetime | None = None
+    defence_state: DefenceState | None = None
+    defence_refusal: str | None = None
     """Why the institution rejected it."""
-    send_at: datetime | None
+    send_at: datetime | None = None
     """When the answer is sent next; set while it is pending."""
-    remind_at: datetime | None
+    remind_at: datetime | None = None
     """When the holder is reminded next."""
     slot: int
     created_at: datetime
@@ -111,15 +111,6 @@ class Infraction(Struct, frozen=True, kw_only=True):
         """Whether its holder may still answer it, as ``defend`` decides."""
         is_answered = self.defence is not None and self.defence_state != "refused"
         return self.state == "open" and not is_answered and now < self.respond_by
-
-
-class AnswerTerms(Struct, frozen=True, kw_only=True):
-    """An institution's limits for an answer, shown in advance."""
-
-    length_max: int
-    """Characters of the text."""
-    files_max: int = 0
-    """How many files it may include; 0 is none."""
 
 
 class InfractionReturn(Struct, frozen=True, kw_only=True):
@@ -168,7 +159,6 @@ def _contradict(report: InfractionReport, known: Infraction) -> Misfit:
 def begin_infraction(
     report: InfractionReport, transfer: Transfer, infraction_id: int, charge_external_id: str | None, now: datetime
 ) -> Infraction:
-    """Make a newly reported one, in its initial state."""
     return Infraction(
         id=infraction_id,
         holder_id=transfer.holder_id,
@@ -188,11 +178,6 @@ def begin_infraction(
         opened_at=report.opened_at,
         respond_by=report.respond_by,
         told_at=report.told_at,
-        defence=None,
-        defended_at=None,
-        defence_state=None,
-        defence_refusal=None,
-        send_at=None,
         remind_at=find_reminder(report.respond_by, now),
         slot=transfer.slot,
         created_at=now,
@@ -201,7 +186,6 @@ def begin_infraction(
 
 
 def find_reminder(respond_by: datetime, after: datetime) -> datetime | None:
-    """Return the next reminder of the deadline."""
     return min((at for before in REMINDED_BEFORE if (at := respond_by - before) > after), default=None)
 
 
@@ -230,7 +214,6 @@ def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, n
 
 
 def block_of(report: InfractionReport) -> BlockTerms:
-    """Return its block; released, it ends."""
     is_over = report.state == "released"
     return BlockTerms(
         reference=report.name,
@@ -242,13 +225,7 @@ def block_of(report: InfractionReport) -> BlockTerms:
     )
 
 
-def find_terms(abilities: Abilities) -> AnswerTerms:
-    """The rail's limits for an answer."""
-    return AnswerTerms(length_max=abilities.defence_length_max)
-
-
 def check_defence(abilities: Abilities, text: str) -> None:
-    """Validate a defence against the rail's limits."""
     if not abilities.defence_length_max:
         raise errors.InfractionClosed("id: the institution of this account takes no answers here; answer it there")
     # Marks, spaces and control characters such as U+200B are invisible.
@@ -287,7 +264,6 @@ def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:
 
 
 def note_answer(infraction: Infraction, answer: DefenceAnswer, now: datetime) -> Infraction:
-    """Record the institution's response to the sent answer."""
     match answer:
         case DefenceTaken():
             return structs.replace(
@@ -359,7 +335,6 @@ FAMILIES: Final = (
 
 
 def announce_infraction(infraction: Infraction, held_cents: int, name: EventName | None, event_id: int) -> Event:
-    """Make the event of the state that it has reached, or of a reminder."""
     name = name or _EVENT_NAMES[infraction.state]
     payload = InfractionPayload(
         id=infraction.id,

@@ -1,6 +1,9 @@
 """Holders' answers to contests: read, list, answer, send, remind; and reading contests at an account.
 
 An answer is stored before it is sent. One with an unknown outcome is resent: at an institution repetitions are idempotent.
+
+Contests that are read at an account are reported in the form of a rail. Each report has a contest's whole state, so a list that
+shifts, repeats itself or comes late is harmless.
 """
 
 from __future__ import annotations
@@ -41,6 +44,14 @@ from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 
+EVERY: Final = 20
+"""As a multiple of the readings of incoming Pix: five minutes by default.
+
+A contest lasts for days, and a list covers half a year.
+"""
+EVERY_IF_CALLED: Final = 4
+"""As ``EVERY``, after a call from the institution, which may mean a new contest."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -50,6 +61,17 @@ class ShownInfraction(Struct, frozen=True, kw_only=True):
     """How much of the holder's money is blocked for it."""
     text_length_max: int
     """The maximum length of an answer."""
+
+
+class InfractionAnswer(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    infraction_id: int
+    text: str | None = None
+    """The holder's answer."""
+    answer: DefenceAnswer | None = None
+    """The institution's response to a sent text; without either it is a reminder."""
+    sent: str | None = None
+    """The sent text."""
 
 
 async def read_infraction(context: Context, caller: Caller, infraction_id: int) -> ShownInfraction:
@@ -62,7 +84,6 @@ async def read_infraction(context: Context, caller: Caller, infraction_id: int) 
 async def list_infractions(
     context: Context, caller: Caller, state: InfractionState | None, span: Span
 ) -> Page[ShownInfraction]:
-    """Read a page of the holder's infractions, of one state or of all, newest first."""
     page = await infraction_store.read_page(context.pool, caller.holder_id, state, span)
     return page.with_items(await _show(context, page.items))
 
@@ -77,17 +98,6 @@ async def _show(context: Context, found: Sequence[Infraction]) -> list[ShownInfr
         )
         for each in found
     ]
-
-
-class InfractionAnswer(Struct, frozen=True, kw_only=True):
-    holder_id: int
-    infraction_id: int
-    text: str | None = None
-    """The holder's answer."""
-    answer: DefenceAnswer | None = None
-    """The institution's response to a sent text; without either it is a reminder."""
-    sent: str | None = None
-    """The sent text."""
 
 
 async def defend(
@@ -223,18 +233,6 @@ async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction
 ANSWER_INFRACTIONS: Final = WriteOperation("answer_infractions", _answer_infractions)
 
 
-# Reads payers' contests at an account and reports changes in the form of a rail. Each report has a contest's whole state, so a
-# list that shifts, repeats itself or comes late is harmless.
-
-EVERY: Final = 20
-"""As a multiple of the readings of incoming Pix: five minutes by default.
-
-A contest lasts for days, and a list covers half a year.
-"""
-EVERY_IF_CALLED: Final = 4
-"""As ``EVERY``, after a call from the institution, which may mean a new contest."""
-
-
 async def follow_contests(context: Context, opened: OpenAccount, *, is_called: bool = False) -> int:
     """Read the list of contests if that is due; return their number.
 
@@ -265,7 +263,6 @@ async def follow_contests(context: Context, opened: OpenAccount, *, is_called: b
 
 
 async def read_contests(context: Context, opened: OpenAccount, contests: Contests) -> int:
-    """Read the whole list once, and record new contests."""
     now, count = context.clock.real_now(), 0
     async for page in contests.list_contests(now - CONTESTS_SPAN, now):
         count += len(page)

@@ -1,4 +1,4 @@
-"""The open blocks of the holders whose balances a batch has locked, as its requests change them.
+"""The open blocks of the holders whose balances a batch has locked, as its requests change them; and suspect credits.
 
 A holder may have thousands, and nearly all of them are covered. So a batch reads only uncovered ones, which is all that a
 movement of money needs. A batch that changes blocks reads the others first (``HeldBlocks.read``).
@@ -7,7 +7,8 @@ movement of money needs. A batch that changes blocks reads the others first (``H
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final, Literal
 
 from msgspec import structs
@@ -19,13 +20,18 @@ from pixconnect.features.contests.rules.block import (
     StepKind,
     announce_hold,
     end_line_block,
+    end_suspect_credit,
+    open_suspect_credit,
+    return_suspect_credit,
     take_step,
 )
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
+from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
 from pixconnect.kernel.rules.order import WaitingOrder
+from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork
@@ -61,7 +67,6 @@ class OpenBlocks:
         return self._blocks[holder_id].get(reference) if holder_id in self._blocks else None
 
     def find_of_transfer(self, holder_id: int, transfer_id: int) -> Block | None:
-        """Find the open block of a Pix."""
         of = (one for one in self.list_of(holder_id) if one.transfer_id == transfer_id and one.state == "open")
         return next(of, None)
 
@@ -267,5 +272,38 @@ class Contests(OrderRule):
         return holds
 
 
+class HeldCredits(SuspectCredits):
+    """Payments that an institution holds as suspect: the money has arrived and is in a block, so that it cannot be spent."""
+
+    async def read(self, work: UnitOfWork, reports: Sequence[CreditReport], known: Mapping[str, Transfer]) -> None:
+        # Most report that a payment has come and settled at once.
+        in_steps = (CreditAccepted, CreditHeld, CreditCancelled)
+        if any(isinstance(report, in_steps) for report in reports) or any(
+            transfer.status == "PROCESSING" for transfer in known.values()
+        ):
+            await work.claim(HeldBlocks).read()
+
+    def is_held(self, work: UnitOfWork, transfer: Transfer) -> bool:
+        return work.claim(HeldBlocks).open.find_of_transfer(transfer.holder_id, transfer.id) is not None
+
+    def hold(self, work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
+        block = open_suspect_credit(
+            transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now
+        )
+        work.claim(HeldBlocks).hold_suspect(transfer, block, charge)
+
+    def release(self, work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
+        blocks = work.claim(HeldBlocks)
+        block = blocks.open.find_of_transfer(transfer.holder_id, transfer.id)
+        if block is None:
+            return False
+        blocks.release_suspect(end_suspect_credit(block, report.report_id, report.reported_at, work.now))
+        return True
+
+    def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:
+        return return_suspect_credit(transfer, code, now)
+
+
 CLAIMS: Final = (HeldBlocks,)
 ORDER_RULES: Final = (Contests,)
+SUSPECT_CREDITS: Final = (HeldCredits(),)

@@ -106,26 +106,19 @@ async def _receive(context: Context, report: InfractionReport) -> Misfit | None:
     return await context.writes.submit(RECEIVE_INFRACTIONS, reported)
 
 
-class _LockedRows:
+class _LockedRows(Struct, kw_only=True):
     """The locked rows that a batch of reports may change, by their names in reports or by id and holder."""
 
-    def __init__(
-        self,
-        infractions: dict[tuple[int | None, str], Infraction],
-        ended: dict[tuple[int | None, str], Block],
-        refunds: dict[str, Refund],
-        linked: set[tuple[int, int]],
-    ) -> None:
-        self.infractions = infractions
-        self.blocks = ended
-        self.refunds = refunds
-        self.linked = linked
-        self.taken_of: dict[tuple[int, int], int] = {}
-        """The blocks that paid for returns recorded before a contest named them."""
-        self.undecided: set[tuple[int | None, str]] = set()
-        """Other contests of their Pix."""
-        self.made: list[Refund] = []
-        """Returns that this batch has recorded."""
+    infractions: dict[tuple[int | None, str], Infraction]
+    blocks: dict[tuple[int | None, str], Block]
+    refunds: dict[str, Refund]
+    linked: set[tuple[int, int]]
+    taken_of: dict[tuple[int, int], int] = {}
+    """The blocks that paid for returns recorded before a contest named them."""
+    undecided: set[tuple[int | None, str]] = set()
+    """Other contests of their Pix."""
+    made: list[Refund] = []
+    """Returns that this batch has recorded."""
 
     def is_undecided(self, block: Block) -> bool:
         known = self.infractions.get((block.institution_id, block.reference))
@@ -148,7 +141,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
     made = [(refund.id, refund.holder_id) for refund in refunds.values()]
     linked = await infraction_store.find_links(connection, made)
-    locked = _LockedRows(infractions, blocks, refunds, set(linked))
+    locked = _LockedRows(infractions=infractions, blocks=blocks, refunds=refunds, linked=set(linked))
     joined = sorted(made) if set(made) - set(linked) else []
     others = [block.reference for _, holder_id in joined for block in work.claim(HeldBlocks).open.list_of(holder_id)]
     if others:
@@ -166,7 +159,12 @@ async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit 
         transfer = work.transfers[told.transfer.id, told.holder_id]
         known = locked.infractions.get(told.name)
         misfit = infraction_rules.find_infraction_misfit(told.report, known, transfer)
-        misfit = misfit or _find_block_misfit(told, locked) or _find_wrong_part(told, transfer, locked.refunds)
+        block = locked.blocks.get(told.name)
+        # Its own block is made with it: another one of the name belongs to something else.
+        if misfit is None and block is not None and told.name not in locked.infractions:
+            explanation = f"the block {block.reference} is {block.kind}, and of no contest"
+            misfit = Misfit(reason="contradiction", explanation=explanation)
+        misfit = misfit or _find_wrong_part(told, transfer, locked.refunds)
         if misfit is not None:
             outcomes.append(misfit)
         elif (
@@ -192,20 +190,8 @@ def announce(work: UnitOfWork, infraction: Infraction, name: EventName | None = 
     work.announce(announce_infraction, infraction, 0 if block is None else block.covered_cents, name)
 
 
-def _find_block_misfit(told: ReportedInfraction, locked: _LockedRows) -> Misfit | None:
-    block = locked.blocks.get(told.name)
-    # Its own block is made with it: another one of the name belongs to something else.
-    if block is None or told.name in locked.infractions:
-        return None
-    return Misfit(reason="contradiction", explanation=f"the block {block.reference} is {block.kind}, and of no contest")
-
-
-def _new_parts(told: ReportedInfraction, known: Mapping[str, Refund]) -> list[TakenPart]:
-    return [part for part in told.report.taken if part.return_id not in known]
-
-
 def _new_cents(told: ReportedInfraction, known: Mapping[str, Refund]) -> int:
-    return sum(part.amount_cents for part in _new_parts(told, known))
+    return sum(part.amount_cents for part in told.report.taken if part.return_id not in known)
 
 
 def _find_wrong_part(told: ReportedInfraction, transfer: Transfer, known: Mapping[str, Refund]) -> Misfit | None:

@@ -9,9 +9,8 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from pixconnect.doors.console.wanted import Wanted
-from pixconnect.features.contests.rules import infraction as infraction_rules
 from pixconnect.features.contests.rules.block import Block
-from pixconnect.features.contests.rules.infraction import AnswerTerms, Infraction
+from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables import infraction_list as list_store
 from pixconnect.features.finding.service.browse import LISTED, Browsed, check_names, check_span
@@ -27,7 +26,6 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
-from pixconnect.platform.pool import Pool
 
 STATES: Final[tuple[InfractionState, ...]] = get_args(InfractionState)
 PAGE_SIZE: Final = 50
@@ -63,13 +61,10 @@ class InfractionPage(Struct, frozen=True, kw_only=True):
     """The institution's returns because of it."""
     steps: Sequence[InfractionStep]
     """In the order in which they happen."""
-    terms: AnswerTerms
+    text_length_max: int
+    """The maximum length of an answer, in characters."""
     now: datetime
     """Service time, by which the deadline passes."""
-
-    @property
-    def may_be_answered(self) -> bool:
-        return self.infraction.can_be_answered(self.now)
 
 
 async def browse_infractions(
@@ -101,15 +96,12 @@ async def browse_infractions(
         in_part = _UNDECIDED if undecided_count >= page_size else _DECIDED
         last = Cursor(created_at=shown[-1].respond_by, id=shown[-1].id, position=in_part, total_count=0)
         next_after = write_cursor(last, LISTED)
-    return Browsed(items=await _add_held(pool, shown), next=next_after)
-
-
-async def _add_held(pool: Pool, shown: Sequence[Infraction]) -> list[InfractionLine]:
     held = await infraction_store.read_covered(pool, [each.name for each in shown]) if shown else {}
-    return [
+    lines = [
         InfractionLine(infraction=each, held_cents=held.get((each.holder_id, each.institution_id, each.name), 0))
         for each in shown
     ]
+    return Browsed(items=lines, next=next_after)
 
 
 async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: int) -> InfractionPage:
@@ -140,7 +132,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
         charge=charge,
         refunds=refunds,
         steps=_lay_out(found, block, refunds, now),
-        terms=infraction_rules.find_terms(abilities),
+        text_length_max=abilities.defence_length_max,
         now=now,
     )
 

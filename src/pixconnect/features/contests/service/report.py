@@ -112,7 +112,7 @@ async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> li
     outcomes = iter(await _end(context, sound) if sound else [])
     said: list[Acknowledgement] = []
     for report, fault in zip(reports, faults, strict=True):
-        outcome = _unreadable(fault) if fault is not None else next(outcomes)
+        outcome = _cannot_be_recorded(fault) if fault is not None else next(outcomes)
         if isinstance(outcome, Exception):
             outcome = _judge_failure(context, report, outcome)
         if outcome is UNKNOWN_ORDER and may_be_named_later(context, report):
@@ -154,35 +154,31 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
     try:
         fault = _find_fault(report)
         if fault is not None:
-            return [await _refuse(context, report, _unreadable(fault), reject_code.WRONG_CONTENTS)]
+            return [await _refuse(context, report, _cannot_be_recorded(fault), reject_code.WRONG_CONTENTS)]
         try:
             acknowledgement = await _receive(context, report)
         except Exception as error:
-            judged = _judge_arrival(context, report, error)
+            source = find_source(context)
+            # No retry can record a report that breaks a constraint and cannot be refused.
+            if isinstance(report, CreditReport) and source.is_final and _breaks_constraint(error):
+                cause = error.__cause__ or error
+                broken = getattr(cause, "constraint_name", None) or type(cause).__name__
+                judged = _cannot_be_recorded(
+                    f"the schema refuses it ({broken}), so it was credited to the account's house"
+                )
+            else:
+                judged = _judge_failure(context, report, error)
             if isinstance(judged, Exception):
                 raise
-            house_id = find_source(context).house_id
-            if isinstance(report, CreditReport) and house_id is not None:
-                return [await _credit_house(context, house_id, report, judged)]
+            if isinstance(report, CreditReport) and source.house_id is not None:
+                # Kept first: once it is credited to the account's house, no list contains it again.
+                await kept_usecases.keep(context.pool, report, judged, is_listed=True)
+                return [await receive_credit(context, report, source.house_id)]
             return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
     except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []
     return [] if acknowledgement is None else [acknowledgement]
-
-
-def _judge_arrival(context: Context, report: Arrival, error: Exception) -> Exception | Misfit:
-    # No retry can record a report that breaks a constraint and cannot be refused.
-    if isinstance(report, CreditReport) and find_source(context).is_final and _breaks_constraint(error):
-        return _refused_by_schema(error)
-    return _judge_failure(context, report, error)
-
-
-async def _credit_house(context: Context, house_id: int, report: CreditReport, misfit: Misfit) -> Acknowledgement:
-    """Keep a payment that cannot be recorded for its holder, and credit it to the account's house."""
-    # Kept first: once it is credited, no list contains it again.
-    await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
-    return await receive_credit(context, report, house_id)
 
 
 async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
@@ -194,7 +190,7 @@ async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
                     return [await receive_blocks(context, report)]
                 said = await receive_infraction(context, report)
                 return [] if said is None else [said]
-            misfit = _unreadable(fault)
+            misfit = _cannot_be_recorded(fault)
         except Exception as error:
             judged = _judge_failure(context, report, error)
             if isinstance(judged, Exception):
@@ -277,7 +273,7 @@ def _judge_failure(context: Context, report: Report, error: Exception) -> Except
     name = f"{kept_report.kind_of(report)} {report.report_id}"
     if not context.failed_reports.is_enough(name, context.clock.monotonic_s()):
         return error
-    return Misfit(reason="cannot_be_recorded", explanation=f"recording it failed again and again: {_name_of(error)}")
+    return _cannot_be_recorded(f"recording it failed again and again: {_name_of(error)}")
 
 
 def _breaks_constraint(error: BaseException) -> bool:
@@ -285,13 +281,6 @@ def _breaks_constraint(error: BaseException) -> bool:
         return _breaks_constraint(error.__cause__)
     is_unique = isinstance(error, asyncpg.UniqueViolationError)  # another try has other ids
     return isinstance(error, asyncpg.IntegrityConstraintViolationError) and not is_unique
-
-
-def _refused_by_schema(error: BaseException) -> Misfit:
-    cause = error.__cause__ or error
-    broken = getattr(cause, "constraint_name", None) or type(cause).__name__
-    explanation = f"the schema refuses it ({broken}), so it was credited to the account's house"
-    return Misfit(reason="cannot_be_recorded", explanation=explanation)
 
 
 def _is_of_its_own(error: BaseException) -> bool:
@@ -310,8 +299,8 @@ def _find_fault(report: Report) -> str | None:
         return f"it cannot even be read: {_name_of(error)}"
 
 
-def _unreadable(fault: str) -> Misfit:
-    return Misfit(reason="cannot_be_recorded", explanation=fault)
+def _cannot_be_recorded(explanation: str) -> Misfit:
+    return Misfit(reason="cannot_be_recorded", explanation=explanation)
 
 
 def _name_of(error: BaseException) -> str:

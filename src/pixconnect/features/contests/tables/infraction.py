@@ -64,8 +64,7 @@ async def move(connection: Connection, infraction: Infraction) -> None:
     await connection.execute(_MOVE, *_MOVED.values(infraction))
 
 
-_FIND_NAMED: Final[LiteralString] = f"""
-    select {INFRACTION.select} from infraction
+_FIND_NAMED: Final[LiteralString] = """
     where name = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0) order by id, holder_id
     for no key update
 """
@@ -75,12 +74,11 @@ async def lock_named(
     connection: Connection, names: Sequence[str], institution_id: int | None
 ) -> dict[tuple[int | None, str], Infraction]:
     """Lock infractions by account and the institution's names; after the balances of their holders."""
-    rows = await connection.fetch(_FIND_NAMED, names, institution_id)
-    return {(institution_id, found.name): found for found in map(INFRACTION.read, rows)}
+    found = await INFRACTION.find_all(connection, _FIND_NAMED, names, institution_id)
+    return {(institution_id, each.name): each for each in found}
 
 
 async def find_named(pool: Pool, name: str, institution_id: int | None) -> Infraction | None:
-    """Find one by its account and the institution's name."""
     return await INFRACTION.find(
         pool, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)", name, institution_id
     )
@@ -106,26 +104,22 @@ _IS_DUE: Final[LiteralString] = """
 """
 IS_ANY_DUE: Final[LiteralString] = f"exists (select from infraction where {_IS_DUE})"
 """For slots ``$1`` at ``$2``."""
-_FIND_DUE: Final[LiteralString] = f"""
-    select {INFRACTION.select} from infraction where {_IS_DUE}
-    order by least(send_at, remind_at), id limit $3
-"""
 
 
 async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
     """Find those with an answer to send over the installation's own rail, or with a reminder due."""
-    return [INFRACTION.read(row) for row in await pool.fetch(_FIND_DUE, slots, now, count_max)]
+    which: LiteralString = f"where {_IS_DUE} order by least(send_at, remind_at), id limit $3"
+    return await INFRACTION.find_all(pool, which, slots, now, count_max)
 
 
-_FIND_UNSENT_THERE: Final[LiteralString] = f"""
-    select {INFRACTION.select} from infraction
+_UNSENT_THERE: Final[LiteralString] = """
     where least(send_at, remind_at) <= $2 and institution_id = $1 and send_at <= $2 order by send_at, id limit $3
 """
 
 
 async def find_unsent_of_account(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[Infraction]:
     """Find those whose answer is to be sent over an account by an instant."""
-    return [INFRACTION.read(row) for row in await pool.fetch(_FIND_UNSENT_THERE, institution_id, now, count_max)]
+    return await INFRACTION.find_all(pool, _UNSENT_THERE, institution_id, now, count_max)
 
 
 # No holder has so many that counting them would take long.
@@ -237,15 +231,14 @@ async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Seque
 
 
 async def list_open_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    """List open blocks, each holder's oldest first; their balances are locked by the transaction that changes them."""
     return await BLOCK.find_all(
         connection, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id", holder_ids
     )
 
 
 # As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.
-_FIND: Final[LiteralString] = f"""
-    select {BLOCK.select} from block where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
+_FIND: Final[LiteralString] = """
+    where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
 """
 
 
@@ -253,8 +246,7 @@ async def find_blocks(
     connection: Connection | Pool, references: Sequence[str], institution_id: int | None
 ) -> dict[str, Block]:
     """Find blocks by the institution's names, of any holder, including ended ones."""
-    rows = await connection.fetch(_FIND, references, institution_id)
-    return {block.reference: block for block in map(BLOCK.read, rows)}
+    return {block.reference: block for block in await BLOCK.find_all(connection, _FIND, references, institution_id)}
 
 
 # Ended blocks cover nothing. A name is unique per account, so its holder is read with it.

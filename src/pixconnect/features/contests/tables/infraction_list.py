@@ -42,7 +42,7 @@ _UNDECIDED: Final[LiteralString] = f"""
 """
 # By ids, as in all lists without an index of their own: the highest are the newest.
 _DECIDED: Final[LiteralString] = f"""
-    select {INFRACTION.select} from infraction where state in ('taken', 'released') and {_ASKED} and id < $8
+    where state in ('taken', 'released') and {_ASKED} and id < $8
     order by id desc limit $9
 """
 
@@ -69,8 +69,7 @@ async def list_undecided(
 async def list_decided(
     pool: Pool, holder_id: int | None, states: Sequence[str], wanted: Wanted, before_id: int, count_max: int
 ) -> list[Infraction]:
-    rows = await pool.fetch(_DECIDED, *_asked(holder_id, states, wanted), before_id, count_max)
-    return [INFRACTION.read(row) for row in rows]
+    return await INFRACTION.find_all(pool, _DECIDED, *_asked(holder_id, states, wanted), before_id, count_max)
 
 
 # An answer that the institution refused counts as none: another may be given.
@@ -93,33 +92,29 @@ async def find(pool: Pool, infraction_id: int, holder_id: int | None) -> Infract
     )
 
 
-_OF_TRANSFERS: Final[LiteralString] = f"""
-    select {INFRACTION.select} from infraction where (transfer_id, holder_id) in (
-        select * from unnest($1::bigint[], $2::bigint[])
-    ) order by id
+_OF_TRANSFERS: Final[LiteralString] = """
+    where (transfer_id, holder_id) in (select * from unnest($1::bigint[], $2::bigint[])) order by id
 """
 
 
 async def find_of_transfers(pool: Pool, transfers: Sequence[tuple[int, int]]) -> list[Infraction]:
     """Find infractions of some Pix, given by id and holder, in order of first report."""
-    rows = await pool.fetch(_OF_TRANSFERS, *split_pairs(transfers)) if transfers else []
-    return [INFRACTION.read(row) for row in rows]
+    return await INFRACTION.find_all(pool, _OF_TRANSFERS, *split_pairs(transfers)) if transfers else []
 
 
-_REFUNDS: Final[LiteralString] = f"""
-    select {REFUND.select} from refund where (id, holder_id) in (
+_REFUNDS: Final[LiteralString] = """
+    where (id, holder_id) in (
         select refund_id, holder_id from infraction_return where infraction_id = $1 and holder_id = $2
     ) order by id
 """
 
 
 async def find_given_back(pool: Pool, infraction: Infraction) -> list[Refund]:
-    """Find the institution's returns because of it."""
-    return [REFUND.read(row) for row in await pool.fetch(_REFUNDS, infraction.id, infraction.holder_id)]
+    return await REFUND.find_all(pool, _REFUNDS, infraction.id, infraction.holder_id)
 
 
-_BLOCKS: Final[LiteralString] = f"""
-    select {BLOCK.select} from block where state = 'open' and ($1::bigint is null or holder_id = $1)
+_BLOCKS: Final[LiteralString] = """
+    where state = 'open' and ($1::bigint is null or holder_id = $1)
         and kind = any($2::text[]) and (holder_id, created_at, id) > ($3, $4, $5::bigint)
     order by holder_id, created_at, id limit $6
 """
@@ -129,4 +124,4 @@ async def page_blocks(
     pool: Pool, holder_id: int | None, kinds: Sequence[str], after: tuple[int, datetime, int], count_max: int
 ) -> list[Block]:
     """List open blocks, holder by holder, each one's oldest first."""
-    return [BLOCK.read(row) for row in await pool.fetch(_BLOCKS, holder_id, list(kinds), *after, count_max)]
+    return await BLOCK.find_all(pool, _BLOCKS, holder_id, list(kinds), *after, count_max)

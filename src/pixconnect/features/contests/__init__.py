@@ -15,12 +15,7 @@ FEATURE: Final = Feature(
     menu=("features.contests.pages:MENU",),
     overview=("features.contests.pages:OVERVIEW",),
     verbs=(
-        Verb(
-            "integrator",
-            "infraction",
-            "features.contests.cli.infraction:app",
-            "Answer contests of received Pix.",
-        ),
+        Verb("integrator", "infraction", "features.contests.cli.infraction:app", "Answer contests of received Pix."),
         Verb(
             "operator",
             "block",

@@ -27,5 +27,5 @@ FEATURE: Final = Feature(
         ),
         Verb(*("integrator", "clock", "features.sandbox.cli:clock_app"), "Sandbox: the time."),
         Verb(*("integrator", "faults", "features.sandbox.cli:faults_app"), "Sandbox: make the network misbehave."),
-    ),
+    )
 )

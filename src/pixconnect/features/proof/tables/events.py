@@ -11,8 +11,7 @@ from typing import Final
 from pixconnect.features.proof.rules import Rule
 
 _rule: Final = partial(
-    Rule,
-    todo="no money is wrong; inform the receivers of events by other means: `pixconnect operator endpoint replay`",
+    Rule, todo="no money is wrong; inform the receivers of events by other means: `pixconnect operator endpoint replay`"
 )
 
 EVENTS: Final = (

@@ -28,5 +28,5 @@ def _with_parts(rule: Rule) -> Rule:
 
 # The tables first, and then other servers, which take longer.
 RULES: Final = tuple(
-    sorted(map(_with_parts, (*_KERNEL, *gather("rules", Rule))), key=lambda rule: get_args(Subject).index(rule.of)),
+    sorted(map(_with_parts, (*_KERNEL, *gather("rules", Rule))), key=lambda rule: get_args(Subject).index(rule.of))
 )

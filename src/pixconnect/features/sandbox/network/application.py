@@ -32,13 +32,7 @@ from pixconnect.features.sandbox.rules import (
     SandboxUnavailable,
 )
 from pixconnect.kernel.rules.block_report import Defence
-from pixconnect.kernel.rules.rail import (
-    Acknowledgement,
-    Order,
-    Position,
-    RefundOrder,
-    SettledItem,
-)
+from pixconnect.kernel.rules.rail import Acknowledgement, Order, Position, RefundOrder, SettledItem
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.exception_text import name_database_error
 from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send

@@ -93,11 +93,7 @@ async def _pay_code(
     return await _pay(
         context,
         OutsideTransfer(
-            credit_party=party,
-            amount_cents=amount_cents,
-            txid=txid,
-            initiation_type="QRCODE",
-            **structs.asdict(terms),
+            credit_party=party, amount_cents=amount_cents, txid=txid, initiation_type="QRCODE", **structs.asdict(terms)
         ),
     )
 

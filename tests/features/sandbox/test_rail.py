@@ -138,9 +138,6 @@ async def test_two_groups_that_overlap_in_opposite_orders_both_end(sandbox: Sand
     assert sum(answer == rails.Taken() for answers_of_one in answers for answer in answers_of_one) == 64
 
 
-# -- reports -----------------------------------------------------------------------------------------------
-
-
 # -- payments and returns from outside ---------------------------------------------------------------------
 
 

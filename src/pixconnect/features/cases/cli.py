@@ -137,18 +137,11 @@ def adjust(
     case_id: CaseId,
     *,
     kind: AdjustmentKind,
-    amount: Annotated[int | None, WHOLE_NUMBER, Parameter(help="In cents; all that is left, if it is missing.")] = None,
+    amount: Annotated[int | None, WHOLE_NUMBER] = None,
     holder_id: HolderId | None = None,
-    undo: Annotated[
-        int | None, WHOLE_NUMBER, Parameter(help="The adjustment, of `show`, to undo by its opposite.")
-    ] = None,
-    returns: Annotated[
-        str | None,
-        Parameter(
-            help="Of a line of the institution: the end-to-end id of the transfer that it gives back, if it names none."
-        ),
-    ] = None,
-    line: Annotated[str | None, Parameter(help="The id of a line of that day that gives a transfer back.")] = None,
+    undo: Annotated[int | None, WHOLE_NUMBER] = None,
+    returns: str | None = None,
+    line: str | None = None,
     json: Json = False,
 ) -> None:
     """Propose to adjust the books for an unrecorded fact of a day; another operator confirms it.
@@ -160,7 +153,11 @@ def adjust(
     Args:
         case_id: Its id, as `list` prints it.
         kind: The source of the error, or that it was found; `written_off` moves the adjusted sum to the house, for good.
+        amount: In cents; all that is left, if it is missing.
         holder_id: The owner of the money; the case's holder, if it is missing.
+        undo: The adjustment, of `show`, to undo by its opposite.
+        returns: Of a line of the institution: the end-to-end id of the transfer that it gives back, if it names none.
+        line: The id of a line of that day that gives a transfer back.
     """
     wanted = WantedAdjustment(
         case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo, returns=returns, line=line
@@ -217,20 +214,9 @@ def separate(name: AccountName, *lines: str, json: Json = False) -> None:
 def close(
     *case_ids: _CaseNumber,
     reason: str | None = None,
-    said_end: Annotated[
-        EndingClaim | None,
-        Parameter(name="--as", help="How the order of a case of that kind ended: another operator confirms it."),
-    ] = None,
-    evidence: Annotated[
-        Path | None,
-        Parameter(
-            help=("With `--as`, the file with the evidence, of at most 1 MiB: its name, size and SHA-256 are kept.")
-        ),
-    ] = None,
-    item: Annotated[
-        str | None,
-        Parameter(help="With `--as settled`, the line of the statement that it is, where several may be it."),
-    ] = None,
+    said_end: Annotated[EndingClaim | None, Parameter(name="--as")] = None,
+    evidence: Path | None = None,
+    item: str | None = None,
     kind: CaseKind | None = None,
     institution: _Institution = None,
     said: _Said = None,
@@ -246,6 +232,9 @@ def close(
     Args:
         case_ids: Their ids, as `list` prints them.
         reason: Your finding, and your action: the cause of all of them.
+        said_end: How the order of a case of that kind ended: another operator confirms it.
+        evidence: With `--as`, the file with the evidence, of at most 1 MiB: its name, size and SHA-256 are kept.
+        item: With `--as settled`, the line of the statement that it is, where several may be it.
         kind: All open ones of this kind instead.
     """
     if said_end or evidence or item:

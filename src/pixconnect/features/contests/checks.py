@@ -60,9 +60,7 @@ BLOCKS: Final = (
             join balance using (holder_id)
             where covered_cents < held_cents and available_cents > 0
         """,
-        meaning=(
-            "money that the institution has blocked could be spent here, and the institution would reject the order"
-        ),
+        meaning="money that the institution has blocked could be spent here, and the institution would reject the order",
     ),
     _rule(
         name="suspect_credit_is_held_whole",
@@ -126,10 +124,7 @@ BLOCKS: Final = (
     ),
     _rule(
         name="contest_is_as_told",
-        says=(
-            "a contest matches its events, can be answered while its block is open, and was reported "
-            "before it was written"
-        ),
+        says="a contest matches its events, can be answered while its block is open, and was reported before it was written",
         broken="""
             select told.holder_id, array['infraction ' || told.id] as ids,
                 format('%s %s %s, by %s, told %s', said ->> 'amount', said ->> 'reason', said ->> 'situation',

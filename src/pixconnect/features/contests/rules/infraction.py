@@ -48,15 +48,13 @@ SEND_AGAIN_THERE_AFTER: Final = timedelta(minutes=2)
 """Likewise at an account, within its budget of calls."""
 
 _ORDER: Final[dict[InfractionState, int]] = {"open": 0, "answered": 1, "taken": 2, "released": 2}
-_EVENT_NAMES: Final = dict[InfractionState, EventName](
-    (
-        ("open", "infraction.opened"),
-        ("answered", "infraction.answered"),
-        ("taken", "infraction.taken"),
-        ("released", "infraction.released"),
-    )
-)
-REFUND_REASONS: Final = dict[InfractionReason, RefundReason]((("fraud", "FR01"), ("operational_flaw", "BE08")))
+_EVENT_NAMES: Final[dict[InfractionState, EventName]] = {
+    "open": "infraction.opened",
+    "answered": "infraction.answered",
+    "taken": "infraction.taken",
+    "released": "infraction.released",
+}
+REFUND_REASONS: Final[dict[InfractionReason, RefundReason]] = {"fraud": "FR01", "operational_flaw": "BE08"}
 """The institution's reasons for returns, as the scheme's codes."""
 
 

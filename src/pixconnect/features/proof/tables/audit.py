@@ -172,9 +172,7 @@ AUDIT: Final = (
             from institution_account as account left join holder on holder.id = house_id
             where account.state <> 'closed' and removed_at is null and account.id is distinct from holder.institution_id
         """,
-        meaning=(
-            "the house or its holder's account was written by hand: money that no other holder owns goes to a stranger"
-        ),
+        meaning="the house or its holder's account was written by hand: money that no other holder owns goes to a stranger",
         todo="pause the account, and compare both with the audit: `pixconnect institution pause NAME`",
     ),
     _rule(

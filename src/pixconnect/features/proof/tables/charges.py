@@ -110,10 +110,7 @@ CHARGES: Final = (
     ),
     _rule(
         name="charge_says_what_it_asks_for",
-        says=(
-            "a charge asks for the amount, key and due date that it shows, and keeps the earlier contents "
-            "of each revision"
-        ),
+        says="a charge asks for the amount, key and due date that it shows, and keeps the earlier contents of each revision",
         broken="""
             select charge.holder_id, array['charge ' || charge.id] as ids,
                 format('%s %s, %s revisions', wanted ->> 'amount_cents', coalesce(wanted ->> 'key', 'a key of ours'),
@@ -164,10 +161,7 @@ CHARGES: Final = (
             ) as each
             where status = 'PENDING' and wanted is distinct from said
         """,
-        meaning=(
-            "its amount, payer, discounts, fine or interest were written by hand: payers pay less, or are "
-            "asked for more"
-        ),
+        meaning="its amount, payer, discounts, fine or interest were written by hand: payers pay less, or are asked for more",
     ),
     _rule(
         name="lot_has_its_charges",
@@ -190,9 +184,7 @@ CHARGES: Final = (
                 or charge_id is distinct from charge.id or charge.id is not null and due_on is null
         """,
         is_of_whole_runs=True,
-        meaning=(
-            "a charge of a lot was lost, added or belongs to another holder, or a request is never done, or done twice"
-        ),
+        meaning="a charge of a lot was lost, added or belongs to another holder, or a request is never done, or done twice",
         todo="compare the holder's requests with the charges of these txids, and ask the holder to send the lot again",
     ),
 )

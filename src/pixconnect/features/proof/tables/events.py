@@ -243,9 +243,7 @@ EVENTS: Final = (
             )
         """,
         is_of_whole_runs=True,
-        meaning=(
-            "a delivery was lost: its receiver was not notified, or a program still waits for a payment that has come"
-        ),
+        meaning="a delivery was lost: its receiver was not notified, or a program still waits for a payment that has come",
     ),
     _rule(
         name="delivery_agrees_with_event",
@@ -318,9 +316,6 @@ EVENTS: Final = (
             where id between $1 and $2 and watched_count <> key_webhooks_count
         """,
         meaning="payments to the key are announced to another holder, or to none",
-        todo=(
-            "remove the webhook of the key, and have its holder set it again; the trigger "
-            "`key_webhook_is_counted` counts it"
-        ),
+        todo="remove the webhook of the key, and have its holder set it again; the trigger `key_webhook_is_counted` counts it",
     ),
 )

@@ -63,10 +63,7 @@ GUARDS: Final = (
         broken=_SET_BACK,
         of="installation",
         meaning="a sequence was set back: new things may get ids of others, which the tables then refuse",
-        todo=(
-            "restart every process: each skips ids when it meets a server; if the finding remains, move it "
-            "ahead as the owner"
-        ),
+        todo="restart every process: each skips ids when it meets a server; if the finding remains, move it ahead as the owner",
     ),
     Rule(
         name="partitions_are_known",

@@ -142,9 +142,7 @@ LEDGER: Final = (
             ) as under_way using (holder_id)
             where reserved_cents <> coalesce(amount, 0)
         """,
-        meaning=(
-            "an order was lost, or it ended without its entry: money is held for no order, or is free while being sent"
-        ),
+        meaning="an order was lost, or it ended without its entry: money is held for no order, or is free while being sent",
         todo="look at the holder's orders: `pixconnect find --unresolved --holder-id ID`; the rail's statement decides",
     ),
 )

@@ -80,10 +80,7 @@ ITEMS: Final = Rule(
     """,
     of="rail",
     meaning=_WHAT_MAY_BE,
-    todo=(
-        "let the worker run until nothing is open; report the remaining differences to the rail's support "
-        "with both sides"
-    ),
+    todo="let the worker run until nothing is open; report the remaining differences to the rail's support with both sides",
 )
 # Money at institutions is elsewhere. Facts that only one side has yet are listed item by item, and are no difference of the
 # sums.

@@ -231,15 +231,8 @@ def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> In
     charge = None if transfer.charge_id is None else work.charges.get((transfer.charge_id, transfer.holder_id))
     external_id = charge and charge.external_id
     infraction = infraction_rules.begin_infraction(report, transfer, work.take_id(), external_id, work.now)
-    block = block_rules.open_block(
-        infraction_rules.block_of(report),
-        work.take_id(),
-        told.holder_id,
-        transfer.institution_id,
-        report.report_id,
-        report.told_at,
-        work.now,
-    )
+    terms, of = infraction_rules.block_of(report), (told.holder_id, transfer.institution_id)
+    block = block_rules.open_block(terms, work.take_id(), *of, report.report_id, report.told_at, work.now)
     locked.blocks[told.name] = work.claim(HeldBlocks).hold(None, structs.replace(block, transfer_id=transfer.id))
     work.put(INFRACTIONS, infraction)
     announce(work, infraction)

@@ -373,16 +373,7 @@ async def save(executor: Executor, contest: Contest, before: Contest | None, now
     for part in parts.values():
         original_id = contest.report.end_to_end_id
         await executor.execute(TAKE, part.return_id, original_id, part.amount_cents, now, part.settled_at)
-    await executor.execute(
-        SAVE,
-        contest.number,
-        contest.name,
-        msgspec.json.encode(contest.report).decode(),
-        contest.sequence,
-        contest.is_open,
-        contest.judged,
-        contest.defence,
-        None if later is None else msgspec.json.encode(later).decode(),
-        now,
-        contest.due_at,
-    )
+    report = msgspec.json.encode(contest.report).decode()
+    next_report = None if later is None else msgspec.json.encode(later).decode()
+    state = (contest.sequence, contest.is_open, contest.judged, contest.defence)
+    await executor.execute(SAVE, contest.number, contest.name, report, *state, next_report, now, contest.due_at)

@@ -1,11 +1,11 @@
-"""Reports are handed out oldest first, and again until they are acknowledged."""
+"""Reports are handed out oldest first, and again until they are acknowledged. Of a lock, many pass at once, or one alone."""
 
 import asyncio
 from datetime import UTC, datetime
 
 import pytest
 
-from pixconnect.features.sandbox.network.outbox import BATCH_MAX, Outbox, Pending
+from pixconnect.features.sandbox.network.outbox import BATCH_MAX, Outbox, Pending, SharedLock
 from pixconnect.kernel.rules.rail import SettledReport
 from pixconnect.platform.adapters.system import SystemClock
 from support.sandbox import StoppedClock
@@ -68,3 +68,27 @@ async def test_a_waiter_wakes_for_what_is_due_again(monkeypatch: pytest.MonkeyPa
     outbox.put([pending("a")])
     await outbox.take(0)
     assert len(await outbox.take(1)) == 1
+
+
+async def test_whoever_goes_alone_waits_for_those_inside_and_stops_those_who_come() -> None:
+    lock, seen = SharedLock(), []
+
+    async def shared(name: str) -> None:
+        async with lock.shared():
+            await asyncio.sleep(0.02)
+            seen.append(name)
+
+    async def exclusive() -> None:
+        async with lock.exclusive():
+            seen.append("alone")
+            await asyncio.sleep(0.02)
+            seen.append("gone")
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(shared("a"))
+        tasks.create_task(shared("b"))
+        await asyncio.sleep(0.01)
+        tasks.create_task(exclusive())
+        await asyncio.sleep(0)
+        tasks.create_task(shared("c"))
+    assert seen == ["a", "b", "alone", "gone", "c"]

@@ -1,11 +1,9 @@
-"""Alerts fire by their real causes and end: those that a sandbox can cause, with a test's own clock and disk.
+"""Alerts fire by their real causes and end: those that a sandbox can cause, in a whole installation with a second worker.
 
-A whole installation with a second worker and its data on a small disk, and Debian's node exporter, if installed, for
-another small disk. Alerts of institutions are in ``test_alerts_fire``.
+Alerts of institutions are in ``test_alerts_fire``.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.request import urlopen
 
 import httpx
@@ -28,7 +26,7 @@ from support.installation import PIXCONNECT
 from support.ports import reserved_pair, reserved_port
 from support.postgres import as_owner, execute
 from support.prometheus import find_program
-from support.small_disk import fill_disk, is_on_small_disk, server_on_small_disk
+from support.small_disk import server_on_small_disk
 from support.waiting import wait_until
 from support.watching import Watching, watching
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
@@ -36,10 +34,9 @@ from support.whole_installation import Account, WholeInstallation, open_whole_in
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("alerts")]
 
 HERE = {
-    "TransferUnapproved", "CaseAges", "ReportWaits", "DatabaseForgot", "DiskFull", "ClockWrong", "SigningKeyUnusable",
-    "ErrorsAnswered", "OrdersQueue", "DeliveriesLate", "DeliveriesGivenUp", "FeedLate", "PartitionsMissing", "DiskFills",
+    "TransferUnapproved", "CaseAges", "ReportWaits", "DatabaseForgot", "SigningKeyUnusable", "ErrorsAnswered",
+    "OrdersQueue", "DeliveriesLate", "DeliveriesGivenUp", "FeedLate", "PartitionsMissing",
 }  # fmt: skip
-EXPORTER: Final = "prometheus-node-exporter"
 ORDERS_COUNT, CALLERS_COUNT = 1200, 16
 RETRIED_FOR_S = 30 * 86_400
 FORGOTTEN = (("open_order", "name"), ("transfer", "end_to_end_id"))
@@ -92,8 +89,6 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         service = ended.enter_context(open_whole_installation(policy=policy, **settings))
         other = ended.enter_context(second_worker(service, server, second))
         ports = {"work": [metrics, second], "serve": [metrics + 1]}
-        if shutil.which(EXPORTER):
-            ports["node"] = [ended.enter_context(exporter())]
         seen = ended.enter_context(watching(folder, ports))
         (first,) = service.installation.children("work")
         account = service.open_account(1_000_000)
@@ -114,18 +109,6 @@ def second_worker(service: WholeInstallation, server: EmbeddedPostgres, port: in
     finally:
         process.kill()
         process.wait(60)
-
-
-@contextmanager
-def exporter() -> Iterator[int]:
-    with reserved_port() as port:
-        words = ["--collector.disable-defaults", "--collector.filesystem", f"--web.listen-address=127.0.0.1:{port}"]
-        process = subprocess.Popen([EXPORTER, *words], stderr=subprocess.DEVNULL)
-        try:
-            yield port
-        finally:
-            process.terminate()
-            process.wait(60)
 
 
 def test_a_transfer_that_waits_for_an_operators_yes_is_told_until_it_has_it(watched: Watched) -> None:
@@ -239,13 +222,6 @@ def test_partitions_that_nobody_may_make_any_more_are_told_until_somebody_may(wa
     watched.seen.wait_until_quiet("PartitionsMissing")
 
 
-def test_a_clock_that_is_wrong_is_told_until_it_is_right(watched: Watched) -> None:
-    watched.service.set_clock_off("serve", -3600)
-    watched.seen.wait_until_firing("ClockWrong")
-    watched.service.set_clock_off("serve", 0)
-    watched.seen.wait_until_quiet("ClockWrong")
-
-
 def test_keys_that_cannot_be_read_are_told_until_they_can(watched: Watched) -> None:
     watched.sql("revoke select on signing_key from pixconnect_service")
     try:
@@ -281,41 +257,6 @@ def test_an_end_of_an_order_that_nobody_here_knows_waits_for_an_operator(watched
     close(service, kept["id"])
     watched.seen.wait_until_quiet("ReportWaits")
     watched.seen.wait_until_quiet("CaseAges")
-
-
-def test_a_disk_that_fills_is_told_until_there_is_room(watched: Watched, tmp_path: Path) -> None:
-    if shutil.which(EXPORTER) is None:
-        pytest.skip(f"{EXPORTER} is missing: install Debian's package {EXPORTER}")
-    image, folder = tmp_path / "image", tmp_path / "disk"
-    folder.mkdir()
-    with image.open("wb") as file:
-        file.truncate(16 << 20)
-    words = (["mkfs.ext4", "-q", "-F", str(image)], ["mount", "-o", "loop", str(image), str(folder)])
-    if any(subprocess.run(each, capture_output=True, check=False).returncode for each in words):
-        pytest.skip("no small disk can be mounted here: what is told of one that fills was not tried")
-    try:
-        filling = fill_disk(folder)
-        watched.seen.wait_until_firing("DiskFills", mountpoint=str(folder))
-        filling.unlink()
-        watched.seen.wait_until_quiet("DiskFills", mountpoint=str(folder))
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_disk_of_the_database_that_is_full_is_told_until_there_is_room(watched: Watched) -> None:
-    if not is_on_small_disk(watched.server):
-        pytest.skip("no small disk can be mounted here: what is told of a full one was not tried")
-    filling = fill_disk(watched.server.data_folder.parent)
-
-    def is_refused() -> bool:
-        body = dict(amount=1, external_id=f"full-{next(watched.names)}", **PAYEE)
-        answer = watched.service.ask(watched.account, "POST", "/v1/connect/transfer/key", body)
-        return answer is not None and answer.status == 503 and "disk" in answer.body["error"]["message"]
-
-    wait_until(is_refused, "the database wants room", every_s=0)
-    watched.seen.wait_until_firing("DiskFull")
-    filling.unlink()
-    watched.seen.wait_until_quiet("DiskFull")
 
 
 def test_a_forgetful_database_is_told_until_an_operator_mends_it(watched: Watched, tmp_path: Path) -> None:

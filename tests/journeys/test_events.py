@@ -12,16 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from pixconnect.kernel.rules.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect_client import Charge, Client, InvalidWebhook, Transfer, verify_webhook, verify_webhook_body
 from scripts.pages.events import IN_SANDBOX
 from support.listener import Answer, LoopbackServer
-from support.ports import reserved_pair
-from support.waiting import PATIENCE_S, wait_until
+from support.waiting import PATIENCE_S
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
@@ -228,15 +225,9 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def metrics_port() -> Iterator[int]:
-    with reserved_pair() as port:
-        yield port
-
-
-@pytest.fixture(scope="module")
-def story(metrics_port: int) -> Iterator[Story]:
+def story() -> Iterator[Story]:
     believer = Believer()
-    with open_whole_installation(metrics_port=str(metrics_port)) as service:
+    with open_whole_installation() as service:
         told = Story(service, believer)
         told.tell()
         yield told
@@ -310,33 +301,3 @@ def test_the_guides_program_runs(story: Story, capsys: pytest.CaptureFixture[str
         names["follow"](None, keep)
     assert "was paid by" in capsys.readouterr().out
     names["client"].close()
-
-
-def test_who_watches_is_told_by_the_worker_and_by_the_api_process(story: Story, metrics_port: int) -> None:
-    told_count = len(story.believer.told)
-    delivered = "pixconnect_delivery_attempts_total", "delivered"
-    wait_until(lambda: _read_metrics(metrics_port)[delivered] >= told_count)  # it counts when it has the answer
-    unsent = "pixconnect_orders_open", "transfer,unsent"
-    wait_until(lambda: _read_metrics(metrics_port)[unsent] == 0)  # the guide has just sent one
-    worker, api = (_read_metrics(port) for port in (metrics_port, metrics_port + 1))
-    assert worker["pixconnect_slots_held", ""] == 256
-    sent = [
-        worker.get(("pixconnect_order_submissions_total", f"refund,{word}"), 0)
-        for word in ("taken", "rejected", "settled")
-    ]
-    assert sum(sent) >= 2
-    assert worker["pixconnect_order_submissions_total", "transfer,not_taken"] > 1
-    assert worker["pixconnect_rail_reports_total", "credit"] >= 3
-    assert worker["pixconnect_rail_acknowledgements_total", "refused"] >= 2
-    assert api["pixconnect_requests_total", "create_refund,200"] == 3
-    assert api["pixconnect_request_duration_seconds_count", "create_refund"] == 3
-    assert api["pixconnect_group_size_sum", "start_refunds"] == 3
-
-
-def _read_metrics(port: int) -> dict[tuple[str, str], float]:
-    text = httpx2.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=60).text
-    return {
-        (sample.name, ",".join(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }

@@ -144,6 +144,18 @@ def run_verb(home: Path, *words: str, **settings: str) -> subprocess.CompletedPr
     return run_forked(words, environment(home, **settings), timeout_s=READY_TIMEOUT_S)
 
 
+@contextmanager
+def standing_still(*pids: int) -> Iterator[None]:
+    """Suspended processes, as on a machine that swaps or hangs."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 def descendants(pid: int) -> list[int]:
     """All descendants of a process that have not ended."""
     parents: dict[int, int] = {}

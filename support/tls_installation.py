@@ -1,8 +1,6 @@
 """A whole installation with TLS, and clients with certificates."""
 
-import json
 import ssl
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import Any
 import httpx2
 from msgspec import Struct
 
-from support.installation import PIXCONNECT, Installation, running
+from support.account_at_face import run
+from support.installation import Installation, running
 from support.ports import reserved_port
 
 
@@ -23,18 +22,11 @@ class TlsInstallation(Struct, frozen=True, kw_only=True):
     def authority_file(self) -> str:
         return str(self.service.home / "tls" / "authority.pem")
 
-    def operator(self, *words: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [*PIXCONNECT, *words, "--json"], env=self.service.environment, capture_output=True, text=True,
-            timeout=120, check=True,
-        )  # fmt: skip
-        return json.loads(done.stdout)
-
     def create_client(self) -> dict[str, Any]:
-        return self.operator("client", "create", "--holder-id", self.service.sandbox["holder_id"])
+        return run(self.service, "client", "create", "--holder-id", self.service.sandbox["holder_id"], "--json")
 
     def certify(self, client_id: str) -> dict[str, Any]:
-        return self.operator("client", "certificate", client_id)
+        return run(self.service, "client", "certificate", client_id, "--json")
 
     def connect(self, both_file: str | None = None, *, is_plain: bool = False) -> httpx2.Client:
         """Connect with or without a client certificate."""

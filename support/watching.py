@@ -30,8 +30,6 @@ SHORTER: Final[Mapping[str, tuple[str, str]]] = {
     "TransferUnapproved": ("> 3600", "> 10"),
     # Another worker takes over after fifteen seconds.
     "FeedLate": ("> 60", "> 5"),
-    # Over hours, a regression over what was full and is empty again would go on falling.
-    "DiskFills": ("[6h]", "[10s]"),
 }
 _WEEK_S: Final = 7 * 86_400
 

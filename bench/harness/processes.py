@@ -1,12 +1,12 @@
 """CPU and memory of a service's processes, by kind, and of the processes that measure it."""
 
 import os
-import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from bench.figures import Row
+from support.installation import standing_still
 
 _KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", " forks ": "forks", "postgres": "postgres"}
 
@@ -97,14 +97,8 @@ def descendants(pid: int) -> list[int]:
 @contextmanager
 def stopped_processes(service_pid: int, kind: str) -> Iterator[None]:
     """Suspend a service's processes of one kind while the block runs."""
-    stopped = [pid for pid in descendants(service_pid) if kind_of(pid) == kind]
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    with standing_still(*(pid for pid in descendants(service_pid) if kind_of(pid) == kind)):
         yield
-    finally:
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

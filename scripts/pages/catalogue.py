@@ -1,7 +1,7 @@
 """PostgreSQL's catalogue of a schema: its tables with their columns, comments and references, in a fixed order."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from graphlib import TopologicalSorter
 
 import asyncpg
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 SCHEMAS = ("pixconnect", "sandbox", "verify")
 
-SUBJECTS: Mapping[str, Sequence[str]] = {
+SUBJECTS: dict[str, Sequence[str]] = {
     "identity": (
         *(
             "holder", "holder_family", "pix_key", "removed_pix_key", "client", "access_revision", "token_failure",

@@ -22,7 +22,7 @@ from journeys.test_money_in import Both, Caller
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from scripts.pages.dashboard import list_queries
 from support.account_at_face import KEY, LIVE, NAME, insist, open_account, run
-from support.installation import Installation, descendants, running
+from support.installation import Installation, descendants, running, standing_still
 from support.ports import reserved_pair, reserved_port
 from support.prometheus import ROOT, find_program, read_alerts
 from support.tls import Authority
@@ -221,25 +221,16 @@ def test_what_is_there_is_told_to_be_less_than_what_is_to_leave(watched: Watched
 
 def test_a_worker_that_stands_still_is_told_until_it_goes_on(watched: Watched) -> None:
     (pid,) = watched.two.live.children("work")
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with standing_still(pid):
         watched.seen.wait_until_firing("PartDown", part="work")
         watched.seen.wait_until_firing("SlotsUnheld")
-    finally:
-        os.kill(pid, signal.SIGCONT)
     watched.seen.wait_until_quiet("PartDown")
     watched.seen.wait_until_quiet("SlotsUnheld")
 
 
 def test_a_database_that_stands_still_is_told_until_it_goes_on(watched: Watched) -> None:
-    pids = descendants(watched.two.live.database_pid)
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    with standing_still(*descendants(watched.two.live.database_pid)):
         watched.seen.wait_until_firing("DatabaseAway")
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
     watched.seen.wait_until_quiet("DatabaseAway")
 
 

@@ -3,8 +3,6 @@
 Alerts of institutions are in ``test_alerts_fire``.
 """
 
-import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +20,7 @@ from journeys.test_rail_edges import close, reports, running
 from pixconnect.platform.adapters.system import ServerFile
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from support.account_at_face import run
-from support.installation import PIXCONNECT
+from support.installation import PIXCONNECT, standing_still
 from support.ports import reserved_pair, reserved_port
 from support.postgres import as_owner, execute
 from support.prometheus import find_program
@@ -134,17 +132,6 @@ def test_events_have_no_position_in_the_feed_until_another_worker_has_taken_over
         make_charge(watched)
         watched.seen.wait_until_firing("FeedLate")
         watched.seen.wait_until_quiet("FeedLate")
-
-
-@contextmanager
-def standing_still(*pids: int) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 def make_charge(watched: Watched) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import ssl
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,8 @@ import pytest
 from efipay.constants import Constants
 
 from support import toolchains
-from support.installation import PIXCONNECT, Installation, running
+from support.account_at_face import run
+from support.installation import Installation, running
 from support.listener import open_hook
 from support.waiting import read_until, wait_until
 
@@ -42,16 +42,12 @@ def hook() -> Iterator[str]:
 
 
 def show(service: Installation, face: str) -> dict[str, Any]:
-    words = [*PIXCONNECT, "face", "show", face, "--json"]
-    done = subprocess.run(words, env=service.environment, capture_output=True, text=True, timeout=120, check=True)
-    return json.loads(done.stdout)
+    return run(service, "face", "show", face, "--json")
 
 
 def test_the_shown_lines_lead_to_a_face(service: Installation, hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(Constants.APIS["PIX"]["URL"], "sandbox", "")
-    words = [*PIXCONNECT, "face", "show", "efi+homologation"]
-    done = subprocess.run(words, env=service.environment, capture_output=True, text=True, timeout=120, check=True)
-    lines = done.stdout.partition("efipay (Python):\n")[2].partition("\n\n\n")[0]
+    lines = run(service, "face", "show", "efi+homologation").partition("efipay (Python):\n")[2].partition("\n\n\n")[0]
     shown = show(service, "efi+homologation")
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", shown["authority_file"])
     names: dict[str, Any] = {}

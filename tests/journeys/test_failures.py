@@ -5,12 +5,10 @@ thing, asks, and repairs it; then the refused requests are repeated, and the boo
 """
 
 import asyncio
-import os
 import re
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
@@ -20,7 +18,7 @@ import pytest
 from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from support.failure_page import quoted
 from support.home import SECRET_KEY, new_home
-from support.installation import descendants, run_verb
+from support.installation import descendants, run_verb, standing_still
 from support.postgres import execute
 from support.small_disk import fill_disk, is_on_small_disk, server_on_small_disk
 from support.waiting import wait_until
@@ -150,18 +148,6 @@ def broken() -> Iterator[Broken]:
         yield one
 
 
-@contextmanager
-def stopped(pids: list[int]) -> Iterator[None]:
-    """Suspended processes, as on a hanging machine."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-
-
 def test_the_database_is_away(broken: Broken) -> None:
     broken.runner.run(broken.server.stop())
     broken.wait_for_health("unhealthy")
@@ -173,7 +159,7 @@ def test_the_database_is_away(broken: Broken) -> None:
 def test_the_database_stands_still(broken: Broken) -> None:
     assert broken.server.process is not None
     pid = broken.server.process.pid
-    with stopped([pid, *descendants(pid)]):
+    with standing_still(pid, *descendants(pid)):
         broken.wait_for_health("unhealthy")
         seen = [*broken.see("The database stands still, or is slow"), broken.logged(NO_ANSWER)]
     broken.check("The database stands still, or is slow", seen)
@@ -227,7 +213,7 @@ def test_the_disk_of_the_database_is_full(broken: Broken) -> None:
     ],
 )
 def test_a_part_stands_still(broken: Broken, heading: str, part: str, words: list[str]) -> None:
-    with stopped(broken.service.installation.children(part)):
+    with standing_still(*broken.service.installation.children(part)):
         broken.move()
         broken.wait_for_health(*words)
         seen = broken.see(heading)

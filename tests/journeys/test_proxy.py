@@ -5,7 +5,6 @@ import json
 import re
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -25,7 +24,8 @@ from pixconnect.features.webhooks.rules.feed import WAIT_MAX_S
 from pixconnect.kernel.rules.access import FAILURES_MAX
 from pixconnect.platform.http import open_connections as limits
 from pixconnect.platform.local import tls_files
-from support.installation import PIXCONNECT, Installation, running
+from support.account_at_face import run
+from support.installation import Installation, running
 from support.nginx import NAMES, TEXT, let_in, running_nginx, skip_without_nginx, write_at
 from support.ports import reserved_port
 
@@ -113,14 +113,6 @@ class Proxied(Struct, frozen=True, kw_only=True):
     def bearer(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.login().json()['access_token']}", "Content-Type": "application/json"}
 
-    def operator(self, *words: str) -> dict[str, Any]:
-        """The output of an operator's verb."""
-        done = subprocess.run(
-            [*PIXCONNECT, *words, "--json"], env=self.service.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
@@ -203,8 +195,8 @@ def test_a_long_poll_waits_its_whole_time(proxied: Proxied) -> None:
 @pytest.mark.long
 @pytest.mark.journey
 def test_a_certificate_passes_through_and_headers_that_claim_one_do_not(proxied: Proxied) -> None:
-    client = proxied.operator("client", "create", "--holder-id", proxied.service.sandbox["holder_id"])
-    made = proxied.operator("client", "certificate", client["client_id"])
+    client = run(proxied.service, "client", "create", "--holder-id", proxied.service.sandbox["holder_id"], "--json")
+    made = run(proxied.service, "client", "certificate", client["client_id"], "--json")
     certificate = made["both_file"]
     assert proxied.login(client=client, name=NAMES[2], both_file=certificate).status == 200
     encoded = base64.b64encode(ssl.PEM_cert_to_DER_cert(Path(made["certificate_file"]).read_text())).decode()
@@ -218,7 +210,7 @@ def test_a_certificate_passes_through_and_headers_that_claim_one_do_not(proxied:
 @pytest.mark.parametrize("name", [NAMES[0], NAMES[2]])
 def test_nobody_chooses_the_address_that_failures_count_for(proxied: Proxied, name: str) -> None:
     """By either road it is the connection's address: neither a client's header, nor the proxy's."""
-    client = proxied.operator("client", "create", "--holder-id", proxied.service.sandbox["holder_id"])
+    client = run(proxied.service, "client", "create", "--holder-id", proxied.service.sandbox["holder_id"], "--json")
     source = f"127.0.1.{1 + NAMES.index(name)}"
     for number in range(FAILURES_MAX + 5):
         unknown = {"client_id": f"{number:032d}", "client_secret": "wrong"}

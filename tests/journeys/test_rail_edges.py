@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import time
 from collections import Counter
@@ -16,7 +14,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from support.installation import PIXCONNECT, ROOT, environment, run_verb
+from support.installation import PIXCONNECT, ROOT, environment, run_verb, standing_still
 from support.money_model import Asked, MoneyModel
 from support.waiting import wait_until
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
@@ -46,9 +44,9 @@ def test_workers_and_apis_that_stand_still_lose_and_double_nothing(service: Whol
         first, *apis = *service.installation.children("work"), *service.installation.children("serve")
         until_s = time.monotonic() + LEASE_S + 8
         sending = [callers.submit(keep_sending, service, account, until_s) for _ in range(CALLERS_COUNT)]
-        with stopped(first, apis[0]):
+        with standing_still(first, apis[0]):
             time.sleep(3)  # the second worker takes over, and is suspended with all its work
-            with stopped(second, apis[1]):
+            with standing_still(second, apis[1]):
                 time.sleep(LEASE_S - 2)
             time.sleep(2)
             # By now the first one's leases have ended too.
@@ -78,18 +76,6 @@ def keep_sending(service: WholeInstallation, account: Account, until_s: float) -
         asked.told_id = told[0]
         sent.append(asked)
     return sent
-
-
-@contextmanager
-def stopped(*pids: int) -> Iterator[None]:
-    """Suspended processes, as on a machine that swaps or is migrated."""
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

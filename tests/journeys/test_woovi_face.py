@@ -7,7 +7,6 @@ verified with the published keys of the simulated bank.
 import base64
 import json
 import ssl
-import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -21,7 +20,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from support import toolchains
-from support.installation import PIXCONNECT, Installation, running
+from support.account_at_face import run
+from support.installation import Installation, running
 from support.listener import Answer, LoopbackServer
 from support.pages import ROOT
 from support.waiting import read_until, wait_until
@@ -92,12 +92,7 @@ class Program:
         self._client.close()
 
     def _show(self, face: str) -> dict[str, Any]:
-        return json.loads(self.operate("face", "show", face, "--json"))
-
-    def operate(self, *words: str) -> str:
-        asked = [*PIXCONNECT, *words]
-        environment = self._service.environment
-        return subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=120, check=True).stdout
+        return run(self._service, "face", "show", face, "--json")
 
     def call(self, *calls: tuple[Any, ...]) -> list[dict[str, Any]]:
         (self._folder / "calls.json").write_text(json.dumps(calls))

@@ -79,7 +79,8 @@ def _default(option: Argument) -> str:
     if option.required:
         return "required"
     default = option.field_info.default
-    return "" if default in {None, False, ()} else f"`{default}`"
+    # A repeated argument may be left out, and has no default.
+    return "" if default in {None, False, (), inspect.Parameter.empty} else f"`{default}`"
 
 
 def _help(option: Argument) -> str:

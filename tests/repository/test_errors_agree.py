@@ -28,11 +28,6 @@ def test_every_error_that_can_be_raised_has_a_code() -> None:
         assert hasattr(kind, "code") or kind.__subclasses__(), f"{kind.__name__} has no code"
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    drawn = dict(re.findall(r"[├└]── (\w+) +([A-Z_]+)(?=$|:|\n)", errors.__doc__ or "", re.MULTILINE))
-    assert drawn == {kind.__name__: kind.code for kind in kinds() if "code" in vars(kind)}
-
-
 def test_rules_are_422_in_the_order_in_which_they_are_judged() -> None:
     judged = [kind.code for kind in errors.RuleBroken.__subclasses__()]
     assert [code for code, status in STATUSES.items() if status == 422] == judged

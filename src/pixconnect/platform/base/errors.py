@@ -1,43 +1,4 @@
-"""Every error that a caller can get, as one tree.
-
-::
-
-    PixConnectError
-    ├── Refusal                         the caller's request is refused; nothing was done
-    │   ├── BadRequest                  BAD_REQUEST
-    │   ├── Unauthorized                UNAUTHORIZED
-    │   ├── Forbidden                   FORBIDDEN
-    │   ├── NotFound                    NOT_FOUND
-    │   ├── MethodNotAllowed            METHOD_NOT_ALLOWED
-    │   ├── CursorExpired               CURSOR_EXPIRED
-    │   ├── PayloadTooLarge             PAYLOAD_TOO_LARGE
-    │   ├── RateLimited                 RATE_LIMITED
-    │   ├── RuleBroken                  well formed, and against a rule (in the order in which they are judged)
-    │   │   ├── ExternalIdConflict      EXTERNAL_ID_CONFLICT
-    │   │   ├── AmountOutOfRange        AMOUNT_OUT_OF_RANGE
-    │   │   ├── LimitExceeded           LIMIT_EXCEEDED
-    │   │   ├── InvalidPixKey           INVALID_PIX_KEY
-    │   │   ├── PixKeyNotOwned          PIX_KEY_NOT_OWNED
-    │   │   ├── PixKeyNotFound          PIX_KEY_NOT_FOUND
-    │   │   ├── InvalidTaxId            INVALID_TAX_ID
-    │   │   ├── InvalidAccount          INVALID_ACCOUNT
-    │   │   ├── InvalidQrCode           INVALID_QR_CODE
-    │   │   ├── QrCodeExpired           QR_CODE_EXPIRED
-    │   │   ├── QrCodeAlreadyPaid       QR_CODE_ALREADY_PAID
-    │   │   ├── AmountMismatch          AMOUNT_MISMATCH
-    │   │   ├── SameAccount             SAME_ACCOUNT
-    │   │   ├── HolderBlocked           HOLDER_BLOCKED
-    │   │   ├── OriginalNotRefundable   ORIGINAL_NOT_REFUNDABLE
-    │   │   ├── RefundExceedsOriginal   REFUND_EXCEEDS_ORIGINAL
-    │   │   ├── RefundWindowClosed      REFUND_WINDOW_CLOSED
-    │   │   ├── RefundInfractionOpen    REFUND_INFRACTION_OPEN
-    │   │   ├── InfractionAnswered      INFRACTION_ANSWERED
-    │   │   ├── InfractionClosed        INFRACTION_CLOSED
-    │   │   ├── InsufficientFunds       INSUFFICIENT_FUNDS
-    │   │   └── InvalidWebhookUrl       INVALID_WEBHOOK_URL
-    │   └── ServiceUnavailable          SERVICE_UNAVAILABLE
-    ├── OutcomeUnknown                  OUTCOME_UNKNOWN: it may have been done, repeat it under the same external_id
-    └── InternalError                   INTERNAL_ERROR: our defect
+"""Every error that a caller can get, as one tree; rules stand in the order in which they are judged.
 
 ``doors/api/envelope.py`` gives each code its HTTP status; ``docs/reference/errors.md`` is the page for people; a test holds
 the three together. Nothing here knows about HTTP.

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct, field
 
 from pixconnect.features.traces.api import TracedApplication
-from pixconnect.features.traces.rules import NO_FACTS, Fact, SpanKind
+from pixconnect.features.traces.tracer import NO_FACTS, Fact, SpanKind
 from pixconnect.platform.http.exchange import Message, Receive, Scope, Send
 from pixconnect.platform.logging import current_trace
 

@@ -1,79 +1,61 @@
-"""Spans reach a real OTLP receiver with the right parents, and a missing or silent collector delays nothing."""
+"""Without tracing nothing is imported or wrapped."""
 
-import asyncio
-import socket
-import threading
-from datetime import UTC, datetime, timedelta
+import subprocess
+import sys
+from contextlib import nullcontext
 
 import pytest
 
-from pixconnect.features.traces.rules import parse_traceparent
-from pixconnect.features.traces.tracer import OtlpTracer
-from support.collector import Collector
+from pixconnect.features.traces.tracer import open_tracer
+from pixconnect.platform.config import Settings, SettingsError
 
-TRACE = "0af7651916cd43dd8448eb211c80319c"
-SPAN = "b7ad6b7169203331"
+_PROCESSES = "import pixconnect.assembly.api, pixconnect.assembly.worker, pixconnect.running.main, sys"
 
 
-def make_tracer(url: str) -> OtlpTracer:
-    return OtlpTracer(url, "pixconnect-test", "1.2.3")
+def _run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
-async def test_spans_arrive_with_who_asked_for_them_their_time_and_what_they_say() -> None:
-    with Collector() as collector:
-        tracer = make_tracer(collector.url)
-        asked_at = datetime.now(UTC) - timedelta(minutes=2)
-        outer = tracer.begin("server", "outer", f"00-{TRACE}-{SPAN}-01", began_at=asked_at, facts={"a.b": 1})
-        inner = tracer.begin("client", "inner", outer.traceparent)
-        inner.end(has_failed=True, facts={"word": "kept"})
-        outer.end()
-        await tracer.close()
-        first, second = collector.list_of(TRACE)
-    assert (first.name, first.parent_id, first.facts, first.has_failed) == ("outer", SPAN, {"a.b": 1}, False)
-    assert (second.name, second.parent_id, second.facts, second.has_failed) == (
-        "inner", first.span_id, {"word": "kept"}, True,
-    )  # fmt: skip
-    assert first.began_ns == int(asked_at.timestamp() * 1_000_000) * 1_000
-    assert first.process == "pixconnect-test"
-    assert outer.traceparent == f"00-{TRACE}-{first.span_id}-01"
+def test_no_process_imports_what_sends_traces() -> None:
+    loaded = "[name for name in sys.modules if name.split('.')[0] in ('opentelemetry', 'google', 'requests')]"
+    assert _run(f"{_PROCESSES}; print({loaded}, 'pixconnect.features.traces.otlp' in sys.modules)") == "[] False"
 
 
-@pytest.mark.parametrize("parent", ["", "00-nothing", f"ff-{TRACE}-{SPAN}-01"])
-async def test_without_a_trace_that_can_be_read_one_begins(parent: str) -> None:
-    with Collector() as collector:
-        tracer = make_tracer(collector.url)
-        span = tracer.begin("server", "alone", parent)
-        span.end()
-        await tracer.close()
-        (found,) = collector.spans
-    assert span.traceparent == f"00-{found.trace_id}-{found.span_id}-01"
-    assert (found.trace_id != TRACE, found.parent_id) == (True, "")
+async def test_without_an_address_nothing_is_opened() -> None:
+    async with open_tracer(Settings(), "pixconnect-api") as tracer:
+        assert tracer is None
 
 
-async def test_a_trace_that_is_not_sampled_is_passed_on_and_not_sent() -> None:
-    with Collector() as collector:
-        tracer = make_tracer(collector.url)
-        given = tracer.begin("server", "given", f"00-{TRACE}-{SPAN}-00")
-        given.end()
-        wanted = tracer.begin("server", "wanted", f"00-{TRACE}-{SPAN}-01")
-        wanted.end()
-        await tracer.close()
-        assert [span.name for span in collector.spans] == ["wanted"]
-    parent = parse_traceparent(given.traceparent)
-    assert parent is not None
-    assert (f"{parent.trace_id:032x}", parent.is_sampled) == (TRACE, False)
+def test_without_the_packages_one_line_says_which_extra_has_them() -> None:
+    program = f"""{_PROCESSES}, asyncio
+from pixconnect.features.traces.tracer import open_tracer
+from pixconnect.platform.config import Settings, SettingsError
+sys.modules["opentelemetry"] = None
+async def main():
+    try:
+        async with open_tracer(Settings(traces_url="http://127.0.0.1:1/v1/traces"), "pixconnect-api"): ...
+    except SettingsError as error:
+        print(error)
+asyncio.run(main())
+"""
+    assert _run(program).endswith("pip install 'pixconnect[otel]'")
 
 
-async def test_a_collector_that_never_answers_keeps_nobody_who_begins_spans_nor_who_stops() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        tracer = make_tracer(f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces")
-        # More than the queue holds; the others are dropped.
-        for _ in range(10_000):
-            tracer.begin("server", "lost").end()
-        async with asyncio.timeout(60):
-            await tracer.close()
-    # A running thread would use the module ``random``, which the property tests of this process forbid.
-    for thread in threading.enumerate():
-        if thread.name.startswith("Otel"):
-            thread.join(60)
-            assert not thread.is_alive()
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("http://10.0.0.1:4318/v1/traces", False),
+        ("http://127.0.0.1:4318/v1/traces", True),
+        ("http://localhost:4318/v1/traces", True),
+        ("https://collector.example/v1/traces", True),
+    ],
+)
+async def test_live_mode_sends_nothing_in_the_clear(url: str, is_allowed: bool) -> None:
+    allowed = (
+        nullcontext() if is_allowed else pytest.raises(SettingsError, match="PIXCONNECT_TRACES_URL: must be an https")
+    )
+    with allowed:
+        async with open_tracer(Settings(mode="live", traces_url=url), "pixconnect-api") as tracer:
+            assert tracer is not None

@@ -9,8 +9,7 @@ from typing import Final, cast
 from pixconnect.doors.api.extension import Answering, ApiExtension, ApiExtensionRow, FindOperation
 from pixconnect.doors.api.operation import AnyOperation
 from pixconnect.doors.api.prepared import read_headers
-from pixconnect.features.traces.opening import open_tracer
-from pixconnect.features.traces.rules import Fact, Tracer
+from pixconnect.features.traces.tracer import Fact, Tracer, open_tracer
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.config import Settings
 from pixconnect.platform.http.exchange import RESPONSE_START, TRACEPARENT, Message, Receive, Scope, Send, WholeAnswer

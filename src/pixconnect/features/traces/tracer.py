@@ -1,108 +1,81 @@
-"""Sends traces by OTLP over HTTP: the port ``features.traces.rules.Tracer``, by the libraries of OpenTelemetry.
+"""The port to trace collectors: a span for each timed step, linked to its parent.
 
-It is imported only if traces are sent, since an installation without them lacks these libraries. They send from a thread of
-their own: spans that cannot be sent, or exceed the queue, are lost without delaying requests.
+Where no traces are sent there is no tracer. A trace contains no texts and no names: the contents of requests, payees, addresses
+and secrets stay here.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal, Protocol
+from urllib.parse import urlsplit
 
-import requests
-from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
-from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, set_span_in_context
-from opentelemetry.trace import Span as RecordedSpan
+from pixconnect import __version__
+from pixconnect.platform.config import Settings, SettingsError, is_loopback_host
 
-from pixconnect.features.traces import rules as trace
-from pixconnect.features.traces.rules import NO_FACTS, Fact, TraceParent, parse_traceparent, write_traceparent
-
-_KINDS: Final = {"server": SpanKind.SERVER, "internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
-_WAITING_MAX: Final = 4096
-_SENT_AFTER_MS: Final = 1_000
-_SEND_TIMEOUT_S: Final = 5.0
-_LAST_SENT_S: Final = 2.0
-"""How long a process that stops waits for the last spans to be sent."""
+SpanKind = Literal["server", "internal", "client"]
+Fact = str | int
+"""An attribute of a span: one of our words, or a number."""
+NO_FACTS: Final[Mapping[str, Fact]] = {}
 
 
-class OtlpSpan:
-    def __init__(self, span: RecordedSpan) -> None:
-        self._span = span
-
+class TraceSpan(Protocol):
     @property
     def traceparent(self) -> str:
-        context = self._span.get_span_context()
-        return write_traceparent(TraceParent(context.trace_id, context.span_id, context.trace_flags.sampled))
+        """For child spans."""
+        ...
 
     def end(self, *, has_failed: bool = False, facts: Mapping[str, Fact] = NO_FACTS) -> None:
-        self._span.set_attributes(facts)
-        if has_failed:
-            self._span.set_status(StatusCode.ERROR)
-        self._span.end()
+        """End it, with its result."""
+        ...
 
 
-class OtlpTracer:
-    def __init__(self, url: str, process: str, version: str) -> None:
-        """Send to a collector.
-
-        Args:
-            url: Its address for spans.
-            process: The name of this process.
-            version: The program's.
-        """
-        session = requests.Session()
-        session.trust_env = False  # no proxy, and no password, other than in our settings
-        about = {"service.name": process, "service.version": version}
-        self._provider = TracerProvider(
-            # A trace that a caller began is sent if the caller's flag is set, and one that begins here always.
-            sampler=ParentBased(ALWAYS_ON),
-            resource=Resource(about),
-            shutdown_on_exit=False,
-        )
-        self._exporter = OTLPSpanExporter(endpoint=url, timeout=_SEND_TIMEOUT_S, session=session)
-        self._provider.add_span_processor(
-            BatchSpanProcessor(self._exporter, max_queue_size=_WAITING_MAX, schedule_delay_millis=_SENT_AFTER_MS)
-        )
-        self._tracer = self._provider.get_tracer("pixconnect", version)
-
+class Tracer(Protocol):
     def begin(
         self,
-        kind: trace.SpanKind,
+        kind: SpanKind,
         name: str,
         parent: str | None = None,
         *,
         began_at: datetime | None = None,
         facts: Mapping[str, Fact] = NO_FACTS,
-    ) -> OtlpSpan:
-        known = parse_traceparent(parent) if parent else None
-        began_ns = None if began_at is None else int(began_at.timestamp() * 1_000_000) * 1_000
-        span = self._tracer.start_span(
-            name,
-            context=set_span_in_context(NonRecordingSpan(_context_of(known)), Context()) if known else Context(),
-            kind=_KINDS[kind],
-            attributes=facts,
-            start_time=began_ns,
-        )
-        return OtlpSpan(span)
+    ) -> TraceSpan:
+        """Begin a span.
 
-    async def close(self) -> None:
-        """Send queued spans, for a moment."""
-        # In a thread that ends with the process, however long the collector takes.
-        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
-        closing.start()
-        await asyncio.to_thread(closing.join, _LAST_SENT_S)
-        if closing.is_alive():
-            self._exporter.shutdown()  # it tries nothing more
+        Args:
+            kind: ``server`` answers requests, ``client`` makes them.
+            name: One of few: never with an id, an address or a caller's text in it.
+            parent: A ``traceparent``; a malformed one counts as none.
+            began_at: In real time, if it was before now.
+            facts: Its attributes at the beginning.
+        """
+        ...
 
 
-def _context_of(parent: TraceParent) -> SpanContext:
-    flags = TraceFlags(TraceFlags.SAMPLED if parent.is_sampled else TraceFlags.DEFAULT)
-    return SpanContext(parent.trace_id, parent.span_id, is_remote=True, trace_flags=flags)
+@asynccontextmanager
+async def open_tracer(settings: Settings, process: str) -> AsyncGenerator[Tracer | None]:
+    """What sends the spans of a process; ``None`` where none are sent.
+
+    Raises:
+        SettingsError: The address is not allowed, or what sends them is not installed.
+    """
+    if not settings.traces_url:
+        yield None
+        return
+    address = urlsplit(settings.traces_url)
+    if settings.mode == "live" and address.scheme != "https" and not is_loopback_host(address.hostname or ""):
+        raise SettingsError("PIXCONNECT_TRACES_URL: must be an https:// address, or one of this machine, in live mode")
+    try:
+        # Here alone: an installation that sends no traces lacks these libraries, and loads nothing of them.
+        from pixconnect.features.traces.otlp import OtlpTracer  # noqa: PLC0415
+    except ImportError as error:
+        raise SettingsError(
+            f"PIXCONNECT_TRACES_URL: traces need more packages (there is no {error.name}): pip install 'pixconnect[otel]'"
+        ) from None
+    tracer = OtlpTracer(settings.traces_url, process, __version__)
+    try:
+        yield tracer
+    finally:
+        await tracer.close()

@@ -15,12 +15,11 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
-from pixconnect.features.institutions.worker import AccountRails, OpenRail
+from pixconnect.features.institutions.worker import AccountRails
 from pixconnect.features.monitoring.worker import UNAVAILABLE, WrappedRail, name_message
 from pixconnect.features.traces import tables as trace_store
-from pixconnect.features.traces.opening import open_tracer
-from pixconnect.features.traces.rules import Tracer, TraceSpan
 from pixconnect.features.traces.tables import Resource, TracedOrder
+from pixconnect.features.traces.tracer import Tracer, TraceSpan, open_tracer
 from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
@@ -43,7 +42,6 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer", bound=SubmitAnswer | QueryAnswer)
 
 _log = structlog.get_logger(__name__)
-
 
 _ORDERS_REMEMBERED_MAX: Final = 8192
 LOOK_UP_TIMEOUT_S: Final = 1.0
@@ -233,7 +231,8 @@ async def _open(settings: Settings, parts: WorkerParts) -> AsyncGenerator[Worker
 def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
     """A worker's parts, with spans around calls to rails and receivers."""
     context, deliveries = parts.context, parts.of_features[DeliveryParts]
-    traces = OrderTraces(context.pool)
+    traces, open_rail = OrderTraces(context.pool), parts.of_features[AccountRails].open
+
     return structs.replace(
         parts,
         context=structs.replace(
@@ -243,14 +242,13 @@ def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
         of_features=parts.of_features
         | {
             DeliveryParts: structs.replace(deliveries, attempt=TracedAttempts(context.pool, tracer).attempt),
-            AccountRails: AccountRails(open=_trace_accounts(parts, tracer, traces)),
+            AccountRails: AccountRails(
+                open=lambda opened, memory: TracedRail(
+                    open_rail(opened, memory), tracer, traces, context.clock, one_by_one=True
+                )
+            ),
         },
     )
-
-
-def _trace_accounts(parts: WorkerParts, tracer: Tracer, traces: OrderTraces) -> OpenRail:
-    clock, open_rail = parts.context.clock, parts.of_features[AccountRails].open
-    return lambda opened, memory: TracedRail(open_rail(opened, memory), tracer, traces, clock, one_by_one=True)
 
 
 EXTENSIONS: Final = (WorkerExtension(open=_open),)

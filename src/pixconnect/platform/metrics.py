@@ -22,7 +22,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-class MetricFamily(Struct, frozen=True, kw_only=True):
+class MetricFamily(Struct, frozen=True):
     name: str
     """With its unit; a counter's ends in ``_total``."""
     kind: Literal["counter", "gauge", "histogram"]

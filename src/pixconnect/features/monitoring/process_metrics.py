@@ -1,68 +1,45 @@
-"""The metrics of an API process."""
+"""The metrics of an API process, and those of every process of the service."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from pixconnect.features.monitoring.service import batch_metrics
-from pixconnect.features.monitoring.service.batch_metrics import CALLS, measure_calls
 from pixconnect.features.monitoring.service.health import Health
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.writing.write_queues import WriteQueues
 from pixconnect.platform.metrics import Histogram, Measured, MetricFamily, Read
 
-REQUESTS: Final = MetricFamily(
-    name="pixconnect_requests_total",
-    kind="counter",
-    meaning="Requests answered; operation is empty if the path and method belong to none.",
-    labels=("operation", "status"),
-)
-DURATIONS: Final = MetricFamily(
-    name="pixconnect_request_duration_seconds",
-    kind="histogram",
-    meaning="Time from a request's head until its answer was ready, for any answer; by operation.",
-    labels=("operation",),
-)
-CERTIFICATES: Final = MetricFamily(
-    name="pixconnect_certificate_seconds_left",
-    kind="gauge",
-    meaning="How long a certificate that the settings name is still valid, as this process has read it at its start: for "
-    "`PIXCONNECT_TLS_PORT`, or for `webhooks`.",
-    labels=("used_for",),
-)
-CHECKS: Final = MetricFamily(
-    name="pixconnect_health_check_failed",
-    kind="gauge",
-    meaning="1 for each check of `GET /v1/connect/health` that finds something wrong, as this process sees it; 0 for others.",
-    labels=("check",),
-)
-STANDBY_READS: Final = MetricFamily(
-    name="pixconnect_standby_reads_total",
-    kind="counter",
-    meaning=(
-        "Requests that a standby may answer (`PIXCONNECT_READ_DATABASE_URL`), by outcome: it `answered`; "
-        "or the primary did, because the standby is `not_used`, has `failed`, has `cancelled` it, or the "
-        "resource was `missing` there."
-    ),
-    labels=("outcome",),
-)
-STANDBY_AGE: Final = MetricFamily(
-    name="pixconnect_standby_age_seconds",
-    kind="gauge",
-    meaning="How old the tables of that standby were when this process last looked, each second; missing while it is not used.",
-    labels=(),
-)
-FAMILIES: Final = (
-    REQUESTS,
-    DURATIONS,
-    CERTIFICATES,
-    CHECKS,
-    STANDBY_READS,
-    STANDBY_AGE,
-    CALLS,
-    *batch_metrics.FAMILIES,
-)
+# fmt: off
+REQUESTS: Final = MetricFamily("pixconnect_requests_total", "counter",
+    "Requests answered; operation is empty if the path and method belong to none.", ("operation", "status"))
+DURATIONS: Final = MetricFamily("pixconnect_request_duration_seconds", "histogram",
+    "Time from a request's head until its answer was ready, for any answer; by operation.", ("operation",))
+CERTIFICATES: Final = MetricFamily("pixconnect_certificate_seconds_left", "gauge",
+    "How long a certificate that the settings name is still valid, as this process has read it at its start: for "
+    "`PIXCONNECT_TLS_PORT`, or for `webhooks`.", ("used_for",))
+CHECKS: Final = MetricFamily("pixconnect_health_check_failed", "gauge",
+    "1 for each check of `GET /v1/connect/health` that finds something wrong, as this process sees it; 0 for others.",
+    ("check",))
+STANDBY_READS: Final = MetricFamily("pixconnect_standby_reads_total", "counter",
+    "Requests that a standby may answer (`PIXCONNECT_READ_DATABASE_URL`), by outcome: it `answered`; "
+    "or the primary did, because the standby is `not_used`, has `failed`, has `cancelled` it, or the "
+    "resource was `missing` there.", ("outcome",))
+STANDBY_AGE: Final = MetricFamily("pixconnect_standby_age_seconds", "gauge",
+    "How old the tables of that standby were when this process last looked, each second; missing while it is not used.")
+CALLS: Final = MetricFamily("pixconnect_institution_calls_total", "counter",
+    "Calls to institutions, by outcome: answered, refused (401 or 403), throttled (429), failed (5xx), "
+    "lost (no whole answer), unreached (nothing was sent), or no_token (no token was given, so no call "
+    "was made).", ("institution", "outcome"))
+GROUP_SIZE: Final = MetricFamily("pixconnect_group_size", "histogram",
+    "Requests that were committed together; _count is the commits, _sum the requests.", ("write",))
+GROUP_QUEUE: Final = MetricFamily("pixconnect_group_queue_length", "gauge", "Requests that wait for their group.", ("write",))
+# fmt: on
+SHARED: Final = (CALLS, GROUP_SIZE, GROUP_QUEUE)
+"""Those of workers too: calls to institutions, and the batches in which requests are written."""
+FAMILIES: Final = (REQUESTS, DURATIONS, CERTIFICATES, CHECKS, STANDBY_READS, STANDBY_AGE, *SHARED)
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def make_api_read(
@@ -88,8 +65,7 @@ def make_api_read(
             Measured(family=CERTIFICATES, values={(name,): left_s for name, left_s in read_left_s().items()}),
             Measured(family=CHECKS, values=failed),
             *_measure_standby(standby),
-            measure_calls(calls),
-            *batch_metrics.measure_writes(writes),
+            *measure_shared(calls, writes),
         )
 
     return read
@@ -103,4 +79,18 @@ def _measure_standby(standby: Standby | None) -> Sequence[Measured]:
     return (
         Measured(family=STANDBY_READS, values=reads),
         Measured(family=STANDBY_AGE, values={} if age_s is None else {(): age_s}),
+    )
+
+
+def measure_shared(calls: Mapping[tuple[str, str], int], writes: WriteQueues) -> Sequence[Measured]:
+    found = writes.read_figures()
+    sizes: dict[tuple[str, ...], Histogram] = {}
+    for figures in found:
+        histogram = sizes[figures.name,] = Histogram(_SIZES)
+        for size, count in figures.commits_by_size.items():
+            histogram.observe(size, count)
+    return (
+        Measured(family=CALLS, values=dict(calls)),
+        Measured(family=GROUP_SIZE, values=sizes),
+        Measured(family=GROUP_QUEUE, values={(figures.name,): figures.queue_length for figures in found}),
     )

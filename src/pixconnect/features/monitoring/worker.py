@@ -17,8 +17,7 @@ from pixconnect.doors.worker.meter import Gauge, Meter, age_s
 from pixconnect.doors.worker.parts import MemberRow, Runner
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.institutions.rules.account import WARNED_AT
-from pixconnect.features.monitoring.service import batch_metrics
-from pixconnect.features.monitoring.service.batch_metrics import CALLS, measure_calls
+from pixconnect.features.monitoring.process_metrics import SHARED, measure_shared
 from pixconnect.features.monitoring.tables import account_figures as order_figures_store
 from pixconnect.features.monitoring.tables.account_figures import OrderFigures
 from pixconnect.features.sandbox.service.clock import read_clock
@@ -45,8 +44,6 @@ from pixconnect.kernel.rules.rail import (
 from pixconnect.kernel.tables import partition as partition_store
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.metrics import Measured, Read
-
-# Counts the messages between a worker and the rail, for metrics.
 
 UNAVAILABLE: Final = "unavailable"
 
@@ -276,8 +273,7 @@ FAMILIES: Final = (
     *(gauge.family for meter in _METERS for gauge in meter.gauges),
     *(gauge.family for gauge in _OF_THIS_WORKER),
     *(gauge.family for row in MEMBERS for gauge in row.gauges),
-    CALLS,
-    *batch_metrics.FAMILIES,
+    *SHARED,
 )
 
 
@@ -292,8 +288,7 @@ def make_worker_read(context: Context, worker: WorkerFigures) -> Read:
                 if row.name in worker.members
                 for gauge in row.gauges
             ),
-            measure_calls(worker.calls),
-            *batch_metrics.measure_writes(context.writes),
+            *measure_shared(worker.calls, context.writes),
         )
 
     return read

@@ -103,9 +103,6 @@ async def count_received(pool: Pool, since: datetime, count_max: int) -> dict[in
     return {row["id"]: row["count"] for row in await pool.fetch(_COUNT_RECEIVED, since, count_max)}
 
 
-# Transfers and refunds without a final answer of the rail, for the metrics.
-
-
 class OrderFigures(Struct, frozen=True, kw_only=True):
     """Open transfers, or refunds, to accounts outside this service."""
 
@@ -145,14 +142,5 @@ async def read_all(connection: Connection | Pool, now: datetime, count_max: int)
 
     It reads at most ``count_max`` orders: those that are due first.
     """
-    return {
-        row["kind"]: OrderFigures(
-            due_count=row["due_count"],
-            unsent_count=row["unsent_count"],
-            sent_count=row["sent_count"],
-            silent_count=row["silent_count"],
-            oldest_at=row["oldest_at"],
-            oldest_silent_at=row["oldest_silent_at"],
-        )
-        for row in await connection.fetch(_READ_ALL, now, count_max)
-    }
+    rows = await connection.fetch(_READ_ALL, now, count_max)
+    return {row["kind"]: convert(dict(row), OrderFigures) for row in rows}

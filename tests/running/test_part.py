@@ -34,6 +34,6 @@ def test_what_parts_need_is_imported_before_they_are_forked() -> None:
     """Otherwise parts start one by one as separate programs, and share no memory."""
     done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert {"pixconnect.running.prepare", "pixconnect.assembly.application", "pixconnect.assembly.members"} <= set(
+    assert {"pixconnect.running.prepare", "pixconnect.assembly.application", "pixconnect.assembly.worker"} <= set(
         done.stdout.split()
     )

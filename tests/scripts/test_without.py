@@ -23,7 +23,7 @@ def test_dependents_go_with_a_feature_and_needed_ones_stay() -> None:
     assert {"documentation", "faces"} <= removed
     assert not removed & set(NEEDED)
     obstacles = without.find_obstacles({"webhooks"})
-    assert "src/pixconnect/assembly/members.py" in {line.partition(":")[0] for line in obstacles}
+    assert "src/pixconnect/assembly/worker.py" in {line.partition(":")[0] for line in obstacles}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The worker process."""
+"""The worker process: its leases, and every task that works in the leased slots."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
+from typing import Final
 
-from pixconnect.assembly import members as worker_run
+from msgspec import structs
+
 from pixconnect.assembly.base import (
     Base,
     connect_as_service,
@@ -16,12 +18,19 @@ from pixconnect.assembly.base import (
     open_base,
     running_beside,
 )
+from pixconnect.assembly.housekeeping import run_housekeeping
+from pixconnect.doors.worker.due_look import DueLook
+from pixconnect.doors.worker.leases import Poller, SlotLeases
+from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
 from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
+from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.worker import AccountRails
-from pixconnect.features.webhooks.worker.delivery import DeliveryParts
+from pixconnect.features.monitoring.worker import MEMBERS, CountingRail, RailFigures, WorkerFigures, make_worker_read
+from pixconnect.features.webhooks.worker.delivery import DeliveryParts, DeliveryWorker
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
+from pixconnect.features.webhooks.worker.feed import Sequencer
 from pixconnect.kernel.feature import gather
 from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
@@ -29,6 +38,9 @@ from pixconnect.platform.http import listening as descriptors
 from pixconnect.platform.http.server import serve_metrics
 from pixconnect.platform.logging import set_up_logging
 from pixconnect.platform.metrics import Read
+
+LAST_RECORDS_TIMEOUT_S: Final = 0.5
+"""How long a stopping worker waits for running attempts; an abandoned one is made again by another worker."""
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -44,7 +56,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
         parts = _make_parts(base, partial(serve_metrics, listen_for_metrics(settings)))
         for extension in gather("worker_extensions", WorkerExtension):
             parts = await opened.enter_async_context(extension.open(settings, parts))
-        await worker_run.work(parts, stop, report_ready)
+        await _work(parts, stop, report_ready)
 
 
 def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[None]]) -> WorkerParts:
@@ -66,3 +78,53 @@ def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[
             }
         ),
     )
+
+
+async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
+    rail_figures = RailFigures()
+    context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
+    parts = structs.replace(parts, context=context)
+    leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
+    # If this worker holds all slots, its own work wakes itself without a round trip.
+    parts.notifier.wake_local = leases.on_local_wakeup
+    orders = OrderMover(context, leases)
+    sending = parts.of_features[DeliveryParts]
+    deliveries = DeliveryWorker(context, leases, sending.limits, sending.attempt_log, sending.attempt)
+    sequencer = Sequencer(context, leases)
+    holding = asyncio.create_task(leases.run(), name="leases")
+    delivering = asyncio.create_task(deliveries.run(), name="deliveries")
+    expiry = Expiry(context, leases)
+    members = {row.name: row.make(parts, leases, place) for place, row in enumerate(MEMBERS, len(Poller))}
+    figures = WorkerFigures(
+        leases=leases, deliveries=deliveries, sequencer=sequencer, rail=rail_figures, calls=parts.calls, members=members
+    )
+    tasks = [
+        asyncio.create_task(orders.run(), name="orders"),
+        asyncio.create_task(expiry.run(), name="expiry"),
+        asyncio.create_task(DueLook(context, leases).run(), name="due"),
+        asyncio.create_task(sequencer.run(), name="sequencer"),
+        asyncio.create_task(run_housekeeping(context, parts.event_retention_days), name="housekeeping"),
+        asyncio.create_task(keep_taking_reports(context, take_reports), name="reports"),
+        *(asyncio.create_task(member.run(), name=name) for name, member in members.items()),
+    ]
+    report_ready()
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        async with parts.serve_metrics(make_worker_read(context, figures)):
+            # No task ends by itself. If one does, it has met a defect: the worker ends, and the supervisor starts another.
+            await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        deliveries.stop()
+        # Only deliveries are finished: an attempt that is cut off after the receiver answered would be made twice.
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.wait([delivering], timeout=LAST_RECORDS_TIMEOUT_S)
+        # Slots are released last: records of the attempts above are still fenced by them.
+        leases.stop()
+        await asyncio.wait([holding], timeout=LAST_RECORDS_TIMEOUT_S)
+        for task in (holding, delivering):
+            task.cancel()
+        results = await asyncio.gather(*tasks, holding, delivering, return_exceptions=True)
+    failures = [result for result in results if isinstance(result, Exception)]
+    if failures:
+        raise ExceptionGroup("the worker met a defect", failures)

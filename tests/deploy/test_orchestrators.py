@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,13 @@ def test_nothing_runs_as_root_or_writes_where_it_is_installed() -> None:
     for name, service in COMPOSE["services"].items():
         if name not in {"postgres", "proxy"}:
             assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"]), name
+
+
+def test_no_machine_is_trusted_to_name_addresses_until_the_manifest_names_one() -> None:
+    networks = environment.read_settings(
+        {"PIXCONNECT_TRUSTED_PROXIES": MANIFESTS[0]["data"]["PIXCONNECT_TRUSTED_PROXIES"]}
+    ).read_networks("trusted_proxies")
+    assert [each.subnet_of(ip_network("192.0.2.0/24")) for each in networks] == [True]  # RFC 5737: for examples only
 
 
 def test_only_those_that_need_a_login_have_its_password() -> None:

@@ -76,12 +76,10 @@ async def test_each_kind_of_interest_has_words(service: Service, caller: Caller)
 async def test_a_charge_page_hints_at_the_consumer_code_until_it_ends(service: Service, caller: Caller) -> None:
     charge_id = await make(service, caller, TERMS)
     page = await read(payments.show_payment(at(service, charge_id), "charge"))
-    assert ("What it asks for today" in page, "Law 8,078, article 52" in page, "Due date 10/07/2026" in page) == (
-        True,
-    ) * 3
+    assert ("Amount today" in page, "Law 8,078, article 52" in page, "Due date 10/07/2026" in page) == (True,) * 3
     service.clock.advance(days=60)
     ended = await read(payments.show_payment(at(service, charge_id), "charge"))
-    assert ("What it asks for today" in ended, "Due date 10/07/2026" in ended) == (False, True)
+    assert ("Amount today" in ended, "Due date 10/07/2026" in ended) == (False, True)
 
 
 async def test_the_parts_of_a_payment_stand_with_charge_and_payment(service: Service, caller: Caller) -> None:
@@ -97,13 +95,13 @@ async def test_the_parts_of_a_payment_stand_with_charge_and_payment(service: Ser
         assert "What was paid Original R$ 100,00 Rebate -R$ 5,00 Fine R$ 2,38 Interest R$ 0,10 Paid R$ 97,48" in page, (
             page
         )
-        assert "What it asks for today" not in page
+        assert "Amount today" not in page
 
 
 async def test_a_fine_of_two_per_cent_needs_no_hint(service: Service, caller: Caller) -> None:
     allowed = structs.replace(TERMS, fine=Fine(kind="sum", value=200))
     page = await read(payments.show_payment(at(service, await make(service, caller, allowed)), "charge"))
-    assert ("What it asks for today" in page, "Law 8,078" in page) == (True, False)
+    assert ("Amount today" in page, "Law 8,078" in page) == (True, False)
 
 
 async def test_its_page_names_the_last_day_and_not_the_midnight_after_it(service: Service, caller: Caller) -> None:

@@ -23,7 +23,7 @@ def _visit(language: str = "en") -> Any:
     ("error", "status", "words"),
     [
         (ConnectionRefusedError("10.0.0.7 port 5432"), 503, "The service is not answering at the moment"),
-        (errors.OutcomeUnknown("nobody knows"), 504, "We do not know yet whether it was done"),
+        (errors.OutcomeUnknown("nobody knows"), 504, "Outcome not known yet"),
         (errors.NotFound("id: there is no such charge"), 404, "Not found"),
         (errors.InsufficientFunds("amount: is more than the available funds"), 422, "That was refused"),
         # Shortly, because a page is expensive and a stranger may request very many.

@@ -182,11 +182,11 @@ async def test_operators_say_how_an_order_ended_and_pages_end_none(live: Service
         page = (await ana.get(path)).content.decode()
         assert (f"{path}/end" in page, f"{path}/close" in page) == (True, False)
         assert (await ana.post(f"{path}/end", letter)).status == 303
-        assert "console ana says of the order: It never left" in (await ana.get(path)).content.decode()
+        assert "console ana proposed an outcome: It was not sent" in (await ana.get(path)).content.decode()
         with pytest.raises(errors.Forbidden, match="another operator confirms"):
             await confirm_waiting(as_operator(live.context, "ana"), live.context, "loja")
         await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
         page = (await ana.get(path)).content.decode()
-        for words in ("Two operators have said how its order ended", "console ana, bia", "letter.pdf", "ab" * 32):
+        for words in ("Two operators recorded the outcome of its order", "console ana, bia", "letter.pdf", "ab" * 32):
             assert words in page
         assert f"{path}/end" not in page

@@ -30,7 +30,7 @@ async def test_what_was_asked_stands_beside_what_was_paid(live: Service) -> None
     assert reference is not None
     await shop.receive(77_700, txid=reference)
     page = await read(payments.show_payment(visit(live, f"/charges/{charge.id}", id=str(charge.id)), "charge"))
-    assert ("777,00" in page, "Asked for, and paid otherwise" in page, "1.234,56" in page) == (True, True, True)
+    assert ("777,00" in page, "Paid with another amount or party" in page, "1.234,56" in page) == (True, True, True)
     listed = await read(payments.list_payments(visit(live, "/charges"), browse.CHARGES))
     assert "asked for" in listed
     # The receipt of a payer only has the reference.

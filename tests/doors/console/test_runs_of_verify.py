@@ -16,7 +16,7 @@ async def test_runs_are_shown_with_what_they_found(live: Service, database: Addr
     holder_id = await make_owner(live)
     async with open_console(live) as console:
         operator = console.nobody.of(await sign_in(console, "reader"))
-        assert "The books were not verified yet" in (await operator.get(PATH)).content.decode()
+        assert "The books have not been verified yet" in (await operator.get(PATH)).content.decode()
         assert PATH in (await operator.get("/audit")).content.decode()
         owner = await asyncpg.connect(database.owner_url, server_settings=dict(search_path="pixconnect"))
         await owner.execute("set session_replication_role = replica")

@@ -61,13 +61,13 @@ class Cell(Struct, frozen=True, kw_only=True):
 async def _one_timeline(cell: Cell) -> None:
     await cell.open(f"/charges/{cell.shop.paid['id']}")
     line = cell.page.locator("ol.line-of-time")
-    for words in ("Charge made: it can be paid", "Charge paid", "Transfer settled", "Webhook delivered"):
+    for words in ("Charge created", "Charge paid", "Transfer settled", "Webhook delivered"):
         await expect(line).to_contain_text(cell.say(words))
     await expect(line).to_contain_text(f"{cell.say('settlement')} → {cell.say('available')}")
     await expect(line.locator("li:not(.day) > time[datetime]").first).to_be_visible()
     assert await line.locator(".gap").count() >= 2
     await cell.open(f"/transfers/{cell.shop.sent['id']}")
-    await expect(line).to_contain_text(cell.say("Handed to the rail"))
+    await expect(line).to_contain_text(cell.say("Sent to the rail"))
 
 
 async def _retries_are_in_it(cell: Cell) -> None:

@@ -19,7 +19,7 @@ async def test_the_money_of_the_day_is_on_it_and_nobody_elses(service: Service, 
         for browser, shows in ((operator, True), (own, True), (theirs, False), (without, False)):
             page = (await browser.get("/")).content.decode()
             assert ("123,45" in page) is shows
-            assert ("came in today" in page) is (browser is not without)
+            assert ("received today" in page) is (browser is not without)
             assert ("yesterday R$ 0,00" in page) is (browser is not without)
         portuguese = (await own.get("/", **{"accept-language": "pt-BR"})).content.decode()
         assert "entrou hoje" in portuguese

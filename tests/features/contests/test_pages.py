@@ -127,7 +127,7 @@ async def test_an_answer_has_its_act_and_no_form(service: Service, caller: Calle
     assert ('"characters": 1000' in kept, "xxx" in kept) == (True, False)
     page = (await operator.get(path)).content.decode()
     assert "<textarea" not in page
-    assert "It is being sent until the institution has it." in page
+    assert "The service sends it until the institution confirms." in page
     # Sending the same words again has no effect; others are refused, and stay on the page.
     assert (await operator.post(f"{path}/defend", {"text": typed})).status == 303
     other = await operator.post(f"{path}/defend", {"text": "I sent them"})

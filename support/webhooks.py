@@ -28,6 +28,7 @@ from pixconnect.platform.pool import connect
 from support import identity, postgres
 from support.records import make_event
 from support.service import Service, open_service
+from support.waiting import PATIENCE_S
 
 SECRET = "a secret for tests only"
 
@@ -247,7 +248,7 @@ async def running_worker(service: WebhookService, limits: QueueLimits | None = N
         await worker.stop()
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110  what changes is in the database
             await asyncio.sleep(0.02)

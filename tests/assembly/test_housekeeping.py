@@ -1,7 +1,7 @@
 """A worker that keeps house finishes the work of others."""
 
-import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +10,7 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from pixconnect.assembly import housekeeping
+from pixconnect.assembly.base import running_beside
 from pixconnect.features.proof.rules import HEADS_TOLD
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
@@ -39,14 +40,8 @@ async def test_a_resumed_endpoint_is_kept(database: postgres.Addresses, monkeypa
         parts: Any = SimpleNamespace(context=service.context)
         leases: Any = SimpleNamespace(add=lambda _: None, held={0: 1})
         (resumption,) = RESUMPTIONS
-        tasks = [
-            asyncio.create_task(housekeeping.run_housekeeping(service.context, 90)),
-            asyncio.create_task(resumption.make(parts, leases, 9).run()),
-        ]
-        await eventually(is_done)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with running_beside(keep_house(service.context), resumption.make(parts, leases, 9).run):
+            await eventually(is_done)
         assert await _waiting_since_before(service, resumed.modified_at) == 0
         page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
         assert page.total_count == 9
@@ -64,18 +59,14 @@ async def test_what_is_visible_for_good_is_going_to_be_chained_and_heads_are_tol
 
         with capture_logs() as logs:
             assert not await is_done()
-            keeping = asyncio.create_task(housekeeping.run_housekeeping(_live(service.context), 90))
-            await eventually(is_done)
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
+            async with running_beside(keep_house(_live(service.context))):
+                await eventually(is_done)
 
 
 async def test_what_comes_once_a_day_and_cannot_be_done_is_tried_again_soon(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service:
         await postgres.execute_as_owner(database, "alter table entry_chain rename to away")
         with capture_logs() as logs:
-            keeping = asyncio.create_task(housekeeping.run_housekeeping(_live(service.context), 90))
 
             async def has_failed() -> bool:
                 return any(line.get("chore") == "heads" for line in logs)
@@ -83,13 +74,15 @@ async def test_what_comes_once_a_day_and_cannot_be_done_is_tried_again_soon(data
             async def is_done() -> bool:
                 return any(line["event"] == HEADS_TOLD for line in logs)
 
-            await eventually(has_failed)
-            assert not await is_done()
-            await postgres.execute_as_owner(database, "alter table away rename to entry_chain")
-            await eventually(is_done)
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
+            async with running_beside(keep_house(_live(service.context))):
+                await eventually(has_failed)
+                assert not await is_done()
+                await postgres.execute_as_owner(database, "alter table away rename to entry_chain")
+                await eventually(is_done)
+
+
+def keep_house(context: Context) -> Callable[[], Awaitable[None]]:
+    return partial(housekeeping.run_housekeeping, context, 90)
 
 
 async def _waiting_since_before(service: WebhookService, instant: object) -> int:

@@ -13,6 +13,8 @@ KEY: Final = "loja@demo.pix.example"
 """The demonstration's holder, who is the client of the bank."""
 TAX_ID: Final = "12345678000195"
 NAME: Final = "loja"
+PROFILES: Final = {"sicredi"}
+"""Faces of banks with the central bank's own API."""
 LIVE: Final = dict(
     MODE="live", BASE_URL="https://localhost", INSTITUTION_NAME="Loja", API_PROCESSES_COUNT="2", LOG_LEVEL="warning"
 )
@@ -38,22 +40,34 @@ def insist(installation: Installation, *words: str) -> Any:
 
 
 def open_account(
-    bank: Installation, live: Installation, folder: Path, kind: str, refunds_cents: int = 100_000, base_url: str = ""
+    bank: Installation,
+    live: Installation,
+    folder: Path,
+    face: str,
+    refunds_cents: int = 100_000,
+    base_url: str = "",
+    *stated: str,
 ) -> None:
     """Open the bank client's account with a new holder as its house, and allow it to refund so much a day."""
-    shown = insist(bank, "face", "show", kind, "--json")
+    shown = insist(bank, "face", "show", face, "--json")
     (folder / "secret").write_text(shown.get("app_id") or shown["client_secret"])
     lines = dict(
-        kind=kind, environment="counterpart", tax_id=TAX_ID, base_url=base_url or shown["url"], client_secret_file="secret",
+        environment="counterpart", tax_id=TAX_ID, base_url=base_url or shown["url"], client_secret_file="secret",
         ca_file=shown["authority_file"],
     )  # fmt: skip
+    lines |= dict(kind="standard", profile=face) if face in PROFILES else dict(kind=face)
     if "app_id" not in shown:
         files = dict(certificate_file=shown["certificate_file"], private_key_file=shown["key_file"])
         lines |= files | dict(client_id=shown["client_id"])
-    file = folder / f"{kind}.toml"
+    file = folder / f"{face}.toml"
     file.write_text("".join(f'{name} = "{said}"\n' for name, said in lines.items()) + f'poll_s = 1\nkeys = ["{KEY}"]\n')
     new = ("holder", "create", "--name", "Loja", "--tax-id", TAX_ID, "--account-number", "1", "--no-limits")
     house = str(insist(live, *new, "--json")["holder_id"])
-    insist(live, "institution", "add", NAME, "--file", str(file), "--house", house)
+    insist(live, "institution", "add", NAME, "--file", str(file), "--house", house, *stated)
     insist(live, "key", "add", "--holder-id", house, "--key-type", "EMAIL", "--key", KEY, "--json")
     assert insist(live, "institution", "allow", NAME, "--refunds", str(refunds_cents), "--json")["acts_now"]
+
+
+def allow_transfers(live: Installation) -> None:
+    allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")
+    assert run(live, "institution", "allow", NAME, *allowed, "--json")["acts_now"]

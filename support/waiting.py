@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
+from urllib.request import urlopen
 
 Read = TypeVar("Read")
 PATIENCE_S: Final = 300.0
@@ -29,3 +30,11 @@ def read_until(
         assert time.monotonic() < deadline_s, what or found
         time.sleep(every_s)
     return found
+
+
+def is_ready(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=60) as answer:  # noqa: S310  our own
+            return answer.status == 200
+    except OSError:
+        return False

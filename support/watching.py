@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 from support.ports import reserved_port
 from support.prometheus import find_program, read_groups, run_promtool
-from support.waiting import wait_until
+from support.waiting import is_ready, wait_until
 
 SCRAPED_EVERY: Final = "3s"
 WINDOW: Final = "30s"
@@ -57,13 +57,6 @@ class Watching:
     def wait_until_quiet(self, alert: str, **labels: str) -> None:
         wait_until(lambda: not self.is_firing(alert, **labels), f"{alert} stops")
 
-    def is_up(self) -> bool:
-        try:
-            with urlopen(f"{self._url}/-/ready", timeout=60) as answer:  # noqa: S310  our own
-                return answer.status == 200
-        except OSError:
-            return False
-
 
 @contextmanager
 def watching(folder: Path, targets: Mapping[str, Sequence[int]], remembered: str = "") -> Iterator[Watching]:
@@ -88,9 +81,9 @@ def watching(folder: Path, targets: Mapping[str, Sequence[int]], remembered: str
         ]
         process = subprocess.Popen([program, *words, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
         try:
-            watching = Watching(f"http://127.0.0.1:{port}")
-            wait_until(watching.is_up, "Prometheus is up")
-            yield watching
+            url = f"http://127.0.0.1:{port}"
+            wait_until(lambda: is_ready(f"{url}/-/ready"), "Prometheus is up")
+            yield Watching(url)
         finally:
             process.terminate()
             process.wait(60)

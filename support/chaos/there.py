@@ -32,7 +32,7 @@ from support.ports import reserved_port
 from support.waiting import wait_until
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
-_FACE: Final = "efi"
+FACE: Final = "efi"
 _REFUNDS_CENTS: Final = 10**10
 _TIMEOUT_S: Final = 20.0
 _OPENED_BEFORE_S: Final = 600.0
@@ -128,20 +128,13 @@ def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[Sides, t
     # Nothing expires however long a restart takes, because the clock of a live installation cannot be advanced.
     policy = {"handover_timeout_s": 36_000} | dict(options.policy)
     with (
-        open_whole_installation(faces=f"{_FACE}:0") as bank,
+        open_whole_installation(faces=f"{FACE}:0") as bank,
         reserved_port() as port,
         open_whole_installation(source=options.source, policy=policy, **_settings(port)) as live,
         ExitStack() as ended,
     ):
         teller = bank.open_account()
-        shown = bank.installation.sandbox
-        client = Account(
-            holder_id=int(shown["holder_id"]),
-            key=KEY,
-            client_id=shown["client_id"],
-            client_secret=shown["client_secret"],
-        )
-        face = urlsplit(insist(bank.installation, "face", "show", _FACE, "--json")["url"])
+        face = urlsplit(insist(bank.installation, "face", "show", FACE, "--json")["url"])
         assert face.hostname is not None
         assert face.port is not None
         house = Account(holder_id=1, key=KEY, client_id="", client_secret="")
@@ -151,14 +144,22 @@ def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[Sides, t
         ended.callback(there.end)
         wait_until(lambda: live.installation.is_healthy() and bank.installation.is_healthy(), "both are there again")
         url = f"https://127.0.0.1:{here.rail_port}"
-        open_account(bank.installation, live.installation, folder, _FACE, _REFUNDS_CENTS, url)
-        insist(live.installation, "institution", "webhook", "set", NAME)
-        scopes = [word for scope in SCOPES for word in ("--scope", scope)]
-        made = insist(live.installation, "client", "create", "--holder-id", "1", *scopes, "--json")
-        house = Account(holder_id=1, key=KEY, client_id=made["client_id"], client_secret=made["client_secret"])
-        sides = Sides(bank=bank, live=live, teller=teller, client=client, house=house)
+        sides = open_sides(bank, live, folder, teller, url)
         note_opening(sides, book)
         yield sides, (here, there)
+
+
+def open_sides(bank: WholeInstallation, live: WholeInstallation, folder: Path, teller: Account, url: str = "") -> Sides:
+    """Open the account at the bank's face, by default at its own address."""
+    open_account(bank.installation, live.installation, folder, FACE, _REFUNDS_CENTS, url)
+    insist(live.installation, "institution", "webhook", "set", NAME)
+    scopes = [word for scope in SCOPES for word in ("--scope", scope)]
+    made = insist(live.installation, "client", "create", "--holder-id", "1", *scopes, "--json")
+    client, house = (
+        Account(holder_id=holder_id, key=KEY, client_id=whose["client_id"], client_secret=whose["client_secret"])
+        for holder_id, whose in ((int(bank.installation.sandbox["holder_id"]), bank.installation.sandbox), (1, made))
+    )
+    return Sides(bank=bank, live=live, teller=teller, client=client, house=house)
 
 
 def note_opening(sides: Sides, book: Book) -> None:

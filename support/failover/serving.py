@@ -11,14 +11,12 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.access import SCOPES
-from support.account_at_face import KEY, LIVE, NAME, insist, open_account
+from support.account_at_face import LIVE
 from support.chaos.load import Book, Caller, Purse
-from support.chaos.there import Sides, ThereCaller, note_opening
+from support.chaos.there import FACE, Sides, ThereCaller, note_opening, open_sides
 from support.ha.cluster import Cluster
 from support.installation import descendants
 from support.ports import reserved_port
@@ -26,8 +24,6 @@ from support.production_guide import LOGINS, read_statements
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 HOLDERS_COUNT: Final = 6
-_FACE: Final = "efi"
-_LIMIT_CENTS: Final = 10**10
 _PARTS: Final = ("serve", "work", "sandbox")
 _WEIGHTS: Final = dict(
     transfer=6, transfer_by_account=1, transfer_by_book=8, be_paid=4, charge=1, cob=0, pay=1, refund=2, deposit=0, repeat=1,
@@ -79,7 +75,7 @@ def open_serving(cluster: Cluster, folder: Path, **settings: str) -> Iterator[Se
     settings = dict(database_cluster="pixconnect") | settings
     named = {name.upper(): value for name, value in (addresses(cluster, "there") | settings).items()}
     with ExitStack() as opened:
-        bank = opened.enter_context(open_whole_installation(faces=f"{_FACE}:0", log_level="warning"))
+        bank = opened.enter_context(open_whole_installation(faces=f"{FACE}:0", log_level="warning"))
         here = opened.enter_context(
             open_whole_installation(**dict(log_level="warning") | addresses(cluster, "pixconnect") | settings)
         )
@@ -91,22 +87,11 @@ def open_serving(cluster: Cluster, folder: Path, **settings: str) -> Iterator[Se
             DATABASE_TLS="off-by-operator",
         )
         live = opened.enter_context(open_whole_installation(policy={"handover_timeout_s": 36_000}, **own, **named))
-        yield Serving(here, [here.open_account() for _ in range(HOLDERS_COUNT)], _open_sides(bank, live, folder))
-
-
-def _open_sides(bank: WholeInstallation, live: WholeInstallation, folder: Path) -> Sides:
-    shown = bank.installation.sandbox
-    client = Account(
-        holder_id=int(shown["holder_id"]), key=KEY, client_id=shown["client_id"], client_secret=shown["client_secret"]
-    )
-    face = insist(bank.installation, "face", "show", _FACE, "--json")["url"]
-    assert urlsplit(face).port is not None
-    open_account(bank.installation, live.installation, folder, _FACE, _LIMIT_CENTS, face)
-    insist(live.installation, "institution", "webhook", "set", NAME)
-    scopes = [word for scope in SCOPES for word in ("--scope", scope)]
-    made = insist(live.installation, "client", "create", "--holder-id", "1", *scopes, "--json")
-    house = Account(holder_id=1, key=KEY, client_id=made["client_id"], client_secret=made["client_secret"])
-    return Sides(bank=bank, live=live, teller=bank.open_account(), client=client, house=house)
+        yield Serving(
+            here,
+            [here.open_account() for _ in range(HOLDERS_COUNT)],
+            open_sides(bank, live, folder, bank.open_account()),
+        )
 
 
 def start_callers(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring import worker as worker_metrics
@@ -44,7 +44,7 @@ def gauge(name: str, bad: str, well: str = "0", **labels: str) -> Case:
 
 def check(name: str, *kept: str) -> Case:
     case = gauge("pixconnect_health_check_failed", "1", check=name, instance="a")
-    return Case(**{**_members(case), "labels": dict.fromkeys(kept, "a")})
+    return structs.replace(case, labels=dict.fromkeys(kept, "a"))
 
 
 def counter(name: str, per_minute: int, **labels: str) -> Case:
@@ -59,10 +59,6 @@ def counter(name: str, per_minute: int, **labels: str) -> Case:
 
 def _write(labels: Mapping[str, str]) -> str:
     return ",".join(f'{key}="{value}"' for key, value in labels.items())
-
-
-def _members(case: Case) -> dict[str, Any]:
-    return {name: getattr(case, name) for name in case.__struct_fields__}
 
 
 LOJA = {"institution": "loja"}

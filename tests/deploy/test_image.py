@@ -8,14 +8,13 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
 from pixconnect_client import Client
 from support.installation import ROOT
 from support.ports import reserved_port
-from support.waiting import wait_until
+from support.waiting import is_ready, wait_until
 
 # Together, so that the image is built once.
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("image")]
@@ -119,7 +118,7 @@ def test_everything_is_ready_with_known_credentials(images: Images, volume: Path
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as running:
             try:
-                wait_until(lambda: running.poll() is not None or _is_ready(port))
+                wait_until(lambda: running.poll() is not None or is_ready(f"http://127.0.0.1:{port}/readyz"))
                 assert running.poll() is None, running.communicate()[0].decode()
                 print(f"everything was ready after {time.monotonic() - begun_s:.1f} s")  # noqa: T201  it is on the page
                 looked = _command(root, volume, "python", "/opt/pixconnect/deploy/image/ready.py", PORT=str(port))
@@ -136,14 +135,6 @@ def test_everything_is_ready_with_known_credentials(images: Images, volume: Path
     (said,) = [line for line in (ended.stdout + ended.stderr).splitlines() if "pixconnect:" in line or "Trace" in line]
     assert ended.returncode == 1
     assert "/var/lib/pixconnect cannot be written (Read-only file system)" in said
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
 
 
 def test_the_service_has_no_database_of_its_own_and_says_what_it_lacks(images: Images, volume: Path) -> None:

@@ -21,7 +21,7 @@ from journeys import test_alerts_fire_in_sandbox, test_read_at_standby
 from journeys.test_money_in import Both, Caller
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from scripts.pages.dashboard import list_queries
-from support.account_at_face import KEY, LIVE, NAME, insist, open_account, run
+from support.account_at_face import KEY, LIVE, NAME, allow_transfers, insist, open_account, run
 from support.installation import Installation, descendants, running, standing_still
 from support.ports import reserved_pair, reserved_port
 from support.prometheus import ROOT, find_program, read_alerts
@@ -249,8 +249,7 @@ def test_money_that_leaves_as_by_theft_is_told_until_an_operator_has_looked(watc
 
 def test_a_transfer_that_somebody_has_to_approve_there_is_told_until_somebody_does(watched: Watched) -> None:
     live, bank = watched.two.live, watched.two.bank
-    allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")
-    assert run(live, "institution", "allow", NAME, *allowed, "--json")["acts_now"]
+    allow_transfers(live)
     # The approving person waits half a minute.
     run(bank, "faults", "add", "delay:30000", "--operation", "submit", "--times", "1", "--json")
     body = dict(amount=4321, key="settle@sandbox.pix.example", key_type="EMAIL", external_id="to-approve")

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from support.account_at_face import KEY, LIVE, run
+from support.account_at_face import KEY, LIVE, open_account, run
 from support.installation import PIXCONNECT, Installation, running
 from support.ports import reserved_port
 from support.waiting import PATIENCE_S, wait_until
@@ -46,21 +46,6 @@ def open_both(
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     with open_both(tmp_path_factory.mktemp("money_in"), request.param, has_callbacks=True) as two:
         yield request.param, two
-
-
-def describe(both: Both, name: str) -> Path:
-    """The account's file, from the output of ``face show``."""
-    shown = run(both.bank, "face", "show", name, "--json")
-    (both.folder / "secret").write_text(shown["client_secret"])
-    kind = name if name in ("efi", "inter", "sicoob", "woovi") else "standard"
-    file = both.folder / f"{name}.toml"
-    file.write_text(
-        f'kind = "{kind}"\nenvironment = "counterpart"\ntax_id = "12345678000195"\nbase_url = "{shown["url"]}"\n'
-        f'client_id = "{shown["client_id"]}"\nclient_secret_file = "secret"\npoll_s = 1\nkeys = ["{KEY}"]\n'
-        f'certificate_file = "{shown["certificate_file"]}"\nprivate_key_file = "{shown["key_file"]}"\n'
-        f'ca_file = "{shown["authority_file"]}"\n' + ("" if kind == name else f'profile = "{name}"\n')
-    )
-    return file
 
 
 def kill_all(installation: Installation, part: str) -> bool:
@@ -144,12 +129,9 @@ def rehearse(two: Both) -> None:
 
 def test_what_is_paid_there_is_here_to_the_cent_whoever_dies(both: tuple[str, Both]) -> None:
     name, two = both
-    run(two.live, "holder", "create", "--name", "Loja", "--tax-id", "12345678000195", "--account-number", "1",
-        "--no-limits", "--json")  # fmt: skip
     # The central bank's API has no balance.
     stated = ("--opening-balance", "100000000") if name == "sicredi" else ()
-    run(two.live, "institution", "add", "loja", "--file", str(describe(two, name)), "--house", "1", *stated)
-    run(two.live, "key", "add", "--holder-id", "1", "--key-type", "EMAIL", "--key", KEY, "--json")
+    open_account(two.bank, two.live, two.folder, name, 100_000, "", *stated)
     opening = run(two.live, "institution", "show", "loja", "--json")
     assert opening["balance_here_cents"] == 100_000_000
     # Sicoob returns a statement by account number only, and this file names none.

@@ -22,7 +22,7 @@ from journeys.test_refunds_there import Refunds
 from journeys.test_transfers_there import Transfers
 from pixconnect.platform.config import POSTGRES_NEWEST
 from pixconnect.platform.local import postgres_placement
-from support.account_at_face import LIVE, open_account, run
+from support.account_at_face import LIVE, allow_transfers, open_account, run
 from support.home import SECRET_KEY, new_home
 from support.installation import ROOT, Installation, running
 from support.ports import reserved_port
@@ -126,8 +126,7 @@ async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_pa
                 received = receive(two, RECEIVED_CENTS)
                 refunds, transfers = Refunds(two, received), Transfers(two)
                 refunds.ask("before", BEFORE_CENTS)
-                allowed = ("--per-transfer", "1000", "--per-day", "1000", "--to", "all")
-                assert run(live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
+                allow_transfers(live)
                 transfers.ask("sent before", SENT_CENTS)
                 wait_until(lambda: refunds.are_over(set()) and transfers.are_over(), "what was asked before has ended")
                 keeper.run(COPY if keeper.can_verify() else COPY.replace(VERIFY, ":"))
@@ -186,8 +185,7 @@ async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tm
                 open_account(two.bank, two.live, two.folder, "efi")
                 receive(two, RECEIVED_CENTS)
                 run(live, "institution", "webhook", "set", "loja", "--json")
-                allowed = ("--per-transfer", "5000", "--per-day", "50000", "--to", "all")
-                assert run(live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
+                allow_transfers(live)
                 transfers = Transfers(two)
                 transfers.ask("before", BEFORE_CENTS)
                 wait_until(transfers.are_over, "the transfer of before has ended")

@@ -9,8 +9,9 @@ from secrets import token_hex
 import httpx2
 import pytest
 
-from journeys.test_money_in import LIVE, Both, Caller, run
-from journeys.test_refunds_there import open_account, receive
+from journeys.test_money_in import Both, Caller
+from journeys.test_refunds_there import receive
+from support.account_at_face import LIVE, allow_transfers, open_account, run
 from support.collector import CollectedSpan, Collector
 from support.installation import Installation, running
 from support.listener import Answer, LoopbackServer
@@ -160,8 +161,7 @@ def test_an_institution_is_told_of_the_trace_that_a_transfer_belongs_to(tmp_path
         open_account(bank, live, tmp_path, "efi")
         receive(two)
         run(live, "institution", "webhook", "set", "loja", "--json")
-        allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")
-        assert run(live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
+        allow_transfers(live)
         caller = Caller(two, "transfer.read", "transfer.write", "ledger.read")
         body = {"amount": 100, "key": PAYEE, "key_type": "EMAIL", "external_id": "traced"}
         caller.insist("POST", "/v1/connect/transfer/key", body)

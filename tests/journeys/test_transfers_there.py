@@ -13,6 +13,7 @@ import pytest
 from journeys.test_money_in import KEY, Both, Caller, open_both, run
 from journeys.test_refunds_there import FAULTS, open_account, receive
 from pixconnect.kernel.rules.br_code import format_static_br_code
+from support.account_at_face import allow_transfers
 from support.killed_process import KILLABLE, KillPoints, change_policy
 from support.verbs import run_forked
 from support.waiting import wait_until
@@ -97,12 +98,11 @@ def test_each_transfer_is_paid_there_once_whoever_dies_and_whatever_is_lost(both
     kind, two = both
     open_account(two.bank, two.live, two.folder, kind)
     received = receive(two)[1]
-    allowed = ("--per-transfer", "100000", "--per-day", "100000", "--to", "all")
     if kind == "efi":
         with pytest.raises(AssertionError, match=f"keys: {KEY} cannot pay"):
-            run(two.live, "institution", "allow", "loja", *allowed, "--json")
+            allow_transfers(two.live)
         run(two.live, "institution", "webhook", "set", "loja", "--json")
-    assert run(two.live, "institution", "allow", "loja", *allowed, "--json")["acts_now"]
+    allow_transfers(two.live)
     # Calls that never arrive at Sicoob stay open, so only one is lost there.
     for fault in (each for each in FAULTS if kind != "sicoob" or each != "lost"):
         run(two.bank, "faults", "add", fault, "--operation", "face_write", "--times", "1", "--json")

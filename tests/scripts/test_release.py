@@ -11,14 +11,13 @@ import venv
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
 from scripts import release
 from support.installation import ROOT, Installation
 from support.ports import reserved_port
-from support.waiting import wait_until
+from support.waiting import is_ready, wait_until
 
 
 def _git(folder: Path, *words: str) -> None:
@@ -165,7 +164,7 @@ def _serving(home: Path, found: Mapping[str, str], more: Mapping[str, str], port
 def _check_serves(program: Path, home: Path, found: Mapping[str, str], more: Mapping[str, str]) -> None:
     with reserved_port() as port, subprocess.Popen([program, "serve"], env=_serving(home, found, more, port)) as part:
         try:
-            wait_until(lambda: _is_ready(port), "the part is ready")
+            wait_until(lambda: is_ready(f"http://127.0.0.1:{port}/readyz"), "the part is ready")
         finally:
             part.kill()
 
@@ -176,14 +175,6 @@ def _refuse_to_serve(program: Path, home: Path, found: Mapping[str, str], more: 
         ended = subprocess.run([program, "serve"], env=given, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 1, ended.stdout
     return ended.stderr
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=20) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
 
 
 def _constraints(folder: Path) -> Path:

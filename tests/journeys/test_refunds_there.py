@@ -55,34 +55,44 @@ def receive(two: Both) -> tuple[str, int]:
     return received, before_cents
 
 
-class Refunds:
-    """The refunds of one Pix, each part with a different amount and name."""
+class Orders:
+    """Orders of one kind, each with a different amount and name."""
 
-    def __init__(self, two: Both, end_to_end_id: str) -> None:
-        self._two = two
-        self._caller = Caller(two, "refund.read", "refund.write", "ledger.read")
-        self._end_to_end_id = end_to_end_id
+    def __init__(self, two: Both, kind: str) -> None:
+        self._two, self._kind = two, kind
+        self._caller = Caller(two, f"{kind}.read", f"{kind}.write", "ledger.read")
         self.cents: dict[str, int] = {}
         """By external_id."""
 
-    def ask(self, external_id: str, cents: int) -> None:
-        body = dict(end_to_end_id=self._end_to_end_id, amount=cents, external_id=external_id)
-        made = self._caller.insist("POST", "/v1/connect/refund", body)
-        assert self._caller.insist("POST", "/v1/connect/refund", body)["id"] == made["id"]
-        self.cents[external_id] = cents
+    def _order(self, path: str, **body: Any) -> None:
+        made = self._caller.insist("POST", path, body)
+        assert self._caller.insist("POST", path, body)["id"] == made["id"]
+        self.cents[body["external_id"]] = body["amount"]
 
     def read_here(self) -> dict[str, dict[str, Any]]:
-        path = "/v1/connect/refund/external-id/"
+        path = f"/v1/connect/{self._kind}/external-id/"
         return {name: self._caller.insist("GET", path + name) for name in self.cents}
 
     def read_there(self) -> dict[int, dict[str, Any]]:
-        """By amount: a repeated amount is a double refund."""
-        listed = run(self._two.bank, "refund", "list", "--limit", "100", "--json")["refunds"]
-        assert len({each["amount"] for each in listed}) == len(listed), listed
-        return {each["amount"]: each for each in listed}
+        """By amount: a repeated amount is a double order."""
+        listed = run(self._two.bank, self._kind, "list", "--limit", "100", "--json")[f"{self._kind}s"]
+        sent = [each for each in listed if each.get("impact_type") != "IN"]
+        assert len({each["amount"] for each in sent}) == len(sent), sent
+        return {each["amount"]: each for each in sent}
 
     def read_funds_here(self) -> int:
         return self._caller.insist("GET", "/v1/connect/balance")["available_funds"]
+
+
+class Refunds(Orders):
+    """The refunds of one Pix."""
+
+    def __init__(self, two: Both, end_to_end_id: str) -> None:
+        super().__init__(two, "refund")
+        self._end_to_end_id = end_to_end_id
+
+    def ask(self, external_id: str, cents: int) -> None:
+        self._order("/v1/connect/refund", end_to_end_id=self._end_to_end_id, amount=cents, external_id=external_id)
 
     def are_over(self, may_stay_open: set[str]) -> bool:
         """Whether each has ended on both sides, or stays open because it was never there."""

@@ -6,12 +6,11 @@ transfer was paid there once, and both books agree on it.
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from journeys.test_money_in import KEY, Both, Caller, open_both, run
-from journeys.test_refunds_there import FAULTS, open_account, receive
+from journeys.test_money_in import KEY, Both, open_both, run
+from journeys.test_refunds_there import FAULTS, Orders, open_account, receive
 from pixconnect.kernel.rules.br_code import format_static_br_code
 from support.account_at_face import allow_transfers
 from support.killed_process import KILLABLE, KillPoints, change_policy
@@ -44,14 +43,9 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield request.param, two
 
 
-class Transfers:
-    """Each with a different amount and name."""
-
+class Transfers(Orders):
     def __init__(self, two: Both) -> None:
-        self._two = two
-        self._caller = Caller(two, "transfer.read", "transfer.write", "ledger.read")
-        self.cents: dict[str, int] = {}
-        """By external_id."""
+        super().__init__(two, "transfer")
 
     def read_refusal(self, external_id: str, cents: int) -> str:
         """The reason for not accepting transfers now."""
@@ -59,31 +53,11 @@ class Transfers:
         return self._caller.insist("POST", "/v1/connect/transfer/key", body, (503,))["error"]["message"]
 
     def ask(self, external_id: str, cents: int, key: str = PAYEE) -> None:
-        self._ask("key", dict(amount=cents, key=key, key_type="EMAIL", external_id=external_id))
+        self._order("/v1/connect/transfer/key", amount=cents, key=key, key_type="EMAIL", external_id=external_id)
 
     def ask_by_code(self, external_id: str, cents: int) -> None:
         code = format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=cents)
-        self._ask("qrcode", dict(amount=cents, emv=code, external_id=external_id))
-
-    def _ask(self, kind: str, body: dict[str, Any]) -> None:
-        path = f"/v1/connect/transfer/{kind}"
-        made = self._caller.insist("POST", path, body)
-        assert self._caller.insist("POST", path, body)["id"] == made["id"]
-        self.cents[body["external_id"]] = body["amount"]
-
-    def read_here(self) -> dict[str, dict[str, Any]]:
-        path = "/v1/connect/transfer/external-id/"
-        return {name: self._caller.insist("GET", path + name) for name in self.cents}
-
-    def read_there(self) -> dict[int, dict[str, Any]]:
-        """By amount: a repeated amount is a double payment."""
-        listed = run(self._two.bank, "transfer", "list", "--limit", "100", "--json")["transfers"]
-        sent = [each for each in listed if each["impact_type"] == "OUT"]
-        assert len({each["amount"] for each in sent}) == len(sent), sent
-        return {each["amount"]: each for each in sent}
-
-    def read_funds_here(self) -> int:
-        return self._caller.insist("GET", "/v1/connect/balance")["available_funds"]
+        self._order("/v1/connect/transfer/qrcode", amount=cents, emv=code, external_id=external_id)
 
     def are_over(self, may_stay_open: frozenset[str] = frozenset()) -> bool:
         """Whether each has ended, or stays open because it was never there."""

@@ -14,7 +14,7 @@ from pixconnect.kernel.rules.location import list_statuses, parse_path
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Part, Table, of_columns, split_pairs, update_of
+from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -45,45 +45,29 @@ CHARGE: Final = Table(
 )
 
 # Columns of the standard API's charges, null at no cost in the contract's.
-_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound", "institution_id", "asked_cents", "due_on")
-INSERT: Final = of_columns(
-    _NEW,
-    once=[
-        ("status", "created_at", "modified_at", "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
-        ("status", "created_at", "modified_at"),
-    ],
-    name="charge_row",
-    sql="insert into charge ({names}) {rows}",
-)
+_NEW: Final = CHARGE.without("held_by, contents, revision, is_unbound, institution_id, asked_cents, due_on")
+_ALIKE: Final = "status, created_at, modified_at"
+_OF_ONE: Final = "expires_at, payer_name, payer_tax_id, holder_id, key"
+INSERT: Final = insert_of(CHARGE, _NEW, name="charge_row", once=[f"{_ALIKE}, {_OF_ONE}", _ALIKE])
 
-_NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound", "institution_id", "asked_cents")
-_STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = (
-    *("status", "created_at", "modified_at", "fingerprint", "revision", "due_on"),
-)
-INSERT_STANDARD: Final = of_columns(
-    _NEW_STANDARD,
-    once=[(*_STANDARD_ALIKE, "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"), _STANDARD_ALIKE],
-    name="standard_charge_row",
-    sql="insert into charge ({names}) {rows}",
+_NEW_STANDARD: Final = CHARGE.without("held_by, is_unbound, institution_id, asked_cents")
+_STANDARD_ALIKE: Final[LiteralString] = f"{_ALIKE}, fingerprint, revision, due_on"
+INSERT_STANDARD: Final = insert_of(
+    CHARGE, _NEW_STANDARD, name="standard_charge_row", once=[f"{_STANDARD_ALIKE}, {_OF_ONE}", _STANDARD_ALIKE]
 )
 
 # One at a time, when its institution has answered.
-_NEW_THERE: Final = CHARGE.without("held_by", "is_unbound", "asked_cents")
-INSERT_THERE: Final = of_columns(
-    _NEW_THERE, once=(), name="charge_there_row", sql="insert into charge ({names}) {rows}"
-)
+INSERT_THERE: Final = insert_of(CHARGE, CHARGE.without("held_by, is_unbound, asked_cents"), name="charge_there_row")
 
 # Columns that payments and expiry change. Few payments change which one holds a charge, and only the standard API changes the
 # rest.
-_MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
-UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=[("status", "modified_at")])
-
-_HELD: Final = CHARGE.only("id", "holder_id", "status", "modified_at", "held_by")
+_MOVED: Final = CHARGE.only("id, holder_id, status, modified_at")
+UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=["status, modified_at"])
+_HELD: Final = CHARGE.only("id, holder_id, status, modified_at, held_by")
 UPDATE_HELD: Final = update_of(CHARGE, _HELD, name="held_charge_change")
-
 _REVISED: Final = CHARGE.only(
-    *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
-    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound", "asked_cents", "due_on"),
+    "id, holder_id, status, modified_at, held_by, expires_at, amount_cents, key, payer_name, payer_tax_id, br_code",
+    "contents, revision, is_unbound, asked_cents, due_on",
 )
 UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
 

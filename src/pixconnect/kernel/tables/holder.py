@@ -103,21 +103,8 @@ async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -
 
 # Nothing else of a holder ever changes.
 _CHANGED = HOLDER.only(
-    "id",
-    "may_deposit",
-    "may_withdraw",
-    "may_lend",
-    "transfer_limit_cents",
-    "day_limit_cents",
-    "night_limit_cents",
-    "night_begins_late",
-    "disabled_at",
-    "approve_above_cents",
-    "approve_new_payees",
-    "street",
-    "city",
-    "state",
-    "postal_code",
+    "id, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late",
+    "disabled_at, approve_above_cents, approve_new_payees, street, city, state, postal_code",
 )
 _UPDATE: LiteralString = f"""
 update holder set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})

@@ -15,7 +15,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Part, Table, of_columns, split_pairs
+from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
 
@@ -31,24 +31,14 @@ ORDER: Final = Table(
 )
 
 # A new order has not been handed over, so the columns' defaults need not be sent.
-_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id", "br_code", "approval")
-INSERT: Final = of_columns(
-    _NEW,
-    once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],
-    name="open_order_row",
-    sql="insert into open_order ({names}) {rows}",
-)
-
-_NEW_THERE: Final = ORDER.without("handed_at", "asked_count", "network_id", "approval")
-INSERT_THERE: Final = of_columns(
-    _NEW_THERE, once=(), name="open_order_there_row", sql="insert into open_order ({names}) {rows}"
-)
-
+_NEW_AWAITED: Final = ORDER.without("handed_at, asked_count, network_id")
+_NEW_THERE: Final = _NEW_AWAITED.without("approval")
+_NEW: Final = _NEW_THERE.without("institution_id, br_code")
+_ALIKE: Final = "ordered_at, due_at, give_up_at"
+INSERT: Final = insert_of(ORDER, _NEW, name="open_order_row", once=[f"{_ALIKE}, holder_id", _ALIKE])
+INSERT_THERE: Final = insert_of(ORDER, _NEW_THERE, name="open_order_there_row")
 # Few wait for an operator, on any rail.
-_NEW_AWAITED: Final = ORDER.without("handed_at", "asked_count", "network_id")
-INSERT_AWAITED: Final = of_columns(
-    _NEW_AWAITED, once=(), name="awaited_order_row", sql="insert into open_order ({names}) {rows}"
-)
+INSERT_AWAITED: Final = insert_of(ORDER, _NEW_AWAITED, name="awaited_order_row")
 
 DELETE: Final = Part[OpenOrder](
     name="open_order_end",

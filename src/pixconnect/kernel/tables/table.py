@@ -82,11 +82,14 @@ class Columns(Generic[Record]):
         return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
 
     def only(self, *names: LiteralString) -> Columns[Record]:
-        return Columns({name: self.types[name] for name in names}, self._key, self._write)
+        """Some of these columns; each argument names one or several (``id, status``)."""
+        return Columns({name: self.types[name] for name in _split(names)}, self._key, self._write)
 
     def without(self, *names: LiteralString) -> Columns[Record]:
-        left: list[LiteralString] = [name for name in self.types if name not in names]
-        return self.only(*left)
+        others = _split(names)
+        return Columns(
+            {name: sql_type for name, sql_type in self.types.items() if name not in others}, self._key, self._write
+        )
 
 
 class AlikeColumns(Generic[Record]):
@@ -96,8 +99,8 @@ class AlikeColumns(Generic[Record]):
     rows: LiteralString
     """``select {}::text, each.* from unnest({}::bigint[]) as each``"""
 
-    def __init__(self, columns: Columns[Record], once: Sequence[LiteralString]) -> None:
-        alike, each = columns.only(*once), columns.without(*once)
+    def __init__(self, columns: Columns[Record], once: LiteralString) -> None:
+        alike, each = columns.only(once), columns.without(once)
         self.names = f"{alike.names}, {each.names}"
         values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in alike.types.values()]
         self.rows = f"select {', '.join(values)}, each.* from unnest({each.array_parameters}) as each"
@@ -111,6 +114,11 @@ class AlikeColumns(Generic[Record]):
             if arrays[place].count(arrays[place][0]) < len(arrays[place]):
                 return None
         return [*(arrays[place][0] for place in self._once), *(arrays[place] for place in self._each)]
+
+
+def _split(names: Sequence[LiteralString]) -> list[LiteralString]:
+    joined: LiteralString = ", ".join(names)
+    return joined.split(", ")
 
 
 def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
@@ -279,17 +287,17 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
 def of_columns(
     columns: Columns[Row],
     *,
-    once: Sequence[Sequence[LiteralString]],
     name: LiteralString,
     sql: LiteralString,
+    once: Sequence[LiteralString] = (),
     returns: Returns = "nothing",
 ) -> Part[Row]:
     """Make a part that writes columns of rows.
 
     Args:
+        sql: With ``{rows}`` for a query that returns the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
         once: Sets of columns in which the rows of a batch often agree; the first that applies is sent once. Each set is one
             more prepared statement, so there are few. None has a column by which an update finds its rows.
-        sql: With ``{rows}`` for a query that returns the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
     """
     alike = [AlikeColumns(columns, names) for names in once]
     return Part(
@@ -304,8 +312,15 @@ def of_columns(
     )
 
 
+def insert_of(
+    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[LiteralString] = ()
+) -> Part[Row]:
+    """Make a part that inserts rows."""
+    return of_columns(columns, name=name, sql=f"insert into {table.name} ({{names}}) {{rows}}", once=once)
+
+
 def update_of(
-    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[Sequence[LiteralString]] = ()
+    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[LiteralString] = ()
 ) -> Part[Row]:
     """Make a part that updates rows by id and holder, and requires that each exists."""
     sql: LiteralString = f"""

@@ -19,7 +19,7 @@ LOCATION: Final = Table(
 
 INSERT: Final = of_columns(
     LOCATION,
-    once=[("status", "created_at", "holder_id"), ("status", "created_at")],
+    once=["status, created_at, holder_id", "status, created_at"],
     name="location_row",
     sql="insert into location ({names}) {rows}",
 )

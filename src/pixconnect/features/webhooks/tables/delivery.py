@@ -288,7 +288,7 @@ _ATTEMPTED: Final[LiteralString] = ", ".join([f"result.{name}" for name in ATTEM
 _RECORD: Final = of_columns(
     _RESULT,
     # Most attempts are first ones with the same successful answer.
-    once=[("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error")],
+    once=["status, due_at, failures_before, failures_count, number, status_code, response, error"],
     name="result",
     sql=f"""
     with held as materialized ({lease_store.HOLD}),

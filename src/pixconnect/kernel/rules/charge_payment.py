@@ -191,13 +191,4 @@ def announce_divergence(
         settle_timestamp=format_instant(transfer.network_settled_at or transfer.modified_at),
         create_timestamp=format_instant(transfer.created_at),
     )
-    return Event(
-        id=event_id,
-        holder_id=transfer.holder_id,
-        name="charge.diverged",
-        resource="transfer",
-        resource_id=transfer.id,
-        slot=transfer.slot,
-        body=events.encode_body(event_id, "charge.diverged", payload, transfer.modified_at),
-        created_at=transfer.modified_at,
-    )
+    return events.make_event(event_id, "charge.diverged", payload, "transfer", transfer, transfer.modified_at)

@@ -6,7 +6,7 @@ every endpoint sends the same bytes.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -236,7 +236,33 @@ class Event(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class Subject(Protocol):
+    """The resource that changed."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def holder_id(self) -> int: ...
+    @property
+    def slot(self) -> int: ...
+
+
 _encoder = msgspec.json.Encoder()
+
+
+def make_event(
+    event_id: int, name: EventName, payload: Struct, resource: Resource, subject: Subject, at: datetime
+) -> Event:
+    return Event(
+        id=event_id,
+        holder_id=subject.holder_id,
+        name=name,
+        resource=resource,
+        resource_id=subject.id,
+        slot=subject.slot,
+        body=encode_body(event_id, name, payload, at),
+        created_at=at,
+    )
 
 
 def encode_body(event_id: int, name: EventName, payload: Struct, created_at: datetime) -> str:

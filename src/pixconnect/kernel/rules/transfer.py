@@ -158,30 +158,30 @@ class Transfer(Struct, frozen=True, kw_only=True):
     initiation_type: InitiationType
     is_book: bool
     """Between two holders of this service, without the rail."""
-    external_id: str | None
+    external_id: str | None = None
     """The client's name for an outgoing one; unique for the holder."""
-    fingerprint: bytes | None
+    fingerprint: bytes | None = None
     """The fingerprint of the request that made it; incoming ones have none."""
     end_to_end_id: str
     """For an outgoing one our own id, used in queries of the rail; it never changes."""
     correlation_id: UUID
     """Shared by everything of one payment, refunds included."""
     txid: str | None
-    charge_id: int | None
+    charge_id: int | None = None
     """The charge that an incoming one pays, or was refused for."""
     amount_cents: int
     status: TransferStatus
     own_key: str | None
     counterparty: Party
-    outcome_code: str | None
-    outcome_reason: str | None
-    returned_cents: int
-    returning_cents: int
+    outcome_code: str | None = None
+    outcome_reason: str | None = None
+    returned_cents: int = 0
+    returning_cents: int = 0
     """Refunds under way; ``returned_cents`` are those that settled."""
     slot: int
-    handed_at: datetime | None
+    handed_at: datetime | None = None
     """When an outgoing one was handed to the rail; while it is under way, only its order knows."""
-    settled_at: datetime | None
+    settled_at: datetime | None = None
     created_at: datetime
     modified_at: datetime
     network_id: str | None = None
@@ -219,19 +219,12 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
         end_to_end_id=new.end_to_end_id,
         correlation_id=new.correlation_id,
         txid=new.payee.txid,
-        charge_id=None,
         amount_cents=new.request.amount_cents,
         status="PROCESSING",
         own_key=new.terms.payer_key,
         payer_message=new.terms.payer_message,
         counterparty=new.payee.party,
-        outcome_code=None,
-        outcome_reason=None,
-        returned_cents=0,
-        returning_cents=0,
         slot=new.transfer_id % SLOTS_COUNT,
-        handed_at=None,
-        settled_at=None,
         created_at=now,
         modified_at=now,
         institution_id=new.account_id,
@@ -274,8 +267,6 @@ def open_incoming_transfer(
         direction="IN",
         initiation_type=report.initiation_type,
         is_book=False,
-        external_id=None,
-        fingerprint=None,
         end_to_end_id=report.end_to_end_id,
         correlation_id=correlation_id,
         txid=report.txid,
@@ -284,13 +275,7 @@ def open_incoming_transfer(
         status="PROCESSING",
         own_key=report.credit_party.key,
         counterparty=report.debit_party,
-        outcome_code=None,
-        outcome_reason=None,
-        returned_cents=0,
-        returning_cents=0,
         slot=(transfer_id if own_charge_id is None else own_charge_id) % SLOTS_COUNT,
-        handed_at=None,
-        settled_at=None,
         created_at=now,
         modified_at=now,
         # The payment has come, with a text of any length: it is cut to fit.
@@ -375,16 +360,7 @@ def announce_transfer(
         create_timestamp=format_instant(transfer.created_at),
         hold=hold,
     )
-    return Event(
-        id=event_id,
-        holder_id=transfer.holder_id,
-        name=name,
-        resource="transfer",
-        resource_id=transfer.id,
-        slot=transfer.slot,
-        body=events.encode_body(event_id, name, payload, at),
-        created_at=at,
-    )
+    return events.make_event(event_id, name, payload, "transfer", transfer, at)
 
 
 def announce_update(transfer: Transfer, now: datetime, event_id: int) -> Event:

@@ -353,13 +353,4 @@ def announce_infraction(infraction: Infraction, held_cents: int, name: EventName
         respond_to=f"/v1/connect/infraction/id/{infraction.id}/defence",
         create_timestamp=format_instant(infraction.created_at),
     )
-    return Event(
-        id=event_id,
-        holder_id=infraction.holder_id,
-        name=name,
-        resource="infraction",
-        resource_id=infraction.id,
-        slot=infraction.slot,
-        body=events.encode_body(event_id, name, payload, infraction.modified_at),
-        created_at=infraction.modified_at,
-    )
+    return events.make_event(event_id, name, payload, "infraction", infraction, infraction.modified_at)

@@ -303,8 +303,15 @@ def of_caller(
     read: Callable[Concatenate[Pool, int, Asked], Awaitable[Read]],
 ) -> Callable[Concatenate[Context, Caller, Asked], Awaitable[Read]]:
     """Make a use case from a store function that takes the pool and the holder first."""
+    return lambda context, caller, *args, **more: read(context.pool, caller.holder_id, *args, **more)
 
-    def read_of_caller(context: Context, caller: Caller, /, *args: Asked.args, **more: Asked.kwargs) -> Awaitable[Read]:
-        return read(context.pool, caller.holder_id, *args, **more)
 
-    return read_of_caller
+def found_of_caller(
+    read: Callable[Concatenate[Pool, int, Asked], Awaitable[Read | None]], missing: str
+) -> Callable[Concatenate[Context, Caller, Asked], Awaitable[Read]]:
+    """Likewise, with ``NotFound`` for what is missing, or another holder's: both must look alike."""
+
+    async def find(context: Context, caller: Caller, /, *args: Asked.args, **more: Asked.kwargs) -> Read:
+        return errors.found(await read(context.pool, caller.holder_id, *args, **more), missing)
+
+    return find

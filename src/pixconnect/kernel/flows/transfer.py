@@ -194,20 +194,23 @@ def _statements_of(new: NewTransfer) -> tuple[int, ...]:
     return () if new.payee.holder_id is None else _holders_of(new)
 
 
+_MISSING: Final = "there is no such transfer"
+
+
 async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
     transfer = await transfer_store.find_by_id(context.pool, caller.holder_id, transfer_id)
-    return await view_transfer(context, _found(transfer, "id"))
+    return await view_transfer(context, errors.found(transfer, f"id: {_MISSING}"))
 
 
 async def read_transfer_by_external_id(context: Context, caller: Caller, external_id: str) -> TransferView:
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
-    return await view_transfer(context, _found(transfer, "externalId"))
+    return await view_transfer(context, errors.found(transfer, f"externalId: {_MISSING}"))
 
 
 async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_to_end_id: str) -> TransferView:
     # A book transfer has two sides under one id: this is the holder's own.
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
-    return await view_transfer(context, _found(transfer, "endToEndId"))
+    return await view_transfer(context, errors.found(transfer, f"endToEndId: {_MISSING}"))
 
 
 async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
@@ -291,12 +294,6 @@ def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Tra
             keep_parts(work, received, decision.charge, compose_amount(decision.charge, work.now))
         finish_payment(work, received, name, decision.divergences)
     return sent
-
-
-def _found(transfer: Transfer | None, parameter: str) -> Transfer:
-    if transfer is None:
-        raise errors.NotFound(f"{parameter}: there is no such transfer")
-    return transfer
 
 
 async def view_transfer(context: Context, transfer: Transfer) -> TransferView:

@@ -20,7 +20,7 @@ from pixconnect.assembly.base import (
 )
 from pixconnect.assembly.housekeeping import run_housekeeping
 from pixconnect.doors.worker.due_look import DueLook
-from pixconnect.doors.worker.leases import Poller, SlotLeases
+from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
 from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
 from pixconnect.features.contests.service.report import take_reports
@@ -94,7 +94,7 @@ async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     expiry = Expiry(context, leases)
-    members = {row.name: row.make(parts, leases, place) for place, row in enumerate(MEMBERS, len(Poller))}
+    members = {row.name: row.make(parts, leases) for row in MEMBERS}
     figures = WorkerFigures(
         leases=leases, deliveries=deliveries, sequencer=sequencer, rail=rail_figures, calls=parts.calls, members=members
     )

@@ -72,7 +72,7 @@ async def test_a_part_that_rests_does_its_work_once_it_is_due(database: Addresse
     async with open_service(database) as service:
         leases = AllSlots()
         due = "exists (select from charge where expires_at <= $2::timestamptz and slot = any($1::smallint[]))"
-        poller = SlotPoller("test", service.context, leases, 9, do_due, due)  # type: ignore[arg-type]
+        poller = SlotPoller("test", service.context, leases, do_due, due)  # type: ignore[arg-type]
         look = DueLook(service.context, leases)  # type: ignore[arg-type]
         running = asyncio.create_task(poller.run())
         await done.wait()

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.doors.worker.leases import APART_S, EARLY_S, Poller, Rest, until_beat
-
-
-def test_it_looks_less_and_less_often_while_nothing_is_found() -> None:
-    rest = Rest(0.25, 1.0, Poller.DUE)
-    found = (True, False, False, False, False, True, False)
-    waits = [rest.after(8.0, has_found=has_found) for has_found in found]
-    assert waits == pytest.approx([0.25, 0.25, 0.5, 1.0, 1.0, 0.25, 0.25])
+from pixconnect.doors.worker.leases import APART_S, EARLY_S, Poller, until_beat
 
 
 def test_those_that_rest_look_one_shortly_after_the_other() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, LiteralString, Protocol
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.leases import Connect, SlotLeases, TimedMember, until_beat
+from pixconnect.doors.worker.leases import Connect, SlotLeases, TimedMember
 from pixconnect.doors.worker.meter import Gauge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
@@ -43,8 +43,7 @@ class MemberRow(Struct, frozen=True, kw_only=True):
     """A part of a worker that a feature adds."""
 
     name: str
-    make: Callable[[WorkerParts, SlotLeases, int], Runner]
-    """The last argument is its place in the beat of pollers (``Poller``)."""
+    make: Callable[[WorkerParts, SlotLeases], Runner]
     gauges: Sequence[Gauge[Any]] = ()
     """Read from the result."""
 
@@ -62,17 +61,13 @@ _log = structlog.get_logger(__name__)
 
 
 class SlotPoller(TimedMember):
-    """Does what is due in this worker's slots, and looks for more every second.
-
-    ``due_if`` is the condition of ``Member``.
-    """
+    """Does what is due in this worker's slots."""
 
     def __init__(
         self,
         name: str,
         context: Context,
         leases: SlotLeases,
-        place: int,
         do_due: Callable[[Context, Sequence[int], int], Awaitable[int]],
         due_if: LiteralString,
     ) -> None:
@@ -80,7 +75,6 @@ class SlotPoller(TimedMember):
         self._name = name
         self._context = context
         self._leases = leases
-        self._place = place
         self._do_due = do_due
         self.due_if = due_if
         leases.add(self)
@@ -95,6 +89,11 @@ class SlotPoller(TimedMember):
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("due work waits", member=self._name, reason=type(error).__name__)
             if done_count < BATCH_MAX:
-                now_s = self._context.clock.monotonic_s()
-                rest_s = min(LOOK_AFTER_S, until_beat(LOOK_AFTER_S, self._place, now_s))
-                await self.rest(self.is_due, rest_s, has_found=done_count > 0)
+                await self.rest(self.is_due, LOOK_AFTER_S, has_found=done_count > 0)
+
+
+def poll_slots(
+    name: str, do_due: Callable[[Context, Sequence[int], int], Awaitable[int]], due_if: LiteralString
+) -> MemberRow:
+    """Make a part that does what is due in the worker's slots; ``due_if`` is the condition of ``Member``."""
+    return MemberRow(name=name, make=lambda parts, leases: SlotPoller(name, parts.context, leases, do_due, due_if))

@@ -375,7 +375,7 @@ _BALANCE: Final = Gauge[AccountReaders]("pixconnect_institution_balance_cents", 
 MEMBERS: Final = (
     MemberRow(
         name="accounts",
-        make=lambda parts, leases, _place: AccountReaders(parts.context, leases, parts.of_features[AccountRails].open),
+        make=lambda parts, leases: AccountReaders(parts.context, leases, parts.of_features[AccountRails].open),
         gauges=(_BALANCE,),
     ),
 )

@@ -10,8 +10,8 @@ from typing import Final
 
 import structlog
 
-from pixconnect.doors.worker.chore import Chore
 from pixconnect.doors.worker.leases import Poller, until_beat
+from pixconnect.doors.worker.rows import Chore
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
 from pixconnect.features.sandbox.control import SANDBOX_CONTROL

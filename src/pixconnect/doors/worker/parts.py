@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.leases import Connect, SlotLeases, TimedMember
-from pixconnect.doors.worker.meter import Gauge
+from pixconnect.doors.worker.rows import Gauge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.feature_parts import FeatureParts

@@ -11,8 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.doors.worker.meter import Gauge, Meter, age_s
-from pixconnect.doors.worker.problem import counted
+from pixconnect.doors.worker.rows import Gauge, Meter, age_s, counted
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.tables import ApprovalAnswer, PendingApproval
 from pixconnect.features.institutions.tables import account as account_store

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.doors.worker.chore import Chore
+from pixconnect.doors.worker.rows import Chore
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import (
     TEXT_LENGTH_MAX,

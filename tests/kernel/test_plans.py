@@ -41,7 +41,6 @@ from pixconnect.kernel.rules.location import list_statuses
 from pixconnect.kernel.rules.refund import RefundStatus
 from pixconnect.kernel.rules.transfer import TransferStatus
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import order as order_store
@@ -50,8 +49,7 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables import transfer_search as transfer_search_store
-from pixconnect.kernel.tables.charge import CHARGE, CHARGES
-from pixconnect.kernel.tables.charge_revision import REVISIONS, ChargeRevision
+from pixconnect.kernel.tables.charge import CHARGE, CHARGES, REVISIONS, ChargeRevision
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.changes import Changes
@@ -440,7 +438,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "locations listed, far down": listing(
         lambda pool, span: location_store.read_page(pool, HOT, ["COB_BOUND"], span), DEEP_PAGE
     ),
-    "a revision of a charge": lambda c: revision_store.find(a_pool(c), HOT, 5_000, 7),
+    "a revision of a charge": lambda c: charge_store.find_revision(a_pool(c), HOT, 5_000, 7),
     "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
     "transfers received": lambda c: transfer_store.find_received(c, [end_to_end_id(n) for n in GROUP]),
     "transfers locked by id": lambda c: transfer_store.lock_by_id(c, PAIRS),

@@ -34,8 +34,7 @@ from pixconnect.kernel.rules.event import Divergence
 from pixconnect.kernel.rules.transfer import Transfer, return_part
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.charge import CHARGES
-from pixconnect.kernel.tables.charge_revision import REVISIONS, ChargeRevision
+from pixconnect.kernel.tables.charge import CHARGES, REVISIONS, ChargeRevision
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors

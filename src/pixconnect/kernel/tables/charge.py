@@ -1,4 +1,4 @@
-"""The table of charges."""
+"""The tables of charges, and of their earlier revisions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Final, LiteralString
+
+from msgspec import Struct
 
 from pixconnect.kernel.rules.charge import SHOWN_AS_EXPIRED, Charge, ShownStatus
 from pixconnect.kernel.rules.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
@@ -17,6 +19,15 @@ from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
+
+
+class ChargeRevision(Struct, frozen=True, kw_only=True):
+    charge_id: int
+    holder_id: int
+    revision: int
+    contents: ChargeContents
+    next_digest: bytes
+    """Of the contents that replaced them."""
 
 
 def _payer(name: str | None, tax_id: str | None) -> Payer | None:
@@ -150,6 +161,12 @@ async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span)
     return await _read_page_of_one(pool, holder_id, status, span)
 
 
+LOCKED_BY_TXID: Final[LiteralString] = f"""
+    locked as materialized (
+        select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
+        join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
+    )
+"""
 # The block of ids is taken once all are locked: counting the locked rows makes PostgreSQL lock every one of them first.
 TAKE_BLOCK: Final[LiteralString] = """
     taken as materialized (
@@ -176,14 +193,6 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
     # If no row was locked, the block stands in a separate row.
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
-
-
-LOCKED_BY_TXID: Final[LiteralString] = f"""
-    locked as materialized (
-        select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
-        join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
-    )
-"""
 
 
 async def lock_by_txid(
@@ -245,3 +254,28 @@ async def find_expired_of_account(
     """Find the overdue charges at one account, likewise."""
     rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
     return [(row["id"], row["holder_id"]) for row in rows]
+
+
+REVISION: Final = Table(
+    "charge_revision",
+    ChargeRevision,
+    "charge_id bigint, holder_id bigint, revision integer, contents text, next_digest bytea",
+    key=("charge_id", "holder_id", "revision"),
+    read={"contents": (decode_contents, "contents")},
+    write={"contents": lambda revision: encode_contents(revision.contents)},
+)
+
+INSERT_REVISION: Final = insert_of(REVISION, REVISION, name="charge_revision_row")
+REVISIONS: Final = Fact(rank=20, inserts=(INSERT_REVISION,), key=None)
+
+_FIND_REVISION: Final[LiteralString] = """
+    select contents from charge_revision where charge_id = $1 and holder_id = $2 and revision = $3
+"""
+
+
+async def find_revision(
+    pool: Connection | Pool, holder_id: int, charge_id: int, revision: int
+) -> ChargeContents | None:
+    """Find a charge's contents in an earlier revision."""
+    text = await pool.fetchval(_FIND_REVISION, charge_id, holder_id, revision)
+    return None if text is None else decode_contents(text)

@@ -44,7 +44,6 @@ from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import LocationKind
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import begin_work
@@ -141,7 +140,7 @@ async def read_charge(
     charge = await _find(context, caller, txid, kind)
     contents, latest = charge_rules.read_contents(charge), charge.revision or 0
     if revision is not None and revision != latest:
-        earlier = await revision_store.find(context.pool, charge.holder_id, charge.id, revision)
+        earlier = await charge_store.find_revision(context.pool, charge.holder_id, charge.id, revision)
         if earlier is None:
             reason = f"a cobrança não tem essa revisão; a mais recente é a {latest}"
             raise Violated(kind, [Violation(property="revisao", reason=reason, value=str(revision))])
@@ -348,7 +347,7 @@ async def _find_replayed(context: Context, caller: Caller, external_id: str, con
         made = read_contents(charge)
         # Later changes through the other API do not make the request another one.
         if charge.revision:
-            made = await revision_store.find(context.pool, charge.holder_id, charge.id, 0)
+            made = await charge_store.find_revision(context.pool, charge.holder_id, charge.id, 0)
         if made is not None and are_equivalent(made, contents):
             return charge
     raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")

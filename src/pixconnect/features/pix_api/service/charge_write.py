@@ -27,7 +27,6 @@ from pixconnect.kernel.rules.charge import Charge, announce_charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, are_equivalent, change_contents
 from pixconnect.kernel.rules.location import Location, LocationKind
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables.charge import CHARGES
 from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -188,7 +187,7 @@ async def _was_written(work: UnitOfWork, made: Charge, charge: Charge, *, is_rem
         return charge.status == made.status and charge.modified_at == made.modified_at
     contents = charge.contents
     if charge.revision != made.revision:
-        contents = await revision_store.find(work.connection, made.holder_id, made.id, made.revision)
+        contents = await charge_store.find_revision(work.connection, made.holder_id, made.id, made.revision)
     return contents == made.contents
 
 

@@ -85,7 +85,7 @@ class EventSignatures:
         return jws
 
 
-# Without wake-ups; the second once nothing was found for some time.
+# After something was found, without wake-ups.
 _READ_EVERY_S = 0.25
 # The health check fails when this worker could not read anything for this long.
 _READ_LATE_S = 5.0

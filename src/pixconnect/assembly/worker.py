@@ -19,10 +19,9 @@ from pixconnect.assembly.base import (
     running_beside,
 )
 from pixconnect.assembly.housekeeping import run_housekeeping
-from pixconnect.doors.worker.due_look import DueLook
 from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
-from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
+from pixconnect.doors.worker.parts import DueLook, WorkerExtension, WorkerParts
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.worker import AccountRails

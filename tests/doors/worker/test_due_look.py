@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from pixconnect.doors.worker.due_look import DueLook
 from pixconnect.doors.worker.leases import Member
 from pixconnect.doors.worker.orders import Expiry, OrderMover
-from pixconnect.doors.worker.parts import SlotPoller
+from pixconnect.doors.worker.parts import DueLook, SlotPoller
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.rules.charge import ChargeRequest
 from support.postgres import Addresses

@@ -7,7 +7,6 @@ import pytest
 import structlog.testing
 
 from pixconnect.kernel.flows import transfer as transfer_usecases
-from pixconnect.kernel.flows.context import UnderWay
 from pixconnect.kernel.flows.handover import move_due
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import Caller
@@ -16,7 +15,7 @@ from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from support.books import check_books
 from support.postgres import Addresses
-from support.records import a_refund, a_transfer, outside_party
+from support.records import outside_party
 from support.service import STARTED_AT, Service, no_fence, open_service
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
@@ -35,25 +34,13 @@ async def status_of(service: Service, caller: Caller, name: str) -> str:
     return view.transfer.status
 
 
-def test_the_oldest_is_forgotten_first() -> None:
-    under_way = UnderWay(remembered_max=2)
-    names = [f"E99999003202607011500{n:011}" for n in range(3)]
-    under_way.remember(a_transfer(end_to_end_id=name) for name in names[:2])
-    refund = a_refund()
-    under_way.remember([refund])
-    assert list(under_way.recall([*names, refund.return_id])) == [names[1], refund.return_id]
-    under_way.forget(names[1])
-    under_way.forget(names[0])
-    assert list(under_way.recall([*names, refund.return_id])) == [refund.return_id]
-
-
 async def test_a_handed_over_order_just_ends(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     name = await hand_over(service, caller)
     with monkeypatch.context() as patched:
         patched.setattr("pixconnect.kernel.tables.transfer.find_named", None)
         await end_orders(service.context, [(name, SETTLED)])
     assert await status_of(service, caller, name) == "CONFIRMED"
-    assert service.context.under_way.recall([name]) == {}
+    assert name not in service.context.under_way
     await check_books(service)
 
 
@@ -64,7 +51,7 @@ async def test_another_workers_end_is_not_ended_again(service: Service, caller: 
     with structlog.testing.capture_logs() as logged:
         await end_orders(service.context, [(name, SETTLED)])
         assert logged == []
-    assert service.context.under_way.recall([name]) == {}
+    assert name not in service.context.under_way
     await check_books(service)
 
 

@@ -13,9 +13,9 @@ All workers share the slots evenly. A worker with more than its share releases t
 worker with less takes free ones.
 
 A part of the worker waits for notifications only so long: a wake-up may be lost, and time passes. Parts at rest share one
-query a second (``due_look.py``), which wakes those with due work. The remaining pollers share one beat of the machine's clock,
-each shortly after the one before: a poller that wakes alone finds its code and data gone from the caches, which costs more
-than its query; all at the same time would need a connection each.
+query a second (``parts.DueLook``), which wakes those with due work. The remaining pollers share one beat of the machine's
+clock, each shortly after the one before: a poller that wakes alone finds its code and data gone from the caches, which costs
+more than its query; all at the same time would need a connection each.
 """
 
 from __future__ import annotations

@@ -264,7 +264,8 @@ async def _send(
     leaving = {order.name for order in orders if order.may_leave}
     under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING" and name in leaving}
     # Before the sending: the report of its end may arrive before the answer.
-    context.under_way.remember(under_way.values())
+    for name, each in under_way.items():
+        context.under_way.keep(name, each)
     sent = [order for order in orders if order.name in under_way]
     in_turn = sorted(sent, key=lambda order: not order.is_transfer)  # in due order; refunds after transfers
     transfers = [(each, order) for order in in_turn if isinstance(each := under_way[order.name], Transfer)]

@@ -68,8 +68,7 @@ async def insert(connection: Connection, holder: Holder) -> bool:
 
 
 async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
-    row = await connection.fetchrow(f"select {HOLDER.select} from holder where id = $1", holder_id)
-    return HOLDER.read_found(row)
+    return await HOLDER.find(connection, "where id = $1", holder_id)
 
 
 _LIST: LiteralString = f"""

@@ -178,20 +178,16 @@ _COUNT_ACCEPTED: Final[LiteralString] = f"""
 """
 
 
-_FIND_ACCEPTED: Final[LiteralString] = f"""
-    select {TRANSFER.select} from transfer
-    where {_IS_SILENT}
-        and ($2::bigint is null or holder_id + 0 = $2) and ($3::text is null or end_to_end_id || '' = $3)
-    order by created_at limit $4
-"""
-
-
 async def find_accepted(
     pool: Pool, accepted_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
 ) -> list[Transfer]:
     """Find payments that the rail accepted and has not ended since, nor holds as suspect, oldest first."""
-    rows = await pool.fetch(_FIND_ACCEPTED, accepted_before, holder_id, end_to_end_id, count_max)
-    return [TRANSFER.read(row) for row in rows]
+    where: LiteralString = f"""
+        where {_IS_SILENT}
+            and ($2::bigint is null or holder_id + 0 = $2) and ($3::text is null or end_to_end_id || '' = $3)
+        order by created_at limit $4
+    """
+    return await TRANSFER.find_all(pool, where, accepted_before, holder_id, end_to_end_id, count_max)
 
 
 async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) -> int:

@@ -175,7 +175,7 @@ async def test_an_unkept_one_is_not_answered(service: Service, caller: Caller, m
 
 async def test_deleted_transfers_are_unknown_here(service: Service, caller: Caller, database: Addresses) -> None:
     transfer = await send(service, caller)
-    service.context.under_way.remember([transfer])
+    service.context.under_way.keep(transfer.end_to_end_id, transfer)
     for table in ("open_order", "transfer"):
         await delete_rows(database, table)
     assert await take_reports(service.context, [settled(transfer)]) == 1

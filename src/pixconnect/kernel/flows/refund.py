@@ -120,7 +120,11 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
 
     def accept(new: NewRefund) -> Refund:
         made = forgotten.get(new.refund_id)
-        return _accept(work, new, rules) if made is None else _repeat_forgotten(new, made)
+        if made is None:
+            return _accept(work, new, rules)
+        if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
+            raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
+        return structs.replace(made, external_id=new.external_id)
 
     outcomes = _IDEMPOTENCY.decide_each(batch, known, accept)
     await work.write()
@@ -130,12 +134,6 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
 START_REFUNDS: Final = WriteOperation(
     "start_refunds", _start_refunds, makes_orders=True, external_id_of=lambda new: new.external_id
 )
-
-
-def _repeat_forgotten(new: NewRefund, made: Refund) -> Refund:
-    if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
-        raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
-    return structs.replace(made, external_id=new.external_id)
 
 
 def _holders_of(new: NewRefund) -> tuple[int, ...]:

@@ -158,7 +158,7 @@ class RailSource(Struct, frozen=True):
         lookup.found = None
         # The directory requires the asking holder and the transfer.
         try:
-            async with context.lookups.asking_directory(payer.holder_id):
+            async with context.lookups.directory_queries.hold(payer.holder_id):
                 entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
         except RailUnavailable:
             return None

@@ -144,12 +144,6 @@ class Refund(Struct, frozen=True, kw_only=True):
 DESCRIPTION_LENGTH_MAX = 140
 
 
-def read_reason(text: str) -> RefundReason:
-    """Read the reason of a return that another institution made; an unknown one becomes MD06."""
-    # The money has come back with any reason: a report that could not be recorded would come again for ever.
-    return _REASONS.get(text, "MD06")
-
-
 def check_original(amount_cents: int, original: Transfer, now: datetime) -> None:
     """Refuse a refund that is larger than the rest of its original, or too late."""
     # Checked before any lock: a settlement is never undone.
@@ -259,7 +253,8 @@ def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: in
         correlation_id=original.correlation_id,
         amount_cents=report.amount_cents,
         status="PROCESSING",
-        reason=read_reason(report.reason),
+        # The money has come back with any reason: a report that could not be recorded would come again for ever.
+        reason=_REASONS.get(report.reason, "MD06"),
         description=report.description and report.description[:DESCRIPTION_LENGTH_MAX],
         slot=original.slot,
         created_at=now,

@@ -101,7 +101,7 @@ class BatchQueue(Generic[Request, Answer]):
         self._clock = clock
         self._size_max = size_max
         self._queue: FairQueue[PendingRequest[Request, Answer]] = FairQueue(
-            queue_length_max, batch_attempt.refuse_for_room
+            queue_length_max, lambda waiter: waiter.resolve(batch_attempt.queue_full())
         )
         self._stalled: StalledHolders[PendingRequest[Request, Answer]] = StalledHolders(
             self._answer_surely, batch_attempt.refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
@@ -136,7 +136,8 @@ class BatchQueue(Generic[Request, Answer]):
 
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, with a reply object; a full queue, or an unreachable database, is raised at once."""
-        batch_attempt.refuse_if(is_away=self._pool.is_away)
+        if self._pool.is_away:
+            raise errors.ServiceUnavailable("the database cannot be reached; nothing was done")
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
             raise batch_attempt.queue_full()

@@ -27,8 +27,6 @@ class Chore(Struct, frozen=True, kw_only=True):
 
 
 class Gauge(Struct, Generic[Seen], frozen=True):
-    """One metric."""
-
     name: str
     labels: tuple[str, ...]
     meaning: str

@@ -207,7 +207,6 @@ class Context(Writer, frozen=True, kw_only=True):
         return opened
 
     def with_port(self, port: Port[Opened], opened: Opened) -> Context:
-        """The same with another part."""
         return replace(self, ports={**self.ports, port: opened})
 
 

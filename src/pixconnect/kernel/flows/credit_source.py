@@ -19,8 +19,6 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 
 
 class Credited(Struct, frozen=True, kw_only=True):
-    """The holder that a payment is credited to."""
-
     holder_id: int | None
     charge_txid: str | None
     """The charge that it names: by its own txid, or by the reference of a charge's static code."""
@@ -131,5 +129,4 @@ CREDIT_SOURCE: Final = Port[CreditSource]("source of credits", OwnRail())
 
 
 def find_source(context: Context) -> CreditSource:
-    """That of a context's rail."""
     return context.port(CREDIT_SOURCE)

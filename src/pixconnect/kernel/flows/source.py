@@ -36,8 +36,6 @@ from pixconnect.platform.pool import Connection, Pool
 
 
 class Way(Struct, frozen=True, kw_only=True):
-    """How a transfer leaves."""
-
     payer: Party
     payee: Payee
     terms: SendingTerms

@@ -297,7 +297,6 @@ def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Tra
 
 
 async def view_transfer(context: Context, transfer: Transfer) -> TransferView:
-    """Return a transfer with both its sides."""
     return _view(await context.directory.read_account(transfer.holder_id), transfer)
 
 

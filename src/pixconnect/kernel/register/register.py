@@ -91,7 +91,6 @@ class ArrangementRule(Struct, frozen=True, kw_only=True):
         return timedelta(**{self.unit.value: self.read_value()})
 
     def read_value(self) -> int:
-        """The number, in the rule's unit."""
         if self.value is None:
             raise LookupError(f"{self.name} has no value since {self.since}")
         return self.value

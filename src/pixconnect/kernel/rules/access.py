@@ -190,8 +190,6 @@ READ_SCOPES: Final = {kind: scope.name for scope in _ALL for kind in scope.kinds
 
 
 class Viewer(Struct, frozen=True, kw_only=True):
-    """A visitor's viewing rights."""
-
     holder_id: int | None
     """``None`` is all holders."""
     scopes: frozenset[str]

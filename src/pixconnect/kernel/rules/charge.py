@@ -352,7 +352,6 @@ def return_charge(charge: Charge, now: datetime) -> Charge:
 
 
 def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
-    """Make the event of the state that a charge has just reached."""
     payload = events.ChargePayload(
         id=charge.id,
         transaction_identification=charge.txid,

@@ -32,8 +32,6 @@ TXID_LENGTH_MIN: Final = 26
 
 
 class ChargePayment(Struct, frozen=True, kw_only=True):
-    """The properties of a payment that decide its charge."""
-
     holder_id: int
     """The credited holder."""
     account_id: int | None

@@ -108,7 +108,6 @@ class Holder(Struct, frozen=True, kw_only=True):
         )
 
     def with_limits(self, limits: Limits) -> Holder:
-        """Return the holder with other limits."""
         return structs.replace(
             self,
             transfer_limit_cents=limits.transfer_cents,

@@ -45,8 +45,6 @@ class ApprovalRule(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalReason(Struct, frozen=True, kw_only=True):
-    """Why a transfer has to be approved."""
-
     is_above: bool
     is_new_payee: bool
 
@@ -130,7 +128,6 @@ def begin_of_night(now: datetime, *, is_late: bool = False) -> datetime | None:
 
 
 def end_of_night(now: datetime) -> datetime:
-    """When the present night ends."""
     local, ends_h = now.astimezone(SAO_PAULO), ARRANGEMENT.find("night_ends", now).read_value()
     morning = local if local.hour < ends_h else local + timedelta(days=1)
     return morning.replace(hour=ends_h, minute=0, second=0, microsecond=0).astimezone(UTC)

@@ -256,7 +256,6 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
 
 
 def find_flag_hold(waiting: WaitingOrder) -> str | None:
-    """Find why an operator's flag stops a holder's payments."""
     if not waiting.is_holders:
         return None
     if not waiting.balance.may_withdraw:
@@ -265,7 +264,6 @@ def find_flag_hold(waiting: WaitingOrder) -> str | None:
 
 
 def find_debt_hold(waiting: WaitingOrder) -> str | None:
-    """Find why a debt stops a holder's payments."""
     if not waiting.is_holders or not waiting.balance.deficit_cents:
         return None
     return f"the holder owes {waiting.balance.deficit_cents} cents that its institution took"

@@ -311,7 +311,6 @@ def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund
 
 
 def announce_refund(refund: Refund, event_id: int) -> Event:
-    """Make the event of the state that a refund has just reached."""
     name = _EVENT_NAMES[refund.flow, refund.status]
     payload = events.RefundPayload(
         id=refund.id,

@@ -67,8 +67,6 @@ class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A transfer to an account, as a client sent it."""
-
     operation: ClassVar[str] = "transfer by account"
     initiation_type: ClassVar[InitiationType] = "MANUAL"
 
@@ -78,8 +76,6 @@ class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A transfer to the payee of a BR Code, as a client sent it."""
-
     operation: ClassVar[str] = "transfer by QR code"
     initiation_type: ClassVar[InitiationType] = "QRCODE"
 

@@ -155,7 +155,6 @@ read_page_of: Final = lookup.page_of(CHARGE, listing_store.source_of_statuses("c
 
 
 async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span) -> Page[Charge]:
-    """Read a page of the contract's charges in a status."""
     if status == "EXPIRED":
         return await read_page_of(pool, holder_id, SHOWN_AS_EXPIRED, span)
     return await _read_page_of_one(pool, holder_id, status, span)
@@ -276,6 +275,5 @@ _FIND_REVISION: Final[LiteralString] = """
 async def find_revision(
     pool: Connection | Pool, holder_id: int, charge_id: int, revision: int
 ) -> ChargeContents | None:
-    """Find a charge's contents in an earlier revision."""
     text = await pool.fetchval(_FIND_REVISION, charge_id, holder_id, revision)
     return None if text is None else decode_contents(text)

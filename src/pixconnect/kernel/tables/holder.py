@@ -79,7 +79,6 @@ where id > $1 order by id limit $2
 
 
 async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
-    """List holders by id."""
     rows = await pool.fetch(_LIST, after_id, count_max)
     names = Funds.__struct_fields__
     return [(HOLDER.read(row), Funds(**{name: row[name] for name in names})) for row in rows]
@@ -253,7 +252,6 @@ _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 o
 
 
 async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
-    """List a holder's keys, oldest first."""
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
 
 

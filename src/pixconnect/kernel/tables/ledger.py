@@ -200,7 +200,6 @@ _READ_PAGE: Final[LiteralString] = """
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]:
-    """Read a page of the changes of a holder's current funds."""
     final_at = span.final_at or datetime.fromisoformat("9999-12-31T00:00:00+00:00")
     if span.after is None:
         offset = min(span.position, 2**62)

@@ -54,7 +54,6 @@ def one_by(
 def many_by_id(
     table: Table[Record],
 ) -> Callable[[Connection | Pool, int, Collection[int]], Awaitable[dict[int, Record]]]:
-    """Find a holder's rows by id."""
     find_pairs = by_pairs(table, "id")
 
     async def find_budget(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:

@@ -315,7 +315,6 @@ def of_columns(
 def insert_of(
     table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[LiteralString] = ()
 ) -> Part[Row]:
-    """Make a part that inserts rows."""
     return of_columns(columns, name=name, sql=f"insert into {table.name} ({{names}}) {{rows}}", once=once)
 
 

@@ -202,7 +202,6 @@ find_by_end_to_end_id: Final = lookup.one_by(TRANSFER, "end_to_end_id", "network
 
 
 async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
-    """The transfer that paid a charge."""
     # Matches the index `charge_is_paid_once`.
     return await TRANSFER.find(
         pool, "where charge_id = $1 and holder_id = $2 and settled_at is not null", charge_id, holder_id

@@ -1,5 +1,6 @@
 """Reports by an institution about money that a holder cannot spend; they cannot be refused."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, Literal
 
@@ -22,16 +23,14 @@ class BlockTraits(Struct, frozen=True, kw_only=True):
     """The institution's name and the end of such a block are hidden."""
 
 
-BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
-    (
-        ("med", BlockTraits(is_of_pix=True)),
-        ("precautionary", BlockTraits(is_of_pix=True)),
-        ("judicial", BlockTraits(is_secret=True)),
-        ("administrative", BlockTraits()),
-        ("security", BlockTraits()),
-        ("statement_line", BlockTraits()),
-    )
-)
+BLOCK_KINDS: Final[Mapping[BlockKind, BlockTraits]] = {
+    "med": BlockTraits(is_of_pix=True),
+    "precautionary": BlockTraits(is_of_pix=True),
+    "judicial": BlockTraits(is_secret=True),
+    "administrative": BlockTraits(),
+    "security": BlockTraits(),
+    "statement_line": BlockTraits(),
+}
 
 
 class BlockTerms(Struct, frozen=True, kw_only=True):

@@ -214,15 +214,13 @@ _FORMS: Final[Mapping[KeyType, tuple[Callable[[str], str], Callable[[str], objec
     "EMAIL": (str.lower, _EMAIL.fullmatch),
     "EVP": (str.lower, _EVP.fullmatch),
 }
-_RULES: Final = dict[KeyType, str](
-    (
-        ("CPF", "11 digits with right check digits"),
-        ("CNPJ", "14 characters with right check digits"),
-        ("PHONE", "+ and 2 to 15 digits, the country's code first (55 in Brazil)"),
-        ("EMAIL", "an address such as ana@shop.example, of at most 77 characters"),
-        ("EVP", "a UUID with its hyphens"),
-    )
-)
+_RULES: Final[Mapping[KeyType, str]] = {
+    "CPF": "11 digits with right check digits",
+    "CNPJ": "14 characters with right check digits",
+    "PHONE": "+ and 2 to 15 digits, the country's code first (55 in Brazil)",
+    "EMAIL": "an address such as ana@shop.example, of at most 77 characters",
+    "EVP": "a UUID with its hyphens",
+}
 
 
 QUARANTINE: Final = timedelta(hours=72)

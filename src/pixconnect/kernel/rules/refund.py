@@ -11,6 +11,7 @@ together never exceed the original. One made at the institution is reported afte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 from uuid import UUID
@@ -44,16 +45,14 @@ THEIRS_PREFIX: Final = "theirs:"
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
-_EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
-    (
-        (("OUT", "PROCESSING"), "refund.out.processing"),
-        (("OUT", "RETURNED"), "refund.out.returned"),
-        (("OUT", "ERROR"), "refund.out.error"),
-        (("IN", "PROCESSING"), "refund.in.processing"),
-        (("IN", "RETURNED"), "refund.in.returned"),
-        (("IN", "ERROR"), "refund.in.error"),
-    )
-)
+_EVENT_NAMES: Final[Mapping[tuple[Flow, RefundStatus], EventName]] = {
+    ("OUT", "PROCESSING"): "refund.out.processing",
+    ("OUT", "RETURNED"): "refund.out.returned",
+    ("OUT", "ERROR"): "refund.out.error",
+    ("IN", "PROCESSING"): "refund.in.processing",
+    ("IN", "RETURNED"): "refund.in.returned",
+    ("IN", "ERROR"): "refund.in.error",
+}
 
 
 def find_window(settled_at: datetime) -> timedelta:

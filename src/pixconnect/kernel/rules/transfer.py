@@ -16,6 +16,7 @@ PROCESSING only if the rail accepts it first and settles it later, or holds it a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal
 from uuid import UUID
@@ -41,17 +42,15 @@ MESSAGE_LENGTH_MAX: Final = 140
 TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
 Direction = Literal["IN", "OUT"]
 
-_EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
-    (
-        (("OUT", "PROCESSING"), "transfer.out.processing"),
-        (("OUT", "CONFIRMED"), "transfer.out.confirmed"),
-        (("OUT", "ERROR"), "transfer.out.error"),
-        (("OUT", "CANCELLED"), "transfer.out.error"),
-        (("IN", "PROCESSING"), "transfer.in.processing"),
-        (("IN", "CONFIRMED"), "transfer.in.confirmed"),
-        (("IN", "ERROR"), "transfer.in.error"),
-    )
-)
+_EVENT_NAMES: Final[Mapping[tuple[Direction, TransferStatus], EventName]] = {
+    ("OUT", "PROCESSING"): "transfer.out.processing",
+    ("OUT", "CONFIRMED"): "transfer.out.confirmed",
+    ("OUT", "ERROR"): "transfer.out.error",
+    ("OUT", "CANCELLED"): "transfer.out.error",
+    ("IN", "PROCESSING"): "transfer.in.processing",
+    ("IN", "CONFIRMED"): "transfer.in.confirmed",
+    ("IN", "ERROR"): "transfer.in.error",
+}
 
 
 class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

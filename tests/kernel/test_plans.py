@@ -48,7 +48,6 @@ from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables import transfer_search as transfer_search_store
 from pixconnect.kernel.tables.charge import CHARGE, CHARGES, REVISIONS, ChargeRevision
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
@@ -184,7 +183,7 @@ def listing(read: Callable[["Pool", Span], Awaitable[object]], span: Span) -> St
 
 
 def searching(search: TransferSearch, span: Span) -> Statement:
-    read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+    read = transfer_store.filter_page if search.is_filtered else transfer_store.search_page
     return listing(lambda pool, span: read(pool, HOT, search, span), span)
 
 
@@ -192,7 +191,7 @@ def too_many(search: TransferSearch) -> Statement:
     async def read(pool: "Pool", span: Span) -> None:
         # Where the tables are small, it is no refusal but an answer.
         with suppress(errors.BadRequest):
-            await transfer_search_store.read_filtered_page(pool, HOT, search, span)
+            await transfer_store.filter_page(pool, HOT, search, span)
 
     return listing(read, Span())
 
@@ -718,7 +717,7 @@ async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: 
         await fill(owner, 1, 9_000, HOT)
         pool = cast("Pool", OneConnection(owner))
         for search, is_wanted in searches:
-            read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+            read = transfer_store.filter_page if search.is_filtered else transfer_store.search_page
             for initial_s, final_s in ((0, 99_999), (1_799, 5_401), (40, 250), (50, 40)):
                 initial_at = STARTED_AT + timedelta(seconds=initial_s)
                 final_at = STARTED_AT + timedelta(seconds=final_s)

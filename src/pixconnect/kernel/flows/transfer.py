@@ -39,7 +39,6 @@ from pixconnect.kernel.rules.transfer import (
     TransferView,
 )
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables import transfer_search as transfer_search_store
 from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -226,7 +225,7 @@ async def search_transfers(context: Context, caller: Caller, search: TransferSea
         SearchTooLarge: The period is too long for a search by these fields.
     """
     if search.external_id is None and search.end_to_end_id is None:
-        read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+        read = transfer_store.filter_page if search.is_filtered else transfer_store.search_page
         page = await read(context.pool, caller.holder_id, search, span)
         return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
     # An id matches at most one: the other conditions are checked here.

@@ -64,15 +64,15 @@ class Holder(Struct, frozen=True, kw_only=True):
     branch: str
     account_number: str
     account_type: AccountType
-    may_deposit: bool
-    may_withdraw: bool
-    may_lend: bool
+    may_deposit: bool = True
+    may_withdraw: bool = True
+    may_lend: bool = False
     """Shown in the balance; nothing else depends on it."""
     transfer_limit_cents: int | None
     """Limits are on outgoing transfers; ``None`` is no limit."""
     day_limit_cents: int | None
     night_limit_cents: int | None
-    disabled_at: datetime | None
+    disabled_at: datetime | None = None
     created_at: datetime
     institution_id: int | None = None
     """The account at an institution that has its money; ``None`` is the installation's own rail."""

@@ -208,13 +208,7 @@ class LookupBudgets:
             while budget.untold:
                 cost = budget.untold
                 kept = await lookup_store.spend_budget(
-                    context.pool,
-                    holder_id,
-                    cost,
-                    now=context.clock.real_now(),
-                    tokens_max=policy.tokens_max,
-                    refill_per_s=policy.refill_per_s,
-                    made_at=made_at,
+                    context.pool, holder_id, policy, cost, now=context.clock.real_now(), made_at=made_at
                 )
                 budget.untold -= cost
                 budget.adopt(kept)
@@ -235,16 +229,10 @@ class LookupBudgets:
         )
         if until is None:
             return
-        policy = budget.allowance.policy
+        policy, tokens = budget.allowance.policy, count * budget.allowance.paid_tokens
+        now = context.clock.real_now()
         kept = await lookup_store.put_back_budget(
-            context.pool,
-            holder_id,
-            count * budget.allowance.paid_tokens,
-            now=context.clock.real_now(),
-            tokens_max=policy.tokens_max,
-            refill_per_s=policy.refill_per_s,
-            settled_from=settled_from,
-            settled_until=until,
+            context.pool, holder_id, policy, tokens, now=now, settled_from=settled_from, settled_until=until
         )
         kept = kept or await lookup_store.find_budget(context.pool, holder_id)
         if kept is not None:

@@ -269,10 +269,15 @@ def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Tra
     """Settle a transfer between two of our holders, or fail it as over the rail."""
     scanned = new.payee.charge
     name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
-    decision = decide_charge(
-        work.charges.get(name),
-        ChargePayment.by_book(sent, work.balances[payee_id], work.now, is_refusable=not new.payee.is_static),
+    payment = ChargePayment(
+        holder_id=payee_id,
+        account_id=work.balances[payee_id].institution_id,
+        txid=sent.txid,
+        amount_cents=sent.amount_cents,
+        at=work.now,
+        is_refusable=not new.payee.is_static,
     )
+    decision = decide_charge(work.charges.get(name), payment)
     received = transfer_rules.open_other_side(new, sent, payee_id, decision.charge)
     work.announce_transfer(received)
     code = decision.reject_code if work.balances[payee_id].may_deposit else reject_code.ACCOUNT_BLOCKED

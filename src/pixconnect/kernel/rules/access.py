@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.kernel.feature import Scope, list_features
 from pixconnect.platform.base import errors
@@ -83,16 +83,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> Caller:
         """Return the caller with the request that is being answered."""
-        return Caller(
-            client_id=self.client_id,
-            holder_id=self.holder_id,
-            scopes=self.scopes,
-            certificate=self.certificate,
-            token_id=self.token_id,
-            peer=peer,
-            request_id=request_id,
-            traceparent=traceparent,
-        )
+        return structs.replace(self, peer=peer, request_id=request_id, traceparent=traceparent)
 
 
 class Client(Struct, frozen=True, kw_only=True):

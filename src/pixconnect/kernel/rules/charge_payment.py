@@ -23,7 +23,6 @@ from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.charge import PAID, Charge, asked_amount_cents, is_amount_free, list_amounts_at_institution
 from pixconnect.kernel.rules.event import Amount, Divergence, Event, EventFamily, Instant
-from pixconnect.kernel.rules.ledger import Balance
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base.clock import format_instant
 
@@ -44,17 +43,6 @@ class ChargePayment(Struct, frozen=True, kw_only=True):
     is_refusable: bool
     is_held: bool = False
     """The institution holds it as suspect: it has not settled."""
-
-    @classmethod
-    def by_book(cls, sent: Transfer, payee: Balance, at: datetime, *, is_refusable: bool) -> ChargePayment:
-        return cls(
-            holder_id=payee.holder_id,
-            account_id=payee.institution_id,
-            txid=sent.txid,
-            amount_cents=sent.amount_cents,
-            at=at,
-            is_refusable=is_refusable,
-        )
 
 
 class ChargeDecision(Struct, frozen=True, kw_only=True):

@@ -58,14 +58,7 @@ def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_paye
 
 def write_limits(limits: Limits) -> Mapping[str, str | int]:
     """Return limits as the contents of a proposal; a missing limit is none."""
-    cents = (
-        ("transfer_cents", limits.transfer_cents),
-        ("day_cents", limits.day_cents),
-        ("night_cents", limits.night_cents),
-    )
-    return {name: value for name, value in cents if value is not None} | {
-        "night_begins_late": int(limits.night_begins_late)
-    }
+    return {name: int(value) for name, value in msgspec.structs.asdict(limits).items() if value is not None}
 
 
 def read_limits(contents: Mapping[str, str | int]) -> Limits:

@@ -95,11 +95,8 @@ class Receivers(FakeReceivers):
 class Leases(EverySlot):
     """All slots, as the only worker holds them."""
 
-    held: Final = dict.fromkeys(_SLOTS, 0)
+    held = dict.fromkeys(_SLOTS, 0)
     workers_count = 1
-
-    def add(self, member: object) -> None:
-        """Nothing wakes it but ``Lives``."""
 
     def may_start(self, slot: int, epoch: int) -> bool:
         return True

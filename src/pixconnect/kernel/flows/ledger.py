@@ -42,7 +42,6 @@ class Deficit(Claim):
 
 
 CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit,)
-"""The kernel's own."""
 
 
 @cache

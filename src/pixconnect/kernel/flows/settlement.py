@@ -135,7 +135,6 @@ class ToldPayees(EndRule):
 
 
 END_RULES: Final[tuple[type[EndRule], ...]] = (ToldPayees,)
-"""The kernel's own."""
 
 
 @cache

@@ -36,7 +36,6 @@ SCOPES: Final = tuple(scope.name for scope in _ALL)
 OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
 """Scopes of our own API; the others belong to the central bank's Pix API, which requires `webhook.*` too."""
 SCOPE_TEXTS: Final = {scope.name: scope.text for scope in _ALL}
-"""The permission of each."""
 if TYPE_CHECKING:
     ScopeName: TypeAlias = str
 else:
@@ -91,7 +90,6 @@ class Client(Struct, frozen=True, kw_only=True):
     holder_id: int
     name: str
     scopes: tuple[str, ...]
-    """In the order of ``SCOPES``."""
     created_at: datetime
     rotated_at: datetime | None = None
     disabled_at: datetime | None = None
@@ -115,7 +113,6 @@ class AccessToken(Struct, frozen=True, kw_only=True):
     access_token: str
     expires_in_s: int
     scopes: tuple[str, ...]
-    """In the order of ``SCOPES``."""
 
 
 def is_client_id(text: str) -> bool:
@@ -241,7 +238,6 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
 
 ALL_SCOPES: Final = frozenset(SCOPES)
-"""An operator's scopes."""
 READING_SCOPES: Final = frozenset[str](scope for scope in SCOPES if scope.endswith(".read"))
 """A reader's scopes; actors' secrets, such as a valid signature, need one of the other scopes."""
 

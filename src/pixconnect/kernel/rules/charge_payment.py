@@ -32,7 +32,6 @@ TXID_LENGTH_MIN: Final = 26
 
 class ChargePayment(Struct, frozen=True, kw_only=True):
     holder_id: int
-    """The credited holder."""
     account_id: int | None
     """The account at an institution on which the money is; ``None`` is the installation's own rail."""
     txid: str | None

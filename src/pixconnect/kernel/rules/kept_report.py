@@ -65,7 +65,6 @@ ITEM_ID_LENGTH_MAX: Final = 64
 DESCRIPTION_LENGTH_MAX: Final = 140
 WORDS_LENGTH_MAX: Final = 2000
 BLOCKS_MAX: Final = 200
-"""Maximum in one report."""
 TXID_LENGTH_MAX: Final = 35
 
 

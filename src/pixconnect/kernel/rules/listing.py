@@ -141,7 +141,6 @@ def read_cursor(text: str, listed: bytes) -> Cursor:
 
 
 SEARCHED_MAX: Final = 10_000
-"""Maximum of scanned transfers."""
 
 
 class SearchTooLarge(errors.BadRequest):

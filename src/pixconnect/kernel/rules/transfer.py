@@ -182,7 +182,6 @@ class Transfer(Struct, frozen=True, kw_only=True):
     network_id: str | None = None
     """The network's name of an outgoing one, if that is not our id; some rails report it later."""
     payer_message: str | None = None
-    """The message of an incoming one's payer."""
     acceptance_refused: bool | None = None
     """We refused it before it had settled: if it settles all the same, it can no longer be refused."""
     network_settled_at: datetime | None = None

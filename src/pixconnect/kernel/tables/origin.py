@@ -158,7 +158,6 @@ class AskedFact(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
     at: datetime
-    """When it was made."""
 
 
 _FIND: Final[LiteralString] = """

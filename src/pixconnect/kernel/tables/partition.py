@@ -87,7 +87,6 @@ class FuturePartitions(Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     """Partitions that were created and not begun yet, of events and of deliveries."""
     passed_for: timedelta
-    """Time since a worker's last pass."""
 
 
 _READ_AHEAD: Final[LiteralString] = """

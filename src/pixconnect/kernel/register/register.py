@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -66,15 +66,7 @@ class ArrangementRule(Struct, frozen=True, kw_only=True, rename={"name": "rule"}
         return self.value
 
 
-class Dated(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def since(self) -> date: ...
-
-
-DatedRow = TypeVar("DatedRow", bound=Dated)
+DatedRow = TypeVar("DatedRow", bound="ArrangementRule | Retention")
 
 
 class Register(Generic[DatedRow]):

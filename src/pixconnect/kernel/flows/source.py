@@ -50,10 +50,10 @@ class Way(Struct, frozen=True, kw_only=True):
 CHARGE_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
 
-class Source(Struct, frozen=True):
+class Source(Struct, frozen=True, kw_only=True):
     """The installation's own rail. An account at an institution has its own method in place of each."""
 
-    account_id: int | None = None
+    account_id: int | None
     """The account; ``None`` of the installation's own rail."""
     sends_in_turn: bool = False
     """Whether one order waits for another to be sent."""
@@ -188,7 +188,7 @@ async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixCo
 
 
 CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
-OWN_RAIL: Final = Source()
+OWN_RAIL: Final = Source(account_id=None)
 
 
 class AccountChanged(errors.ServiceUnavailable):

@@ -27,10 +27,10 @@ from pixconnect.platform.base.clock import RatePolicy, to_day
 _FILE: Final = Path(__file__).parent / "arrangement.csv"
 
 
-Unit = Literal[
-    *("seconds", "minutes", "hours", "days", "cents", "tokens", "tokens a minute", "hour of day", "keys", "accounts"),
-    *("tries", "duty", "lifted"),
-]
+Unit = (
+    Literal["seconds", "minutes", "hours", "days", "hour of day", "cents", "keys", "accounts", "tries"]
+    | Literal["tokens", "tokens a minute", "duty", "lifted"]
+)
 """The unit of a rule's value; a duty has no value, and a lifted rule has none left."""
 RuleParty = Literal["holder", "payer's institution", "receiver's institution", "nobody here"]
 """The party bound by a rule. The sandbox plays the institutions' rules and shows them; holders' rules are enforced."""

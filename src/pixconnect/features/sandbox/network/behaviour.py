@@ -14,7 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.rules import RULES_MAX, FaultRule, Message, Operation, SandboxRefusal
+from pixconnect.features.sandbox.rules import RULES_MAX, FaultMatch, FaultRule, Message, Operation, SandboxRefusal
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules import reject_code
 
@@ -207,7 +207,7 @@ class Faults:
     def hides_everything(self) -> bool:
         """Whether a rule makes the network unreachable for every message."""
         return any(
-            rule.effect == "unavailable" and rule.times != 0 and rule.probability is None and not _narrows(rule)
+            rule.effect == "unavailable" and rule.times != 0 and rule.probability is None and rule.match == FaultMatch()
             for rule in self.rules
         )
 
@@ -257,7 +257,3 @@ def _matches(rule: FaultRule, message: Message) -> bool:
     if match.amount_cents is not None and match.amount_cents != message.amount_cents:
         return False
     return match.key is None or (message.key is not None and match.key.lower() == message.key.lower())
-
-
-def _narrows(rule: FaultRule) -> bool:
-    return rule.match.key is not None or rule.match.amount_cents is not None or rule.match.operation is not None

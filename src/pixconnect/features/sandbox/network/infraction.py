@@ -116,13 +116,11 @@ async def find_paid(executor: Executor, end_to_end_id: str, now: datetime) -> Pa
 
 async def find_left(executor: Executor, end_to_end_id: str, contest: Contest | None) -> int:
     """Find the part of a payment that this contest may still return: its own planned return is planned again."""
-    planned = set[str]() if contest is None else _planned_returns(contest)
+    planned = set[str]()
+    if contest is not None and contest.next_report is not None:
+        planned = {part.return_id for part in contest.next_report.taken}
+        planned -= {part.return_id for part in contest.report.taken}
     return await executor.fetchval(LEFT, end_to_end_id, list(planned)) or 0
-
-
-def _planned_returns(contest: Contest) -> set[str]:
-    told = {part.return_id for part in contest.report.taken}
-    return {part.return_id for part in (contest.next_report.taken if contest.next_report else ())} - told
 
 
 def list_pending(contest: Contest, now: datetime) -> list[tuple[datetime, Pending]]:

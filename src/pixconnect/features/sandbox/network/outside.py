@@ -115,11 +115,6 @@ async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEn
     return None if how.code is not None else await _find_entry(outside, key)
 
 
-def is_lookup_changed(outside: Outside, key: str) -> bool:
-    """Whether a fault rule may change the answer for this key."""
-    return outside.faults.concerns(Message(operation="lookup", id="", key=key))
-
-
 async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]:
     fixed = [entry for key in keys if (entry := directory.FIXED_ENTRIES.get(key)) is not None]
     added = keys - directory.FIXED_ENTRIES.keys()

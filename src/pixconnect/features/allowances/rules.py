@@ -111,12 +111,7 @@ def check_transfer_allowance(
 ) -> None:
     """Refuse a transfer that may not leave over its account, in this order: its amount, the day's sum, the payee.
 
-    Args:
-        amount_cents: Of the transfer.
-        initiation_type: How the payee was named.
-        payee: As far as it is known.
-        left: The account's remaining allowance.
-        is_known: Whether the payee was paid over the account before.
+    ``is_known`` is whether the payee was paid over the account before.
     """
     there = "over this holder's account at its institution"
     if amount_cents > left.transfer_cents:

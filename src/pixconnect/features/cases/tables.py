@@ -15,7 +15,6 @@ from pixconnect.features.cases.rules import (
     CaseKind,
     CaseNote,
     Difference,
-    OpenCases,
     SilentOrder,
 )
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
@@ -192,8 +191,9 @@ _COUNT: Final[LiteralString] = """
 """
 
 
-async def count_open(pool: Pool) -> dict[CaseKind, OpenCases]:
-    return {row["kind"]: OpenCases(**row) for row in await pool.fetch(_COUNT)}
+async def count_open(pool: Pool) -> dict[CaseKind, tuple[int, datetime]]:
+    """Count open cases by kind; return since when the oldest of each is open, too."""
+    return {kind: (count, oldest_at) for kind, count, oldest_at in await pool.fetch(_COUNT)}
 
 
 # Orders without an answer to queries, and the table of two operators' decisions on their end.

@@ -348,7 +348,8 @@ def _check_text(field: str, text: str) -> str:
 
 async def count_cases(context: Core) -> int:
     """Count open cases. A kept report, which becomes a case at the worker's next check, is not counted again."""
-    return sum(each.count for kind, each in (await case_store.count_open(context.pool)).items() if kind != "report")
+    found = await case_store.count_open(context.pool)
+    return sum(count for kind, (count, _) in found.items() if kind != "report")
 
 
 CHORES: Final = (Chore(name="cases", run=look_for_cases, every_s=60.0),)

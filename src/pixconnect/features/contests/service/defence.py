@@ -234,12 +234,7 @@ ANSWER_INFRACTIONS: Final = WriteOperation("answer_infractions", _answer_infract
 
 
 async def follow_contests(context: Context, opened: OpenAccount, *, is_called: bool = False) -> int:
-    """Read the list of contests if that is due; return their number.
-
-    Args:
-        context: The account's.
-        opened: The account's port.
-        is_called: Whether the institution has called since.
+    """Read the list of contests if that is due, sooner if the institution has called since; return their number.
 
     Raises:
         InstitutionUnavailable: Facts recorded until then stay.

@@ -162,9 +162,7 @@ class HeldBlocks(Claim):
     def take_returned(self, refund: Refund, contest_name: str | None = None) -> None:
         """Post the institution's return: from its block of that Pix, then from the available balance; the rest is owed.
 
-        Args:
-            refund: The return.
-            contest_name: The contest that caused it, if reported.
+        ``contest_name`` is the contest that caused it, if reported.
         """
         work = self.work
         block = self.open.find_to_take_of(refund, contest_name)

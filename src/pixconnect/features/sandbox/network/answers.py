@@ -116,13 +116,7 @@ def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: s
 
 
 def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> OrderGroup:
-    """Build the rows of orders.
-
-    Args:
-        faults: Counted down by those that follow a rule.
-        orders: As they came.
-        latency_ms: How long an ordinary one takes to settle.
-    """
+    """Build the rows of orders; those that follow a rule count ``faults`` down, and an ordinary one takes the latency."""
     behaviours = [_treat_order(faults, order) for order in orders]
     new = [
         _make_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how, latency_ms)
@@ -340,12 +334,7 @@ def redate(report: Report, due_at: datetime) -> Report:
 def sort_acknowledged(
     acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
 ) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
-    """Sort the first acknowledgements into those of orders, by report, of contests and of arrivals.
-
-    Args:
-        acknowledgements: The service's.
-        find: Finds a report.
-    """
+    """Sort the first acknowledgements into those of orders, by report, of contests and of arrivals."""
     orders: dict[str, str] = {}
     contested: list[str] = []
     arrivals: dict[str, Acknowledged] = {}

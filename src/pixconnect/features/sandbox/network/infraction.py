@@ -205,15 +205,8 @@ def open_contest(
 ) -> Contest:
     """Contest the rest of a payment, and hold the free part of it.
 
-    Args:
-        asked: The request.
-        paid: The payment.
-        left_cents: The part that other contests will not take by time either.
-        free_cents: The part that other contests do not hold.
-        number: Of all arrivals.
-        name: The contest's.
-        return_id: The name of its return by time.
-        now: When it is opened.
+    ``left_cents`` is the part that other contests will not take by time either, ``free_cents`` the part that they do not hold,
+    and ``return_id`` the name of its return by time.
     """
     if now > paid.settled_at + ARRANGEMENT.find("contest_window", paid.settled_at).duration:
         raise SandboxRefusal("invalid", "end_to_end_id: was paid too long ago to be contested")

@@ -216,11 +216,7 @@ def format_heads(heads: Sequence[ChainHead]) -> bytes:
 
 
 def parse_heads(lines: Iterable[bytes]) -> list[ChainHead]:
-    """Read a file of heads, or a log of JSON lines, skipping lines without heads.
-
-    Raises:
-        BadRequest: A line is neither.
-    """
+    """Read a file of heads, or a log of JSON lines, skipping its lines without heads; raises ``BadRequest`` for others."""
     heads = list[ChainHead]()
     for number, line in enumerate(lines, 1):
         try:

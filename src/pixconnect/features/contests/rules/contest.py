@@ -71,14 +71,7 @@ class Contests(Protocol):
 def report_contest(
     contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime
 ) -> InfractionReport:
-    """Report a contest's whole present state: the same for each reading of it.
-
-    Args:
-        contest: As it is listed.
-        party: The account's owner.
-        returned: Its possible returns, in turn.
-        now: Real time, by which the arrangement's times end.
-    """
+    """Report a contest's whole present state, the same for each reading; ``now`` is real time, by which its times end."""
     taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
     rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)
     until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration

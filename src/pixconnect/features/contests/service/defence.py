@@ -163,10 +163,7 @@ async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[Def
 
 
 async def send_due_defences(context: Context, opened: OpenAccount, count_max: int) -> int:
-    """Send pending answers to one institution, one after the other; return the number due.
-
-    ``context`` is the account's.
-    """
+    """Send pending answers to one institution, one after the other; return the number due. The context is the account's."""
     contests = opened.institution.contests
     if contests is None:
         return 0

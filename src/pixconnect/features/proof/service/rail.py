@@ -26,11 +26,7 @@ async def compare_with_rail(
     *,
     items_at_once: int = ITEMS_AT_ONCE,
 ) -> list[Finding]:
-    """Return all violations of rules of ``features/proof/tables/rail.py``, by their names; of items since an instant, or all.
-
-    Raises:
-        RailUnavailable: It does not answer.
-    """
+    """Return all violations of rules of ``features/proof/tables/rail.py``, by name; of items since an instant, or all."""
     first = await connection.fetchval("select min(created_at) from holder")
     if first is None:
         return []

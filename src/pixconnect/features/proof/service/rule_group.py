@@ -306,10 +306,7 @@ def explain(error: NotReadableError) -> str:
 
 
 async def judge_accounts(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
-    """Judge the closed days of accounts again, from the recorded facts.
-
-    Returns until when each account's days are closed, and each closed day that would not close now.
-    """
+    """Return until when each account's days are closed, and each closed day that would not close now, by recorded facts."""
     judgements, found = list[Judgement](), list[Finding]()
     for account in await account_store.list_all(connection):
         days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)

@@ -96,11 +96,7 @@ async def list_runs(context: Context, runs_max: int, findings_max: int) -> Seque
 
 
 async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> Verification:
-    """Run the proof once.
-
-    Raises:
-        BadRequest: A rule does not exist.
-    """
+    """Run the proof once; raises ``BadRequest`` if a rule does not exist."""
     # Refused before any query.
     rules = choose_rules(request)
     connection = reader.connection
@@ -190,11 +186,7 @@ async def log_heads(context: Context) -> None:
 
 
 async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry:
-    """Return an entry with all inputs of its link in the chain, for independent verification.
-
-    Raises:
-        NotFound: The holder's chain has no such entry, or not yet.
-    """
+    """Return an entry with all inputs of its link in the chain; raises ``NotFound`` if its holder's chain lacks it yet."""
     found = await chain_store.find_chained(connection, entry_id, holder_id)
     if found is None:
         raise errors.NotFound(f"entry: the chain of holder {holder_id} has no entry {entry_id}, or not yet")

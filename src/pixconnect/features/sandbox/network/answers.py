@@ -199,11 +199,7 @@ async def write(
     group: OrderGroup,
     numbers: Iterator[int],
 ) -> tuple[set[str], dict[str, NewOrder], list[tuple[NewArrival, Pending]]]:
-    """Write orders, payers of merchants' codes, and fees.
-
-    Returns:
-        The new ids, the orders as written, and the fees.
-    """
+    """Write orders, payers of merchants' codes, and fees; return the new ids, the orders as written, and the fees."""
     if not arriving:
         return set(), arriving, []
     # Without these one statement is enough, and no transaction.

@@ -240,10 +240,7 @@ def open_contest(
 
 
 def plan(contest: Contest, return_id: str | None, left_cents: int) -> Contest:
-    """The next report by time: the decision at the deadline, or the end of a block.
-
-    If nothing of the payment is left to return, there is nothing to take.
-    """
+    """Plan the next report by time: the decision at the deadline, which takes only what is left, or the end of a block."""
     report = contest.report
     if report.state == "released" or (report.state == "taken" and report.wanted_cents == 0):
         return structs.replace(contest, next_report=None, due_at=None)

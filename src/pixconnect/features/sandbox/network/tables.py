@@ -243,10 +243,7 @@ async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
 async def acknowledge_arrivals(
     executor: Executor, acknowledged: Sequence[Acknowledged], now: datetime
 ) -> list[AfterStep]:
-    """Record the service's acknowledgements; arrivals that ended without a code settle now.
-
-    Repeated acknowledgements are left out of the answer.
-    """
+    """Record acknowledgements, but repeated ones, and return the next steps; what ended without a code settles now."""
     rows = await executor.fetch(ACKNOWLEDGE_ARRIVALS, *_columns(acknowledged), now)
     return [AfterStep(*row) for row in rows]
 

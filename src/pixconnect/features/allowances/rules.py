@@ -32,7 +32,6 @@ class Allowance(Struct, frozen=True, kw_only=True):
     refunds_day_cents: int
     """The maximum of refunds in a day of Sao Paulo; 0 is nothing."""
     allowed_by: str | None = None
-    """The operator that set it last."""
     transfer_cents: int = 0
     """The maximum of one transfer; 0 is nothing."""
     transfers_day_cents: int = 0

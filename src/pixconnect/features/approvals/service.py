@@ -31,7 +31,6 @@ COUNTED_MAX: Final = 100_000
 WAITS_MAX: Final = timedelta(hours=1)
 """A waiting transfer is given up some hours later: an operator should check it before."""
 PAID_COUNTED_MAX: Final = 100
-"""Maximum to which earlier payments of a payee are counted."""
 
 
 class WaitingTransfer(Struct, frozen=True, kw_only=True):

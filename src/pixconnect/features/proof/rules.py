@@ -64,9 +64,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     gone. ``{parts}`` are the rows that features add.
     """
     meaning: str
-    """The possible meaning of a violation."""
     todo: str
-    """The remedy."""
     of: Subject = "holders"
     why_not: str | None = None
     """Selects why the rule cannot be checked here, if so."""
@@ -106,7 +104,6 @@ class Judgement(Struct, frozen=True, kw_only=True):
     account: str | None = None
     """The account at an institution, if the rule is judged per account."""
     reason: str | None = None
-    """Why it is not checked."""
 
 
 class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -52,12 +52,10 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 LINES_MAX: Final = 100
-"""Maximum of lines in one answer."""
 OURS_APART_MAX: Final = timedelta(days=35)
 """Maximum distance of a line from its transfer or refund."""
 SUM: Final = "sum"
 OWN_MAX: Final = 5
-"""Maximum of transfers and refunds shown for one line."""
 _AROUND: Final = 3
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[str]).decode

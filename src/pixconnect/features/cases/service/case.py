@@ -71,7 +71,6 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     institution: str | None
     """The account's name."""
     age: timedelta
-    """How long it is or was open."""
     notes: Sequence[CaseNote] = ()
     adjustments: Sequence[Adjustment] = ()
     waiting: Proposal | None = None

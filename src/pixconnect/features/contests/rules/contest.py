@@ -38,13 +38,11 @@ class ListedContest(Struct, frozen=True, kw_only=True):
     """The institution's name, unique on the account."""
     end_to_end_id: str
     amount_cents: int
-    """How much of the Pix is contested."""
     status: ContestWord
     """``accepted``: it returns, or has returned, the available money."""
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """The payer's statement."""
     defence: str | None
     """The answer, sent by us or by a person at the institution."""
     opened_at: datetime

@@ -58,9 +58,7 @@ _log = structlog.get_logger(__name__)
 class ShownInfraction(Struct, frozen=True, kw_only=True):
     infraction: Infraction
     held_cents: int
-    """How much of the holder's money is blocked for it."""
     text_length_max: int
-    """The maximum length of an answer."""
 
 
 class InfractionAnswer(Struct, frozen=True, kw_only=True):
@@ -71,7 +69,6 @@ class InfractionAnswer(Struct, frozen=True, kw_only=True):
     answer: DefenceAnswer | None = None
     """The institution's response to a sent text; without either it is a reminder."""
     sent: str | None = None
-    """The sent text."""
 
 
 async def read_infraction(context: Context, caller: Caller, infraction_id: int) -> ShownInfraction:

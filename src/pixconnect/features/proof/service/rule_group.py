@@ -59,7 +59,6 @@ class Look(Struct, kw_only=True):
     run: Run
     tell: Progress
     heads: Sequence[ChainHead]
-    """Recorded heads of chains."""
     has_all: bool
     """Whether every rule is checked: only then slices get checkpoints."""
     unreadable: dict[str, str]

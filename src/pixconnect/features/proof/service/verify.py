@@ -43,7 +43,6 @@ from pixconnect.platform.pool import Connection
 
 FINDINGS_MAX: Final = 100_000
 CHAINED_MAX: Final = 5_000
-"""Entries that are chained in one transaction."""
 AUDIT_CHAINED_MAX: Final = 1_000
 """Audit rows chained in one transaction: each is a separate link."""
 REST_TIMES: Final = 2
@@ -61,7 +60,6 @@ class ProofRequest(Struct, frozen=True, kw_only=True):
     again_after_s: float = 60
     """How long after a finding it is checked again."""
     heads: Sequence[ChainHead] = ()
-    """Recorded heads of chains."""
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -73,7 +71,6 @@ class Verification(Struct, frozen=True, kw_only=True):
     unchained_count: int | None
     """Entries that wait to be chained; ``None`` if they are unreadable."""
     unchained_audit_count: int | None
-    """Audit rows that wait to be chained."""
     waiting_cluster: str | None
     """The cluster whose commits wait for a standby; ``None`` if they wait for none."""
 

@@ -71,7 +71,6 @@ class OrderGroup(Struct, frozen=True, kw_only=True):
     behaviours: list[Behaviour]
     """The behaviour of each: by the fault rules, or else the network's usual one."""
     claims: dict[str, str] = {}
-    """The merchants' codes that they pay."""
     fees: dict[str, Fee] = {}
 
 

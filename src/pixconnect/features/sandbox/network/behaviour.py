@@ -70,13 +70,11 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     code: str | None = None
     """The reject code; ``None`` settles."""
     arrives: bool = True
-    """Whether the message reaches the network at all."""
     is_answered: bool = True
     reports_count: int = 1
     is_early: bool = False
     """Whether messages come out of order: an outcome before its answer, or after those of later messages."""
     is_refused: bool = False
-    """Whether the network cannot be reached."""
     ends_after_ms: int | None = None
     """From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step."""
     cancel_code: str | None = None

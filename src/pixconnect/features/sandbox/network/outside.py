@@ -46,7 +46,6 @@ ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
 OVERTAKEN_BY_MS: Final = 1_000
 
 ARRIVALS_MAX: Final = 256
-"""Maximum of groups of arrivals that are written together."""
 MERCHANT_CITY: Final = "Sao Paulo"
 
 

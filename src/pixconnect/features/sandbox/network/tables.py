@@ -165,7 +165,6 @@ class Acknowledged(NamedTuple):
     is_first: bool
     """Whether it answers the first of two steps."""
     goes_on: bool
-    """Whether the next step follows."""
     is_held: bool
     """Whether the institution holds it from now on."""
 

@@ -22,18 +22,18 @@ from pixconnect.features.contests.rules.block import (
     end_line_block,
     end_suspect_credit,
     open_suspect_credit,
-    return_suspect_credit,
     take_step,
 )
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
 from pixconnect.kernel.flows.credit import SuspectCredits
+from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
 from pixconnect.kernel.rules.order import WaitingOrder
 from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.kernel.rules.refund import NewRefund, Refund
-from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.rules.transfer import Transfer, fail_transfer
 from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -299,7 +299,8 @@ class HeldCredits(SuspectCredits):
         return True
 
     def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:
-        return return_suspect_credit(transfer, code, now)
+        reason = f"Your institution held it as suspect and returned it ({code}): {reject_code.explain(code)}"
+        return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
 
 
 CLAIMS: Final = (HeldBlocks,)

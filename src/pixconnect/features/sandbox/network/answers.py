@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.network import behaviour, directory, tables
+from pixconnect.features.sandbox.network import directory, tables
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.network.tables import (
@@ -150,7 +150,7 @@ def read_refunds(
 def _treat_order(faults: Faults, order: Order) -> Behaviour:
     # Before all rules: the network rejects this itself.
     if order.amount_cents < 1:
-        return behaviour.reject(behaviour.USUAL, "AM01")
+        return Behaviour(code="AM01")
     if faults.rules:
         key, amount_cents = order.credit_party.key, order.amount_cents
         how = faults.behaviour_of(
@@ -171,7 +171,7 @@ def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Map
         how = faults.behaviour_of(message) or directory.behaviour_of_refund(order.description)
         if original is not None and how.code is None:
             if left[original.id] < order.amount_cents:
-                how = behaviour.reject(how, "AM09")
+                how = structs.replace(how, code="AM09")
             elif how.arrives and not how.is_refused:
                 # Orders of the same group share the remaining sum.
                 left[original.id] -= order.amount_cents

@@ -144,10 +144,6 @@ def hold(behaviour: Behaviour, *, is_returned: bool, after_ms: int = HELD_MS) ->
     )
 
 
-def reject(behaviour: Behaviour, code: str) -> Behaviour:
-    return structs.replace(behaviour, code=code)
-
-
 _ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
 _TRIES_REMEMBERED_MAX = 10_000
 _AT_ALL_FACES: Final = frozenset({"delay", "no_answer", "lost", "unavailable", "html", "too_many"})

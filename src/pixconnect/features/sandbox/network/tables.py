@@ -268,10 +268,6 @@ async def last_number(executor: Executor) -> int:
     )
 
 
-async def read_offset(executor: Executor) -> timedelta:
-    return await executor.fetchval("select moved_by from clock")
-
-
 async def write_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, after: datetime) -> None:
     """Store the clock's new offset, and adjust open deadlines when it moves back."""
     async with pool.acquire() as connection, connection.transaction():

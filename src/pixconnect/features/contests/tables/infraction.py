@@ -106,10 +106,12 @@ IS_ANY_DUE: Final[LiteralString] = f"exists (select from infraction where {_IS_D
 """For slots ``$1`` at ``$2``."""
 
 
+_DUE: Final[LiteralString] = f"where {_IS_DUE} order by least(send_at, remind_at), id limit $3"
+
+
 async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
     """Find those with an answer to send over the installation's own rail, or with a reminder due."""
-    which: LiteralString = f"where {_IS_DUE} order by least(send_at, remind_at), id limit $3"
-    return await INFRACTION.find_all(pool, which, slots, now, count_max)
+    return await INFRACTION.find_all(pool, _DUE, slots, now, count_max)
 
 
 _UNSENT_THERE: Final[LiteralString] = """

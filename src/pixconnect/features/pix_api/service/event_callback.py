@@ -149,7 +149,7 @@ async def _show_transfer_event(
         if transfer.charge_id is not None:
             charge = await charge_store.find_by_id(context.pool, transfer.holder_id, transfer.charge_id)
         shown = show_cents_pix(transfer, own, charge, context.policy.faces_url + profile.name)
-        return {"charge": shown.charge, "pix": shown, "pixQrCode": None}
+        return {"charge": shown.get("charge"), "pix": shown, "pixQrCode": None}
     external_id = transfer.external_id or ""
     found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
     prepared = found.get(external_id)
@@ -175,10 +175,9 @@ async def _show_refund_event(
     original = await _find_transfer(context, refund.holder_id, refund.transfer_id)
     own = await _read_own(context, original)
     # Their notices name the return, while their answers name the payment.
-    shown = structs.replace(show_cents_refund(refund), end_to_end_id=refund.shown_id)
-    is_partial = refund.amount_cents < original.amount_cents
+    named = {"endToEndId": refund.shown_id, "partial": refund.amount_cents < original.amount_cents}
     return {
-        "refundTransaction": {**msgspec.to_builtins(shown), "partial": is_partial},
+        "refundTransaction": {**show_cents_refund(refund), **named},
         "originalTransaction": show_cents_pix(original, own, None, ""),
     }
 

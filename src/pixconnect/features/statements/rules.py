@@ -105,9 +105,14 @@ class Statement(Struct, frozen=True, kw_only=True):
 
 
 class Counterparty(Struct, frozen=True, kw_only=True):
+    """The other side of a statement's line."""
+
     name: str
+    """The account's owner."""
     tax_id: str
+    """CPF or CNPJ."""
     ispb: str
+    """The institution."""
 
 
 class MovedItem(Struct, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ from pixconnect.kernel.rules.access import (
     Visitor,
 )
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.entropy import Entropy, SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.flow.shares import FairSemaphore
 from pixconnect.platform.pool import Connection
 
@@ -75,7 +75,7 @@ async def add_operator(context: Operator, name: str, role: Role) -> IssuedOperat
     async with write_alone(context.pool) as connection:
         if not await console_store.insert_operator(connection, issued.operator):
             raise errors.BadRequest(f"name: there is an operator {name} already; `operator reset` gives new secrets")
-        await audit.record(context, connection, "operator add", _audited(name), after=dict(role=role))
+        await audit.record(context, connection, "operator add", f"operator {name}", after=dict(role=role))
     return issued
 
 
@@ -91,7 +91,7 @@ async def reset_operator(context: Operator, name: str) -> IssuedOperator:
         await console_store.update_operator(connection, after)
         # A thief of the former secrets may be signed in with them.
         await console_store.delete_sessions_of(connection, name)
-        await audit.record(context, connection, "operator reset", _audited(name))
+        await audit.record(context, connection, "operator reset", f"operator {name}")
     return structs.replace(issued, operator=after)
 
 
@@ -101,7 +101,7 @@ async def unlock_operator(context: Operator, name: str) -> ConsoleOperator:
         before = await _lock(connection, name)
         await console_store.note_code(connection, after := structs.replace(before, wrong_codes_at=()))
         was = dict(wrong_codes_at=before.wrong_codes_at)
-        await audit.record(context, connection, "operator unlock", _audited(name), before=was)
+        await audit.record(context, connection, "operator unlock", f"operator {name}", before=was)
     return after
 
 
@@ -110,7 +110,7 @@ async def remove_operator(context: Operator, name: str) -> ConsoleOperator:
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, name)
         await console_store.delete_operator(connection, name)
-        await audit.record(context, connection, "operator remove", _audited(name), before=dict(role=before.role))
+        await audit.record(context, connection, "operator remove", f"operator {name}", before=dict(role=before.role))
     return before
 
 
@@ -122,7 +122,8 @@ async def list_operators(context: Operator) -> list[ConsoleOperator]:
 async def _issue(context: Operator, name: str, role: Role) -> IssuedOperator:
     text = context.entropy.token(_PASSWORD_LENGTH)
     secret = base64.b32encode(context.entropy.octets(_TOTP_LENGTH)).decode()
-    codes = tuple(_recovery_code(context.entropy) for _ in range(RECOVERY_CODES_COUNT))
+    texts = [context.entropy.token(_RECOVERY_CODE_LENGTH) for _ in range(RECOVERY_CODES_COUNT)]
+    codes = tuple("-".join(each[at : at + 4] for at in range(0, _RECOVERY_CODE_LENGTH, 4)) for each in texts)
     operator = ConsoleOperator(
         name=name,
         role=role,
@@ -152,17 +153,8 @@ def hash_recovery_code(name: str, code: str) -> bytes:
     return hashlib.sha256(f"{name}:{code.replace('-', '').strip()}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _recovery_code(entropy: Entropy) -> str:
-    text = entropy.token(_RECOVERY_CODE_LENGTH)
-    return "-".join(text[at : at + 4] for at in range(0, _RECOVERY_CODE_LENGTH, 4))
-
-
 async def _lock(connection: Connection, name: str) -> ConsoleOperator:
     return errors.found(await console_store.lock_operator(connection, name), f"name: there is no operator {name}")
-
-
-def _audited(name: str) -> str:
-    return f"operator {name}"
 
 
 _log = structlog.get_logger(__name__)
@@ -183,12 +175,6 @@ class OperatorSignIn(Struct, frozen=True, kw_only=True):
     """The code of the second factor, or a recovery code."""
     address: str
     """The address whose failures are counted, found by ``client_address``."""
-
-
-class ClientSignIn(Struct, frozen=True, kw_only=True):
-    client_id: str
-    client_secret: str
-    address: str
 
 
 class NewSession(Struct, frozen=True, kw_only=True):
@@ -219,18 +205,12 @@ class SignIn:
         # Raised only now: inside the transaction it would roll back the counted failure.
         raise verdict
 
-    async def client(self, asked: ClientSignIn) -> NewSession:
+    async def client(self, asked: TokenRequest) -> NewSession:
         """Sign in a holder by the credentials of one of its clients; refuses as ``operator`` does."""
-        request = TokenRequest(
-            client_id=asked.client_id,
-            client_secret=asked.client_secret,
-            grant_type="client_credentials",
-            address=asked.address,
-        )
-        token_issuer.check_shape(request)
+        token_issuer.check_shape(asked)
         context = self._context
         async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
-            verdict = await token_issuer.judge(context, connection, request)
+            verdict = await token_issuer.judge(context, connection, asked)
             if isinstance(verdict, Client):
                 session = _session_of(context, client_id=verdict.client_id)
                 # Up to a second ahead, as its tokens are, or a new secret would not work.
@@ -302,7 +282,7 @@ async def _judge_operator(
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, by_address)
     left_s = await access_store.limited_for_s(connection, by_address, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
-        return AddressLimited(left_s, FAILURES_MAX)
+        return AddressLimited(left_s)
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
     is_name = access_rules.is_operator_name(asked.name)
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None

@@ -316,10 +316,10 @@ async def set_account_webhook(context: Context, caller: Caller, url: str, profil
 
 
 async def _set(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
-    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
-    if found is not None:
+    found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
+    if found:
         change = EndpointChange(url=url, status="active")
-        await endpoint_usecases.change_endpoint(context, caller, found.id, change)
+        await endpoint_usecases.change_endpoint(context, caller, found[0].id, change)
         return
     # Its owner sets no secret, so one is made for the HMAC signatures.
     secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
@@ -329,10 +329,10 @@ async def _set(context: Context, caller: Caller, url: str, profile: InstitutionP
 
 
 async def read_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> Endpoint:
-    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
-    if found is None:
+    found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
+    if not found:
         raise errors.NotFound("tipoWebhook: there is no such webhook")
-    return found
+    return found[0]
 
 
 async def delete_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> None:

@@ -107,7 +107,19 @@ async def _set(
     found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
     if found is None:
         webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
-        made = _set_format(profile, _open_endpoint(context, webhook))
+        # Its owner sets no secret, so one is made for the HMAC signatures.
+        secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH)).encode()
+        endpoint = Endpoint(
+            id=endpoint_id,
+            holder_id=caller.holder_id,
+            url=url,
+            event_types=endpoint_rules.EVENT_TYPES,
+            secret_sealed=context.secret_box.seal(secret, endpoint_rules.endpoint_seal(endpoint_id)),
+            created_at=now,
+            modified_at=now,
+            pix_key=key,
+        )
+        made = _set_format(profile, endpoint)
         await endpoint_store.insert(connection, made)
         await endpoint_store.KEY_WEBHOOK.insert(connection, webhook)
         await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
@@ -140,21 +152,6 @@ def _set_format(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpo
 def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
     """Where the notices of a webhook are posted."""
     return endpoint_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
-
-
-def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
-    # Its owner sets no secret, so one is made for the HMAC signatures.
-    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
-    sealed = context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id))
-    return endpoint_rules.open_endpoint(
-        webhook.endpoint_id,
-        webhook.holder_id,
-        webhook.url,
-        endpoint_rules.EVENT_TYPES,
-        sealed,
-        webhook.created_at,
-        webhook.pix_key,
-    )
 
 
 async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook:

@@ -54,17 +54,6 @@ class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The language of descriptions that we write: English or Portuguese."""
 
 
-class Counterparty(Struct, frozen=True, kw_only=True):
-    """The other side of a statement's line."""
-
-    name: str
-    """The account's owner."""
-    tax_id: str
-    """CPF or CNPJ."""
-    ispb: str
-    """The institution."""
-
-
 class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One change of the account's current funds."""
 
@@ -82,7 +71,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much the balance changed."""
     running_balance: Cents
     """The balance after it."""
-    counterparty: Counterparty | None = None
+    counterparty: statements.Counterparty | None = None
     """The counterparty; deposits, the institution's own movements and repayments of deficits have none."""
     description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
     """The text on a refund or of the institution; for any other line its kind and the other side's name, in the `language`."""
@@ -160,7 +149,6 @@ async def _write_json(
 
 
 def _on_wire(line: statements.StatementLine, language: statements.Language) -> StatementLine:
-    other = line.counterparty
     return StatementLine(
         id=line.id,
         create_timestamp=format_instant(line.created_at),
@@ -169,7 +157,7 @@ def _on_wire(line: statements.StatementLine, language: statements.Language) -> S
         impact_type=line.direction,
         amount=line.amount_cents,
         running_balance=line.running_balance_cents,
-        counterparty=None if other is None else Counterparty(name=other.name, tax_id=other.tax_id, ispb=other.ispb),
+        counterparty=line.counterparty,
         description=line.describe(language),
         external_id=line.external_id,
         transaction_identification=line.txid,

@@ -25,11 +25,9 @@ from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.features.monitoring.tables import figures as figures_store
+from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import ChargeSearch, ReceivedSearch
-from pixconnect.features.pix_api.tables import location as location_store
-from pixconnect.features.pix_api.tables import received as received_store
-from pixconnect.features.pix_api.tables.charge_search import search as search_charges
-from pixconnect.features.pix_api.tables.location import LOCATIONS
+from pixconnect.features.pix_api.tables import LOCATIONS, search_charges
 from pixconnect.features.webhooks.rules.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
@@ -260,7 +258,7 @@ async def revise_all(connection: "Connection") -> None:
             charge_id=charge.id, holder_id=HOT, revision=0, contents=read_contents(charge), next_digest=bytes(32)
         )
         changes.put(REVISIONS, before)
-    for location in (await location_store.lock(connection, PAIRS)).values():
+    for location in (await pix_store.lock_locations(connection, PAIRS)).values():
         changes.move(LOCATIONS, location, location)
     await changes.write_all(connection)
 
@@ -428,14 +426,14 @@ STATEMENTS: Final[dict[str, Statement]] = {
         a_pool(c), 1, STARTED_AT + timedelta(seconds=ROWS_COUNT - 30), tells_fees_later=True
     ),
     "strays of an account": lambda c: alarm_store.count_strays(a_pool(c), 1, STARTED_AT + timedelta(days=365)),
-    "locations of charges": lambda c: location_store.find_of_charges(c, PAIRS),
-    "locations locked": lambda c: location_store.lock(c, PAIRS),
-    "a location": lambda c: location_store.find_by_id(a_pool(c), HOT, 5_000),
+    "locations of charges": lambda c: pix_store.find_locations_of_charges(c, PAIRS),
+    "locations locked": lambda c: pix_store.lock_locations(c, PAIRS),
+    "a location": lambda c: pix_store.find_location(a_pool(c), HOT, 5_000),
     "locations listed": listing(
-        lambda pool, span: location_store.read_page(pool, HOT, list_statuses(None, is_bound=None), span), PAGE
+        lambda pool, span: pix_store.read_locations(pool, HOT, list_statuses(None, is_bound=None), span), PAGE
     ),
     "locations listed, far down": listing(
-        lambda pool, span: location_store.read_page(pool, HOT, ["COB_BOUND"], span), DEEP_PAGE
+        lambda pool, span: pix_store.read_locations(pool, HOT, ["COB_BOUND"], span), DEEP_PAGE
     ),
     "a revision of a charge": lambda c: charge_store.find_revision(a_pool(c), HOT, 5_000, 7),
     "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
@@ -504,21 +502,21 @@ STATEMENTS: Final[dict[str, Statement]] = {
         TransferSearch(amount_cents=7, tax_id="52998224725", end_to_end_id_part="zz"), SPAN
     ),
     "transfers searched by txid, too many": too_many(TransferSearch(txid="t")),
-    "received Pix listed": listing(lambda pool, span: received_store.read_page(pool, HOT, span), PAGE),
+    "received Pix listed": listing(lambda pool, span: pix_store.read_received_page(pool, HOT, span), PAGE),
     "received Pix listed, far down": listing(
-        lambda pool, span: received_store.read_page(pool, HOT, span), DEEP_RECEIVED
+        lambda pool, span: pix_store.read_received_page(pool, HOT, span), DEEP_RECEIVED
     ),
-    "received Pix listed, of a span": listing(lambda pool, span: received_store.read_page(pool, HOT, span), SPAN),
+    "received Pix listed, of a span": listing(lambda pool, span: pix_store.read_received_page(pool, HOT, span), SPAN),
     "received Pix looked for, of a span": listing(
-        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(has_refunds=True), span), SPAN
+        lambda pool, span: pix_store.read_searched_page(pool, HOT, ReceivedSearch(has_refunds=True), span), SPAN
     ),
     "received Pix of a charge's txid": listing(
-        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(txid=f"T{5001:031}"), span), PAGE
+        lambda pool, span: pix_store.read_searched_page(pool, HOT, ReceivedSearch(txid=f"T{5001:031}"), span), PAGE
     ),
     "received Pix of a txid that nothing has": listing(
-        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(txid="PEDIDO1"), span), PAGE
+        lambda pool, span: pix_store.read_searched_page(pool, HOT, ReceivedSearch(txid="PEDIDO1"), span), PAGE
     ),
-    "hours counted that are known": lambda c: received_store.count_hours(a_pool(c), HOT, STARTED_AT),
+    "hours counted that are known": lambda c: pix_store.count_hours(a_pool(c), HOT, STARTED_AT),
     "refunds of Pix": lambda c: refund_store.find_of_transfers(a_pool(c), PAIRS),
     "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
     "refunds locked by name": lambda c: refund_store.lock(c, [(return_id(n), HOT) for n in GROUP], "OUT"),
@@ -758,7 +756,7 @@ async def test_what_was_received_has_its_totals_and_pages(new_database: Addresse
                 final_at=STARTED_AT + timedelta(seconds=final_s),
             )
             wanted = [n for n in range(min(final_s, 9_000), max(initial_s, 1) - 1, -1) if n % 2 == 1]
-            found = await received_store.read_page(cast("Pool", OneConnection(owner)), HOT, span)
+            found = await pix_store.read_received_page(cast("Pool", OneConnection(owner)), HOT, span)
             assert found.total_count == len(wanted)
             assert [item.id for item in found.items] == wanted[:7]
 

@@ -9,8 +9,9 @@ import asyncio
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
@@ -45,6 +46,7 @@ from pixconnect.platform.json_members import list_names, refuse_repeated
 BODY_MAX: Final = 4 * 1024 * 1024
 """In bytes: a thousand charges with the maximum contents."""
 
+AskedT = TypeVar("AskedT", ChargePut, ChargePatch)
 ItemStatusShown = Literal["EM_PROCESSAMENTO", "CRIADA", "NEGADA"]
 _Descricao = Annotated[str, Meta(min_length=1, max_length=DESCRIPTION_LENGTH_MAX)]
 
@@ -271,7 +273,7 @@ async def _yield_loop(done: Sequence[object]) -> None:
 
 
 def _read_put(members: Mapping[str, object]) -> WantedItem:
-    put = _read_contents(members)
+    put = _judge(charge_body.read_due_put, members)
     if isinstance(put, ChargePut):
         return WantedItem(contents=put.contents, location_id=put.location_id)
     return WantedItem(contents_refusal=put)
@@ -279,7 +281,8 @@ def _read_put(members: Mapping[str, object]) -> WantedItem:
 
 def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> WantedItem:
     """Read a patch both ways: for an existing charge, and for one not made yet, merged with earlier requests."""
-    put, patch = _read_contents(merged), _read_change(members)
+    put = _judge(charge_body.read_due_put, merged)
+    patch = _judge(partial(charge_body.read_patch, WITH_DUE_DATE), members)
     return WantedItem(
         contents=put.contents if isinstance(put, ChargePut) else None,
         contents_refusal=() if isinstance(put, ChargePut) else put,
@@ -292,16 +295,9 @@ def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> 
     )
 
 
-def _read_contents(members: Mapping[str, object]) -> ChargePut | Refusal:
+def _judge(read: Callable[[Mapping[str, object]], AskedT], members: Mapping[str, object]) -> AskedT | Refusal:
     try:
-        return charge_body.read_due_put(members)
-    except Violated as violated:
-        return tuple(violated.rows)
-
-
-def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
-    try:
-        return charge_body.read_patch(WITH_DUE_DATE, members)
+        return read(members)
     except Violated as violated:
         return tuple(violated.rows)
 

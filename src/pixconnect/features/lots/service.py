@@ -52,8 +52,6 @@ _TRIES_MAX: Final = 5
 
 
 class PageBounds(Struct, frozen=True, kw_only=True):
-    """Limits of one page of lots."""
-
     charges_max: int = 100_000
     """A hundred lots, the default of a page, may have so many."""
     refused_octets_max: int = 12 * 1024 * 1024
@@ -66,8 +64,6 @@ PAGE_BOUNDS: Final = PageBounds()
 
 
 class NewItem(Struct, frozen=True, kw_only=True):
-    """A request for one charge."""
-
     txid: str
     asked: WantedItem
     wanted: str
@@ -140,13 +136,11 @@ async def patch_lot(
 
 
 async def find_lot(context: Context, caller: Caller, number: int) -> FoundLot:
-    """Find a lot with all its requests, for a patch; raises ``NotFound``."""
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     return FoundLot(lot=lot, items=await lot_store.read_lot_items(context.pool, lot))
 
 
 async def read_lot(context: Context, caller: Caller, number: int) -> ShownLot:
-    """Read a lot, and the state of each of its charges; raises ``NotFound``."""
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     items = await lot_store.read_shown(context.pool, caller.holder_id, [number])
     return ShownLot(lot=lot, items=items[number])
@@ -172,7 +166,6 @@ async def list_lots(context: Context, caller: Caller, span: Span, bounds: PageBo
 
 
 def _split(lots: Sequence[ChargeLot], charges_max: int) -> Iterator[Sequence[int]]:
-    """Split the numbers into parts with at most the charges of one step."""
     part: list[int] = []
     count = 0
     for lot in lots:

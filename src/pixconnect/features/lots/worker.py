@@ -30,8 +30,6 @@ _log = structlog.get_logger(__name__)
 
 
 class LotWorker(Member):
-    """Executes the requests for each charge of a lot."""
-
     due_if = IS_ANY_DUE
 
     def __init__(self, context: Context, leases: SlotLeases) -> None:

@@ -34,8 +34,6 @@ ErasedKind = Literal["transfer", "refund", "charge", "infraction"]
 
 
 class PersonLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record about the person, as exported."""
-
     kind: str
     id: int
     holder_id: int | None
@@ -70,8 +68,6 @@ class ErasedRow(Struct, frozen=True, kw_only=True):
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    """The result of a request."""
-
     erased: dict[str, int]
     """Rows with an emptied text, by kind."""
     stays: list[KeptPart]

@@ -85,8 +85,6 @@ class ReceiptSection(Struct, frozen=True, kw_only=True):
 
 
 class ReceiptSheet(Struct, frozen=True, kw_only=True):
-    """A receipt for people."""
-
     title: str
     notice: str
     """Empty, or a notice to be shown first."""
@@ -104,7 +102,6 @@ def find_code_kind(transfer: Transfer) -> CodeKind:
 
 
 def show_receipt_party(party: Party, *, is_payee: bool) -> ReceiptParty:
-    """Return a party as a receipt shows it."""
     return ReceiptParty(
         name=_known(party, "name"),
         tax_id=mask_tax_id(_known(party, "tax_id")),
@@ -191,6 +188,5 @@ def _section(heading: str, lines: Sequence[tuple[str, str | None]]) -> ReceiptSe
 
 
 def name_file(receipt: Receipt) -> str:
-    """Return the file name of its PDF."""
     # A person with many of them searches for the id that the payer names.
     return f"comprovante_{receipt.end_to_end_id or f'{receipt.kind}_{receipt.id}'}.pdf"

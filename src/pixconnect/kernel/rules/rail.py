@@ -26,7 +26,7 @@ _APART: Final = timedelta(minutes=1)
 def date_settled(ours: datetime | None, networks: datetime | None) -> datetime | None:
     """Return the network's instant, if it differs from ours by a minute or more.
 
-    Lists of received Pix use the same rule (``features/pix_api/tables/received.py``).
+    Lists of received Pix use the same rule (``features/pix_api/tables.py``).
     """
     return ours if ours is None or networks is None or abs(ours - networks) < _APART else networks
 

@@ -324,7 +324,6 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
 
 
 def _find_reason(kind: DeductionKind | DiscountKind, value: Hundredths, original_cents: Cents) -> TermReason | None:
-    """Find why a sum or percentage cannot be deducted."""
     # A discount of the whole amount would leave nothing to pay, and a Pix has at least a cent.
     if kind.startswith("sum"):
         return "not_below_original" if value >= original_cents else None

@@ -69,7 +69,6 @@ class IssuedOperator(Struct, frozen=True, kw_only=True):
 
 
 async def add_operator(context: Operator, name: str, role: Role) -> IssuedOperator:
-    """Make an account."""
     access_rules.check_operator_name(name)
     issued = await _issue(context, name, role)
     async with write_alone(context.pool) as connection:
@@ -144,7 +143,6 @@ async def _issue(context: Operator, name: str, role: Role) -> IssuedOperator:
 
 
 def about_totp(name: str) -> str:
-    """Return the binding of the sealed second factor."""
     return f"console_operator:{name}"
 
 

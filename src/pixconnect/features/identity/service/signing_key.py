@@ -191,7 +191,6 @@ def own_host(policy: Policy) -> str:
 
 
 def about_key(kid: str) -> str:
-    """Return the binding of a key's sealed private part."""
     return f"signing_key:{kid}"
 
 

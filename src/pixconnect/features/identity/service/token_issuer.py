@@ -202,7 +202,6 @@ class TokenIssuer:
         return request.address in self._judged_alone and not request.is_every_request
 
     def now_s(self) -> float:
-        """Return the time by a monotonic clock."""
         return self._context.clock.monotonic_s()
 
     def refuse_limited(self, limited_as: str) -> None:
@@ -239,8 +238,6 @@ class TokenIssuer:
 
 
 class _LimitedClient:
-    """A client_id whose wrong secrets are refused without the database."""
-
     __slots__ = ("asked_at_s", "secret_hash", "until_s")
 
     def __init__(self, secret_hash: bytes, until_s: float, asked_at_s: float) -> None:

@@ -33,8 +33,6 @@ class StoredClient(Struct, frozen=True, kw_only=True):
 
 
 class ClientStates(Struct, frozen=True, kw_only=True):
-    """The valid clients among some, as of one revision."""
-
     revision: int
     """The value of ``access_revision`` in the same snapshot."""
     tokens_from_s: Mapping[str, int]
@@ -43,7 +41,6 @@ class ClientStates(Struct, frozen=True, kw_only=True):
     """The certificate that each of these clients' tokens must be bound to."""
 
     def is_good(self, caller: Caller, issued_at_s: int) -> bool:
-        """Whether a token of this age and binding is valid."""
         tokens_from_s = self.tokens_from_s.get(caller.client_id)
         return (
             tokens_from_s is not None
@@ -255,7 +252,6 @@ delete from token_failure where id in (
 
 
 async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
-    """Delete failures that no longer count, a few at a time."""
     await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
 
 

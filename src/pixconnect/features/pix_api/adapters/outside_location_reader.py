@@ -41,7 +41,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import Target, TargetRefused, parse_target
 from pixconnect.platform.base.clock import SAO_PAULO, Clock
 from pixconnect.platform.flow.shares import OutgoingLimit
-from pixconnect.platform.http.client import ConnectionFailed, ReceivedAnswer
+from pixconnect.platform.http.client import ConnectionFailed
 from pixconnect.platform.json_members import list_names, refuse_repeated
 
 KEY_LENGTH_MAX: Final = 77
@@ -168,7 +168,6 @@ def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime |
 
 
 def _find_expiry_after_due(calendar: _Calendar, due_on: date) -> datetime:
-    """Return the end of the last day, in Sao Paulo."""
     days = VALID_DAYS
     if calendar.payable_after_due_days is not None:
         days = _parse_count(calendar.payable_after_due_days, "calendario.validadeAposVencimento")
@@ -299,7 +298,9 @@ class LocationReader:
             # The status is named only for loopback: our address must not serve to probe other hosts.
             found = f"answered {answer.status_code} instead of 200" if target.is_loopback_allowed else "has no payload"
             raise errors.InvalidQrCode(f"emv: its {what} {found}")
-        if _is_too_long(answer):
+        # A connection cuts a body that is too long without an error.
+        length = answer.headers.get("content-length", "")
+        if len(answer.body) > BODY_LENGTH_MAX or (length.isdecimal() and int(length[:20]) > BODY_LENGTH_MAX):
             raise errors.InvalidQrCode(f"emv: its {what} serves more than {BODY_LENGTH_MAX // 1024} KiB")
         if answer.error is not None:
             raise LocationUnreachable(f"{what}: {answer.error}")
@@ -316,9 +317,3 @@ def _request(target: Target) -> bytes:
         "\r\n",
     )
     return "\r\n".join(lines).encode("ascii")
-
-
-def _is_too_long(answer: ReceivedAnswer) -> bool:
-    # A connection cuts a body that is too long without an error.
-    length = answer.headers.get("content-length", "")
-    return len(answer.body) > BODY_LENGTH_MAX or (length.isdecimal() and int(length[:20]) > BODY_LENGTH_MAX)

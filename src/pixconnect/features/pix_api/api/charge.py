@@ -240,7 +240,6 @@ def _show_due(services: Services, own: OwnAccount, shown: StandardCharge, pix: P
 
 
 def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> dict[str, Any]:
-    """Return the members that both kinds have."""
     charge, contents = shown.charge, shown.contents
     place = shown.location and location.show(services, shown.location, charge.txid)
     return dict(

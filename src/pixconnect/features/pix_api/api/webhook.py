@@ -13,7 +13,6 @@ from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.pix_api.api.frame import (
     Asked,
     PageQuery,
-    Paginacao,
     Parametros,
     describe,
     make_span,
@@ -206,28 +205,18 @@ class Entrega(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     """Quando ficou devida."""
 
 
-class EntregaListQuery(PageQuery, frozen=True, kw_only=True):
+class EntregaListQuery(WebhookListQuery, frozen=True, kw_only=True):
     """Quais entregas."""
 
-    inicio: Instante | None = None
-    """O instante mais antigo, incluído; RFC 3339 com fuso."""
-    fim: Instante | None = None
-    """O instante mais novo, incluído; RFC 3339 com fuso."""
     situacao: Situacao | None = None
     """Só as desta situação."""
 
 
-class ParametrosEntregas(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ParametrosEntregas(Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """O que foi pedido, e a página."""
 
-    inicio: Instante | None = None
-    """Como foi pedido, em UTC."""
-    fim: Instante | None = None
-    """Como foi pedido, em UTC."""
     situacao: Situacao | None = None
     """Como foi pedida."""
-    paginacao: Paginacao
-    """A página."""
 
 
 class EntregasConsultadas(Struct, frozen=True, kw_only=True):

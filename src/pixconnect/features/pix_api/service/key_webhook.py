@@ -138,7 +138,6 @@ async def _set(
 
 
 def _set_format(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint:
-    """The endpoint of a key, with this institution's format."""
     if profile is None:
         return structs.replace(endpoint, event_types=endpoint_rules.EVENT_TYPES, profile=None, only_with_txid=False)
     return structs.replace(
@@ -150,12 +149,10 @@ def _set_format(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpo
 
 
 def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
-    """Where the notices of a webhook are posted."""
     return endpoint_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
 
 
 async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook:
-    """The webhook of a key; raises ``NotFound``."""
     return errors.found(
         await endpoint_store.find_key_webhook(context.pool, caller.holder_id, key), "chave: there is no such webhook"
     )
@@ -182,7 +179,6 @@ async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
 async def list_deliveries(
     context: Context, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
 ) -> Page[KeyDelivery]:
-    """List deliveries of a key webhook with their attempts, newest first; of one status, or all."""
     webhook = await read_webhook(context, caller, key)
     return await delivery_history_store.read_notices(context.pool, webhook.endpoint_id, status, span)
 

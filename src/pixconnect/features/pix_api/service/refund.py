@@ -41,7 +41,6 @@ _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 
 
 async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
-    """Read a refund of a Pix by its id; raises ``NotFound``."""
     original = await find_received(context, caller, end_to_end_id)
     refund = errors.found(await _find(context.pool, original, refund_id), "id: there is no such refund of this Pix")
     (told,) = await add_reasons(context.pool, [refund])

@@ -28,7 +28,6 @@ ACCOUNT_KINDS: Final = dict[str, AccountType](
 
 
 def show_ended(transfer: Transfer, words: SentTraits) -> Shown:
-    """Show the end of a send in a notice."""
     status = words.choose_word(transfer.status, transfer.outcome_code)
     return without_none(
         {

@@ -102,8 +102,6 @@ def replace_secret(endpoint: Endpoint, secret_sealed: bytes, now: datetime, *, k
 
 
 class EndpointState(Struct, frozen=True, kw_only=True):
-    """An endpoint's state for people."""
-
     what: Literal["fine", "failing", "inactive", "disabled"]
     since: datetime | None
     """``None`` if it is healthy."""
@@ -127,7 +125,6 @@ def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | N
 
 
 def endpoint_seal(endpoint_id: int) -> str:
-    """The binding of an endpoint's sealed secrets."""
     return f"webhook_endpoint:{endpoint_id}"
 
 

@@ -234,7 +234,6 @@ def show_in_audit(endpoint: Endpoint) -> dict[str, object]:
 
 
 async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
-    """Make pending deliveries of a reactivated endpoint due now."""
     # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
     await endpoint_store.set_resumed(connection, endpoint_id, now)
     if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
@@ -242,7 +241,6 @@ async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime
 
 
 async def list_all_endpoints(context: Operator, holder_id: int | None, status: EndpointStatus | None) -> list[Endpoint]:
-    """List endpoints of one holder, or of all, by id."""
     return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
 
 

@@ -54,16 +54,12 @@ _log = structlog.get_logger(__name__)
 
 
 class FeedCursor(Struct, frozen=True, kw_only=True, order=True):
-    """Where a feed continues."""
-
     position: int
     passed_count: int
     """The number of earlier events at this position."""
 
 
 class FeedQuery(Struct, frozen=True, kw_only=True):
-    """The query for a part of the feed."""
-
     cursor: FeedCursor | None = None
     start: Literal["oldest", "now"] = "oldest"
     """Where to begin without a cursor."""
@@ -236,7 +232,6 @@ async def read_lag_s(pool: Pool, clock: Clock) -> float:
 
 
 async def check_feed(pool: Pool, clock: Clock) -> None:
-    """Health check: events get their positions."""
     lag_s = await read_lag_s(pool, clock)
     if lag_s > STALLED_S:
         raise errors.ServiceUnavailable(f"the oldest event has waited for its position in the feed for {lag_s:.0f} s")
@@ -252,8 +247,6 @@ RETRY_AFTER_S: Final = 1
 
 
 class FeedWaits:
-    """The waiting requests of one process."""
-
     def __init__(self, connect: Connect, poll_s: float = POLL_S) -> None:
         self._connect = connect
         self._poll_s = poll_s
@@ -320,8 +313,6 @@ class FeedWaits:
 
 
 class Wait:
-    """One waiting request."""
-
     def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool], poll_s: float) -> None:
         self._woken = woken
         self._poll_s = poll_s

@@ -345,7 +345,6 @@ _GIVE_UP: Final[LiteralString] = """
 
 
 async def give_up_orphans(connection: Connection | Pool, delivery_ids: Sequence[int], now: datetime) -> None:
-    """Fail those of these deliveries whose endpoint was deleted."""
     await connection.execute(_GIVE_UP, delivery_ids, now)
 
 
@@ -365,7 +364,6 @@ async def next_due_at(
 
 
 async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> list[int]:
-    """Find endpoints with a delivery due by then without an obstacle."""
     return [row[0] for row in await connection.fetch(f"select distinct candidate.endpoint_id {_DUE}", until)]
 
 

@@ -108,7 +108,6 @@ async def read_listed(connection: Connection | Pool, rows: Sequence[asyncpg.Reco
 
 
 def lists_of(columns: LiteralString) -> dict[DeliveryStatus | None, Source]:
-    """Make an endpoint's lists of deliveries, by status and of all."""
     statuses: tuple[DeliveryStatus | None, ...] = (None, "pending", "delivered", "failed")
     lists: dict[DeliveryStatus | None, Source] = {}
     for status in statuses:
@@ -130,7 +129,6 @@ _LISTS: Final = lists_of(DELIVERY.select)
 
 
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
-    """Read a page of an endpoint's deliveries, of one status or of all, and the total."""
     # Attempts are read from the same snapshot as the page.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
@@ -237,7 +235,6 @@ _LISTS_OF_NOTICES: Final = lists_of(_SHOWN)
 
 
 async def read_notices(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:
-    """Read a page of the notices of a key's webhook, of one status or of all, and the total."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS_OF_NOTICES[status], endpoint_id, None, span)
         return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))

@@ -72,7 +72,6 @@ async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dic
 
 
 async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
-    """The endpoint, of any holder, locked until the transaction ends."""
     return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
 
 
@@ -87,7 +86,6 @@ _LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where hol
 
 
 async def list_removed(pool: Pool, holder_id: int) -> list[int]:
-    """List a holder's last removed endpoints."""
     return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
 
 
@@ -119,7 +117,6 @@ async def read_backlogs(
 
 
 async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
-    """Lock the endpoint of this holder until the transaction ends."""
     return await ENDPOINT.find(connection, f"{_OWN} for no key update", endpoint_id, holder_id)
 
 
@@ -185,7 +182,6 @@ _FIND_RESUMED: Final[LiteralString] = """
 
 
 async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tuple[int, datetime]]:
-    """Endpoints with deliveries still to be rescheduled, and since when."""
     return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
 
 
@@ -275,7 +271,6 @@ _PAGE_OF_KEYS: Final[LiteralString] = f"""
 
 
 async def read_key_webhooks(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
-    """Read a page of a holder's webhooks of keys, last configured first, and the total."""
     # At most one per key: few enough to be counted each time.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         count = await connection.fetchval(_COUNT_OF_KEYS, holder_id, span.initial_at, span.final_at)

@@ -176,7 +176,6 @@ _FIND_RESOURCES: Final[LiteralString] = """
 
 
 async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
-    """Find a holder's resources that events may concern, by any of their ids."""
     return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
 
 

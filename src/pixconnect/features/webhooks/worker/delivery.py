@@ -116,8 +116,6 @@ class DeliveryParts(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryFigures:
-    """Counts of attempts since the worker started, for metrics."""
-
     def __init__(self) -> None:
         self.attempts = {"delivered": 0, "refused": 0, "broken": 0}
         self.given_up_count = 0
@@ -299,7 +297,6 @@ class DeliveryWorker(Member):
             self._begin_task(deliver(work, recipient))
 
     async def _deliver_notice(self, work: Work, recipient: Recipient) -> None:
-        """Make, store and send the body of a key's webhook."""
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None
         try:

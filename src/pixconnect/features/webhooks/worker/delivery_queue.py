@@ -25,8 +25,6 @@ _TAKEN_LATELY_MAX = 2048
 
 
 class QueueLimits(Struct, frozen=True, kw_only=True):
-    """Maximum numbers of requests in progress."""
-
     # These two count for all workers together; each has its share.
     endpoint_max: int = 64
     """More than needed by a receiver that answers in 50 ms at 1,000 events a second."""
@@ -120,7 +118,6 @@ class DeliveryQueue:
         return True
 
     def room(self, queue: EndpointQueue) -> int:
-        """Return how many more deliveries of an endpoint may be added."""
         return self._kept_max() - queue.kept_count
 
     def known_lately(self) -> list[int]:

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from msgspec import structs
+
 from pixconnect.features.due_charges.rules.day_amount import (
     LAST_DAY_MAX,
+    PaidAmount,
     RefusedTerm,
     ShownAmount,
     TermMember,
     TermReason,
-    list_parts,
     list_refused_terms,
     show_amount,
 )
@@ -109,7 +111,14 @@ def _find_value(terms: DueTerms, refused: RefusedTerm) -> str | None:
 
 
 def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount) -> None:
-    work.put(PAID_AMOUNTS, list_parts(parts, transfer.id, transfer.holder_id, charge.id))
+    paid = PaidAmount(
+        transfer_id=transfer.id,
+        holder_id=transfer.holder_id,
+        charge_id=charge.id,
+        amount_cents=parts.total_cents,
+        **structs.asdict(parts),
+    )
+    work.put(PAID_AMOUNTS, paid)
 
 
 PAID_PARTS: Final = (PaidParts(keep_parts),)

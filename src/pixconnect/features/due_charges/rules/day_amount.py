@@ -215,21 +215,6 @@ class PaidAmount(Struct, frozen=True, kw_only=True):
     discount_cents: int
 
 
-def list_parts(amount: DayAmount, transfer_id: int, holder_id: int, charge_id: int) -> PaidAmount:
-    """Split a payment of a charge by the amount of the day of its report."""
-    return PaidAmount(
-        transfer_id=transfer_id,
-        holder_id=holder_id,
-        charge_id=charge_id,
-        amount_cents=amount.total_cents,
-        original_cents=amount.original_cents,
-        fine_cents=amount.fine_cents,
-        interest_cents=amount.interest_cents,
-        rebate_cents=amount.rebate_cents,
-        discount_cents=amount.discount_cents,
-    )
-
-
 TermMember = Literal["due_on", "valid_days", "rebate.value", "discount.value", "discount.dated"]
 TermReason = Literal[
     "before_today",

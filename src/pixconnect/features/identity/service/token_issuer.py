@@ -237,14 +237,11 @@ class TokenIssuer:
             self._limited_until_s.keep(address, guesses[0] + FAILURES_WINDOW_S)
 
 
-class _LimitedClient:
-    __slots__ = ("asked_at_s", "secret_hash", "until_s")
-
-    def __init__(self, secret_hash: bytes, until_s: float, asked_at_s: float) -> None:
-        self.secret_hash = secret_hash
-        """The hash of the right secret at the last query; an unknown client has one without a preimage."""
-        self.until_s = until_s
-        self.asked_at_s = asked_at_s
+class _LimitedClient(Struct):
+    secret_hash: bytes
+    """The hash of the right secret at the last query; an unknown client has one without a preimage."""
+    until_s: float
+    asked_at_s: float
 
 
 _RATE: Final = RatePolicy(name="logins", tokens_max=FAILURES_MAX, refill_per_s=FAILURES_MAX / FAILURES_WINDOW_S)

@@ -40,6 +40,7 @@ from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingH
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import Target, TargetRefused, parse_target
 from pixconnect.platform.base.clock import SAO_PAULO, Clock
+from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.flow.shares import OutgoingLimit
 from pixconnect.platform.http.client import ConnectionFailed
 from pixconnect.platform.json_members import list_names, refuse_repeated
@@ -211,13 +212,12 @@ class LocationReader:
     ) -> None:
         self._http = http
         self._exchange_s = exchange_s
-        self._key_sets_max = key_sets_max
         self._clock = clock
         self._trusted = trusted
         self._allows_loopback = allows_loopback
         self._sandbox_authority = sandbox_authority
         self._limit = OutgoingLimit(FETCHES_MAX, holder_max=FETCHES_OF_HOLDER_MAX, what="readings of QR code locations")
-        self._key_sets: dict[Target, tuple[float, bytes]] = {}
+        self._key_sets = BoundedCache[Target, tuple[float, bytes]](key_sets_max)
 
     async def read(self, location: str) -> OutsideCharge:
         target = self._parse_location(location)
@@ -265,23 +265,17 @@ class LocationReader:
 
     async def _find_key(self, header: PayloadHeader, location: Target) -> Jwk:
         target = self._parse_jku(header.jku, location)
-        fetched_s, kept = self._key_sets.get(target, (0.0, None))
-        if kept is not None and self._clock.monotonic_s() - fetched_s < KEYS_CACHED_S:
-            key = select_key(kept, header)
+        kept = self._key_sets.get(target)
+        if kept is not None and self._clock.monotonic_s() - kept[0] < KEYS_CACHED_S:
+            key = select_key(kept[1], header)
             if key is not None:
                 return key
         fetched = await self._fetch(target, "jku")
         key = select_key(fetched, header)
         if key is None:
             raise refusal("signed with a key (kid, x5t#S256) that its jku does not have")
-        self._keep(target, fetched)
+        self._key_sets.keep(target, (self._clock.monotonic_s(), fetched))
         return key
-
-    def _keep(self, target: Target, key_set: bytes) -> None:
-        self._key_sets.pop(target, None)
-        if len(self._key_sets) >= self._key_sets_max:
-            del self._key_sets[next(iter(self._key_sets))]
-        self._key_sets[target] = (self._clock.monotonic_s(), key_set)
 
     async def _fetch(self, target: Target, what: str) -> bytes:
         try:

@@ -21,13 +21,6 @@ def _opened() -> Endpoint:
     )
 
 
-def test_a_new_endpoint_is_active_and_has_failed_nothing() -> None:
-    endpoint = _opened()
-    assert (endpoint.status, endpoint.status_reason, endpoint.first_failure_at) == ("active", None, None)
-    assert (endpoint.previous_secret_sealed, endpoint.previous_secret_until) == (None, None)
-    assert (endpoint.created_at, endpoint.modified_at, endpoint.pix_key) == (NOW, NOW, None)
-
-
 def test_one_that_was_disabled_starts_anew_when_it_is_activated() -> None:
     disabled = structs.replace(
         _opened(), status="disabled", status_reason="failed for five days", first_failure_at=NOW - timedelta(days=5)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
@@ -18,7 +18,6 @@ from pixconnect.features.pix_api.api.violations import Members, Violations
 from pixconnect.kernel.rules import holder
 from pixconnect.kernel.rules.charge_contents import (
     LIFETIME_S,
-    VALID_DAYS,
     ChargeContents,
     ContentsChange,
     DatedDiscount,
@@ -32,10 +31,15 @@ from pixconnect.kernel.rules.charge_contents import (
     Payer,
     PayerAddress,
     Rebate,
+    change_contents,
 )
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 
 PartT = TypeVar("PartT", Fine, Interest, Rebate)
+
+# What a put leaves out; whatever else is missing is a violation.
+_NO_CONTENTS: Final = ChargeContents(lifetime_s=LIFETIME_S, amount_cents=0, key="")
+_NO_DUE_CONTENTS: Final = ChargeContents(lifetime_s=0, amount_cents=0, key="", due=DueTerms(due_on=date.min))
 
 
 class ChargePut(Struct, frozen=True):
@@ -54,16 +58,7 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
     body = Members(Violations(AT_ONCE), CobSolicitada, members)
     change, location_id = _read_change(body, is_whole=True)
     body.raise_if_any()
-    contents = ChargeContents(
-        lifetime_s=change.lifetime_s or LIFETIME_S,
-        amount_cents=change.amount_cents or 0,
-        may_change_amount=change.may_change_amount,
-        key=change.key or "",
-        payer=change.payer,
-        question=change.question,
-        lines=change.lines or (),
-    )
-    return ChargePut(contents, location_id)
+    return ChargePut(change_contents(_NO_CONTENTS, change), location_id)
 
 
 def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePatch:
@@ -161,25 +156,7 @@ def read_due_put(members: Mapping[str, object]) -> ChargePut:
     body = Members(Violations(WITH_DUE_DATE), CobVSolicitada, members)
     change, location_id = _read_due_change(body)
     body.raise_if_any()
-    due = change.due or DueChange()
-    contents = ChargeContents(
-        lifetime_s=0,
-        amount_cents=change.amount_cents or 0,
-        key=change.key or "",
-        payer=change.payer,
-        address=change.address,
-        question=change.question,
-        lines=change.lines or (),
-        due=DueTerms(
-            due_on=due.due_on or date.min,
-            valid_days=VALID_DAYS if due.valid_days is None else due.valid_days,
-            fine=due.fine,
-            interest=due.interest,
-            rebate=due.rebate,
-            discount=due.discount,
-        ),
-    )
-    return ChargePut(contents, location_id)
+    return ChargePut(change_contents(_NO_DUE_CONTENTS, change), location_id)
 
 
 def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:

@@ -25,15 +25,7 @@ import msgspec
 import structlog
 from msgspec import Struct, field
 
-from pixconnect.features.pix_api.adapters.certificate_chain import (
-    Jwk,
-    PayloadHeader,
-    Trusted,
-    parse_jws,
-    refusal,
-    select_key,
-    verify_payload,
-)
+from pixconnect.features.pix_api.adapters import certificate_chain
 from pixconnect.kernel.rules.charge_contents import LIFETIME_S, VALID_DAYS
 from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
@@ -203,7 +195,7 @@ class LocationReader:
         self,
         http: OutgoingHttp,
         clock: Clock,
-        trusted: Trusted,
+        trusted: certificate_chain.Trusted,
         *,
         allows_loopback: bool,
         sandbox_authority: str | None = None,
@@ -224,12 +216,12 @@ class LocationReader:
         # One limit for both requests together and the wait for a permit: the caller waits for the answer.
         try:
             async with asyncio.timeout(self._exchange_s), self._limit.hold():
-                signed = parse_jws(await self._fetch(target, "location"))
+                signed = certificate_chain.parse_jws(await self._fetch(target, "location"))
                 key = await self._find_key(signed.header, target)
                 trusted = await self._trusted()
                 # Within the limit too: it is the holder's work, for any content. Certificates do not follow the sandbox's
                 # clock.
-                verify_payload(signed, key, target.host, trusted, self._clock.real_now())
+                certificate_chain.verify_payload(signed, key, target.host, trusted, self._clock.real_now())
         except TimeoutError:
             raise LocationUnreachable(f"not read within {self._exchange_s:g} s") from None
         except errors.ServiceUnavailable as error:
@@ -257,23 +249,23 @@ class LocationReader:
         try:
             target = self._parse_target(jku)
         except TargetRefused as refused:
-            raise refusal(f"signed with a key whose jku {refused.reason}") from None
+            raise certificate_chain.refusal(f"signed with a key whose jku {refused.reason}") from None
         # The certificate must name this host, so keys from elsewhere would prove nothing about it.
         if target.host != location.host:
-            raise refusal("signed with a key whose jku is on another host")
+            raise certificate_chain.refusal("signed with a key whose jku is on another host")
         return target
 
-    async def _find_key(self, header: PayloadHeader, location: Target) -> Jwk:
+    async def _find_key(self, header: certificate_chain.PayloadHeader, location: Target) -> certificate_chain.Jwk:
         target = self._parse_jku(header.jku, location)
         kept = self._key_sets.get(target)
         if kept is not None and self._clock.monotonic_s() - kept[0] < KEYS_CACHED_S:
-            key = select_key(kept[1], header)
+            key = certificate_chain.select_key(kept[1], header)
             if key is not None:
                 return key
         fetched = await self._fetch(target, "jku")
-        key = select_key(fetched, header)
+        key = certificate_chain.select_key(fetched, header)
         if key is None:
-            raise refusal("signed with a key (kid, x5t#S256) that its jku does not have")
+            raise certificate_chain.refusal("signed with a key (kid, x5t#S256) that its jku does not have")
         self._key_sets.keep(target, (self._clock.monotonic_s(), fetched))
         return key
 

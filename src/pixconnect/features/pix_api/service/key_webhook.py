@@ -23,14 +23,8 @@ from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import DeliveryStatus, DueDelivery, KeyDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, KeyWebhook
 from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
+from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service import redelivery
-from pixconnect.features.webhooks.service.endpoint import (
-    HostIsAnothers,
-    note_change,
-    refuse_anothers_host,
-    refuse_succeeded,
-    resume_backlog,
-)
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows.context import Context, of_caller, write_alone, writing
@@ -69,7 +63,7 @@ async def set_webhook(
     except asyncpg.ForeignKeyViolationError:
         # An operator has just removed the key.
         raise Violated(ENTITY, [_not_owned(key)]) from None
-    except HostIsAnothers:
+    except endpoint_usecases.HostIsAnothers:
         raise Violated(ENTITY, [_not_at(url, _ANOTHERS)]) from None
     context.wake_workers()
     return webhook
@@ -101,8 +95,8 @@ async def _set(
 ) -> KeyWebhook:
     # Batches lock the same balance: every settlement after the answer is notified.
     await ledger_store.lock_balance(connection, caller.holder_id)
-    await refuse_succeeded(connection, caller)
-    await refuse_anothers_host(context, connection, caller, url)
+    await endpoint_usecases.refuse_succeeded(connection, caller)
+    await endpoint_usecases.refuse_anothers_host(context, connection, caller, url)
     now = await service_now_to_write(context.clock, connection)
     found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
     if found is None:
@@ -122,7 +116,7 @@ async def _set(
         made = _set_format(profile, endpoint)
         await endpoint_store.insert(connection, made)
         await endpoint_store.KEY_WEBHOOK.insert(connection, webhook)
-        await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
+        await endpoint_usecases.note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
         return webhook
     before = errors.require(
         await endpoint_store.lock_by_id(connection, found.endpoint_id), "the webhook of a key has its endpoint"
@@ -131,9 +125,9 @@ async def _set(
     after = _set_format(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
     await endpoint_store.set_created(connection, key, now)
-    await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
+    await endpoint_usecases.note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
     if before.status != "active":
-        await resume_backlog(connection, before.id, now)
+        await endpoint_usecases.resume_backlog(connection, before.id, now)
     return structs.replace(found, url=url, created_at=now)
 
 
@@ -171,7 +165,7 @@ async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
         if endpoint is None or not await endpoint_store.delete_key_webhook(connection, caller.holder_id, key):
             raise errors.NotFound("chave: there is no such webhook")
         now = await service_now_to_write(context.clock, connection)
-        await note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
+        await endpoint_usecases.note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
     # Pending deliveries find no endpoint, and the worker that has their slot gives them up.
     context.wake_workers()
 

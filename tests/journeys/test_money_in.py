@@ -69,14 +69,7 @@ class Caller:
         self._url = both.url
         self._token = "none-yet"
 
-    def insist(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        accept: tuple[int, ...] = (200,),
-        within_s: float = PATIENCE_S,
-    ) -> Any:
+    def insist(self, method: str, path: str, body: object = None, accept: tuple[int, ...] = (200,)) -> Any:
         until, said = time.monotonic() + PATIENCE_S, "nothing"
         while time.monotonic() < until:
             try:

@@ -6,15 +6,12 @@ It was not opened in Grafana. ``tests/journeys/test_alerts_fire.py`` runs each q
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring import worker as worker_metrics
 from scripts.pages import dashboard
 from scripts.write_pages import MEND
 from support.prometheus import run_promtool
-
-SHOWN: dict[str, Any] = json.loads(dashboard.FILE.read_text(encoding="utf-8"))
 
 
 def test_it_is_what_its_rows_say() -> None:

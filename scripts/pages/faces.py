@@ -70,107 +70,80 @@ def _write_face(
     has_rules: bool,
 ) -> str:
     rules = "with the rules of its test environment" if has_rules else "without test rules"
+    asked = "required" if profile.client_certificate == "required" else "not requested"
+    checked = f"Checked by {profile.checked_by}, unmodified." if profile.checked_by else ""
+    token = [(f"`POST {profile.token.path}`", "yes", profile.token.known, profile.token.differs)]
+    inferred = ", ".join(f"`{name}`" for name in profile.inferred)
+    slips = [f"- {slip}" for slip in profile.slips]
     lines = [
         f"## {profile.title}",
         "",
         f"Below `/faces/{profile.name}`; {rules} below `/faces/{profile.name}+homologation`. On a",
         f"separate listener (`PIXCONNECT_FACES`), by default on the ports {profile.ports.production} and "
-        f"{profile.ports.homologation}, a client certificate is "
-        + ("required" if profile.client_certificate == "required" else "not requested")
-        + ".",
-        f"Checked by {profile.checked_by}, unmodified."
-        if profile.checked_by
-        else "*Read, never run*: no library checks it.",
-        "",
-        "| Operation | Done | Known | Differs |",
-        "|---|---|---|---|",
-        *(
-            [f"| `POST {profile.token.path}` | yes | {profile.token.known} | {profile.token.differs} |"]
-            if profile.token.path
-            else []
+        f"{profile.ports.homologation}, a client certificate is {asked}.",
+        *_write_table(
+            checked or "*Read, never run*: no library checks it.",
+            ("Operation", "Done", "Known", "Differs"),
+            [
+                *(token if profile.token.path else ()),
+                *((f"`{row.method} {row.path}`", "yes", find_known(row, recordings), row.differs) for row in rows),
+                *((f"`{path}`", "no", "", reason) for path, reason in profile.not_done.items()),
+            ],
         ),
-        *(f"| `{row.method} {row.path}` | yes | {find_known(row, recordings)} | {row.differs} |" for row in rows),
-        *(f"| `{path}` | no | | {reason} |" for path, reason in profile.not_done.items()),
-        "",
-        *(_write_choices(profile) if profile.choices else ()),
-        *(
-            (f"No source has these names of refusals: {', '.join(f'`{name}`' for name in profile.inferred)}.", "")
-            if profile.inferred
-            else ()
+        *_write_table(
+            "If no source has its answer, `PIXCONNECT_FACE_ANSWERS` selects one; the first is the default:",
+            ("Choice", "Answers", "About"),
+            [
+                (f"`{profile.name}.{name}`", ", ".join(f"`{answer}`" for answer in choice.answers), choice.about)
+                for name, choice in profile.choices.items()
+            ],
         ),
-        *(
-            (
-                "Errors in its official document, and the face's answers:",
-                "",
-                *(f"- {slip}" for slip in profile.slips),
-                "",
-            )
-            if profile.slips
-            else ()
-        ),
+        *((f"No source has these names of refusals: {inferred}.", "") if inferred else ()),
+        *(("Errors in its official document, and the face's answers:", "", *slips, "") if slips else ()),
         *(_write_amounts(profile.homologation) if profile.homologation.test_key else ()),
-        *(_write_accounts(profile.homologation) if profile.homologation.rejected_accounts else ()),
-        *(_write_scopes(profile) if profile.scopes else ()),
+        *_write_table(
+            "Its test environment decides by the payee's account number: sends to these are accepted and later rejected. The\n"
+            "network's code in brackets is inferred.",
+            ("Account", "Reported as"),
+            [
+                (number, f"`{names[0]}` (`{code}`)" if names else f"`{code}`")
+                for number, (code, *names) in profile.homologation.rejected_accounts.items()
+            ],
+        ),
+        *_write_table(
+            "Its scopes and ours:",
+            ("Its scope", "Ours"),
+            [(f"`{theirs}`", f"`{ours}`") for theirs, ours in profile.scopes.items()],
+        ),
     ]
     return "\n".join(lines)
 
 
-def _write_scopes(profile: InstitutionProfile) -> Sequence[str]:
-    return (
-        "Its scopes and ours:",
-        "",
-        "| Its scope | Ours |",
-        "|---|---|",
-        *(f"| `{theirs}` | `{ours}` |" for theirs, ours in profile.scopes.items()),
-        "",
-    )
-
-
-def _write_accounts(rules: HomologationTraits) -> Sequence[str]:
-    return (
-        "Its test environment decides by the payee's account number: sends to these are accepted and later rejected. The",
-        "network's code in brackets is inferred.",
-        "",
-        "| Account | Reported as |",
-        "|---|---|",
-        *(
-            f"| {number} | {f'`{names[0]}` (`{code}`)' if names else f'`{code}`'} |"
-            for number, (code, *names) in rules.rejected_accounts.items()
-        ),
-        "",
-    )
-
-
-def _write_choices(profile: InstitutionProfile) -> Sequence[str]:
-    return (
-        "If no source has its answer, `PIXCONNECT_FACE_ANSWERS` selects one; the first is the default:",
-        "",
-        "| Choice | Answers | About |",
-        "|---|---|---|",
-        *(
-            f"| `{profile.name}.{name}` | {', '.join(f'`{answer}`' for answer in choice.answers)} | {choice.about} |"
-            for name, choice in profile.choices.items()
-        ),
-        "",
-    )
+def _write_table(about: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Sequence[str]:
+    """Nothing without rows."""
+    if not rows:
+        return ()
+    told = [f"| {' | '.join(map(str, row))} |" for row in (heads, *rows)]
+    return (about, "", told[0], "|---" * len(heads) + "|", *told[1:], "")
 
 
 def _write_amounts(rules: HomologationTraits) -> Sequence[str]:
     return (
-        "Its test environment decides by the amount, in cents:",
-        "",
-        "| Amount | Result |",
-        "|---|---|",
-        f"| a charge of at most {rules.paid_cents_max} | is paid automatically |",
-        f"| a send of at most {rules.sent_cents_max} | settles |",
-        f"| a send of at most {rules.rejected_cents_max} | is accepted, and rejected later |",
-        "| a send of more | is refused at once |",
-        f"| a refund of {rules.refund_rejected_cents} | is accepted, and rejected later |",
-        *(
-            f"| a send of {amount} | settles, and {' and '.join(map(str, parts))} come back |"
-            for amount, parts in rules.returned_cents.items()
+        *_write_table(
+            "Its test environment decides by the amount, in cents:",
+            ("Amount", "Result"),
+            [
+                (f"a charge of at most {rules.paid_cents_max}", "is paid automatically"),
+                (f"a send of at most {rules.sent_cents_max}", "settles"),
+                (f"a send of at most {rules.rejected_cents_max}", "is accepted, and rejected later"),
+                ("a send of more", "is refused at once"),
+                (f"a refund of {rules.refund_rejected_cents}", "is accepted, and rejected later"),
+                *(
+                    (f"a send of {amount}", f"settles, and {' and '.join(map(str, parts))} come back")
+                    for amount, parts in rules.returned_cents.items()
+                ),
+            ],
         ),
-        "",
         f"Only the key `{rules.test_key}` can be paid.",
         "",
     )

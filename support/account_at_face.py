@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,23 +50,35 @@ def open_account(
     *stated: str,
 ) -> None:
     """Open the bank client's account with a new holder as its house, and allow it to refund so much a day."""
-    shown = insist(bank, "face", "show", face, "--json")
+    file = write_account(folder, face, insist(bank, "face", "show", face, "--json"), base_url=base_url)
+    house = open_house(live)
+    insist(live, "institution", "add", NAME, "--file", str(file), "--house", house, *stated)
+    insist(live, "key", "add", "--holder-id", house, "--key-type", "EMAIL", "--key", KEY, "--json")
+    assert insist(live, "institution", "allow", NAME, "--refunds", str(refunds_cents), "--json")["acts_now"]
+
+
+def write_account(
+    folder: Path, face: str, shown: Mapping[str, str], *, key: str = KEY, base_url: str = "", **more: str
+) -> Path:
+    """The account's file, with the client that ``face show`` or ``face add`` has shown."""
     (folder / "secret").write_text(shown.get("app_id") or shown["client_secret"])
     lines = dict(
         environment="counterpart", tax_id=TAX_ID, base_url=base_url or shown["url"], client_secret_file="secret",
-        ca_file=shown["authority_file"],
+        ca_file=shown["authority_file"], **more,
     )  # fmt: skip
     lines |= dict(kind="standard", profile=face) if face in PROFILES else dict(kind=face)
     if "app_id" not in shown:
         files = dict(certificate_file=shown["certificate_file"], private_key_file=shown["key_file"])
         lines |= files | dict(client_id=shown["client_id"])
     file = folder / f"{face}.toml"
-    file.write_text("".join(f'{name} = "{said}"\n' for name, said in lines.items()) + f'poll_s = 1\nkeys = ["{KEY}"]\n')
+    file.write_text("".join(f'{name} = "{said}"\n' for name, said in lines.items()) + f'poll_s = 1\nkeys = ["{key}"]\n')
+    return file
+
+
+def open_house(live: Installation) -> str:
+    """The id of a new holder."""
     new = ("holder", "create", "--name", "Loja", "--tax-id", TAX_ID, "--account-number", "1", "--no-limits")
-    house = str(insist(live, *new, "--json")["holder_id"])
-    insist(live, "institution", "add", NAME, "--file", str(file), "--house", house, *stated)
-    insist(live, "key", "add", "--holder-id", house, "--key-type", "EMAIL", "--key", KEY, "--json")
-    assert insist(live, "institution", "allow", NAME, "--refunds", str(refunds_cents), "--json")["acts_now"]
+    return str(insist(live, *new, "--json")["holder_id"])
 
 
 def allow_transfers(live: Installation) -> None:

@@ -65,7 +65,7 @@ async def _receive(pair: Pair, kind: str, count: int) -> Row:
     await _date_back(pair)
     begin = datetime.now(UTC) - _SPAN - timedelta(minutes=1)
     await fill(pair.bank, 1, count, after=begin, step=_SPAN / count)
-    await asyncio.to_thread(pair.open_account, kind, 1, 1)
+    await asyncio.to_thread(pair.open_account, kind)
     connection = await pair.connect_live()
     paces = ["wide", "deep"] + ["statement"] * (kind in ("inter", "sicoob"))
     try:

@@ -29,7 +29,7 @@ from typing import Final
 from urllib.request import urlopen
 
 from pixconnect.features import FEATURES, NEEDED
-from scripts.write_pages import ROOT, SHAPE, describe_shape
+from scripts.pages.schema import ROOT, SHAPE, describe_shape
 
 START_MAX_S: Final = 120.0
 _LINES_SHOWN: Final = 25

@@ -10,12 +10,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-import asyncpg
-
 from bench.pages import HTTP, write_figures, write_request_costs
-from pixconnect.features.proof.tables.shape import FILE_NAME, read_shape, write_shape
 from scripts.pages import (
-    catalogue,
     clients,
     command_line,
     dashboard,
@@ -30,10 +26,7 @@ from scripts.pages import (
     typescript,
 )
 
-MEND = "the file is not what the program says now: run `make docs`"
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "docs" / "reference"
-SHAPE = ROOT / "src/pixconnect/features/proof/tables" / FILE_NAME
+REFERENCE = schema.ROOT / "docs" / "reference"
 
 PAGES: dict[str, Callable[[], str]] = {
     "clients.md": clients.write_page,
@@ -58,7 +51,7 @@ def main() -> None:
 async def _write_all() -> None:
     async with events.open_database() as database:
         await _write_into(REFERENCE, database.owner_url, await events.make_examples(database))
-        SHAPE.write_text(await describe_shape(database.owner_url), encoding="utf-8")
+        schema.SHAPE.write_text(await schema.describe_shape(database.owner_url), encoding="utf-8")
     committed = {dashboard.FILE: dashboard.render_dashboard(), HTTP: write_request_costs()}
     for path, text in (committed | typescript.write_files()).items():
         path.write_text(text, encoding="utf-8")
@@ -73,25 +66,9 @@ async def write_reference(folder: Path) -> None:
 async def _write_into(folder: Path, owner_url: str, examples: dict[str, str]) -> None:
     (folder / schema.DRAWINGS).mkdir(parents=True, exist_ok=True)
     pages = {name: write_page() for name, write_page in PAGES.items()}
-    pages |= {EVENTS: events.write_page(examples), **await write_tables(owner_url)}
+    pages |= {EVENTS: events.write_page(examples), **await schema.write_tables(owner_url)}
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-async def write_tables(owner_url: str) -> dict[str, str]:
-    """The page of the tables of a migrated database, and its drawings."""
-    schemas = {name: await catalogue.read_tables(owner_url, name) for name in catalogue.SCHEMAS}
-    drawings = {f"{schema.DRAWINGS}/{name}": drawing for name, drawing in schema.draw(schemas).items()}
-    return {schema.PAGE: schema.write_page(schemas), **drawings}
-
-
-async def describe_shape(owner_url: str) -> str:
-    """The shape of the tables of a migrated database, as ``verify`` compares it."""
-    connection = await asyncpg.connect(owner_url, server_settings=dict(search_path="pixconnect"))
-    try:
-        return write_shape(await read_shape(connection))
-    finally:
-        await connection.close()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,17 @@
 """The page of the tables: a drawing of each subject, and each column with its type and its ``comment on``."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from scripts.pages.catalogue import SUBJECTS, Table
+import asyncpg
+
+from pixconnect.features.proof.tables.shape import FILE_NAME, read_shape, write_shape
+from scripts.pages.catalogue import SCHEMAS, SUBJECTS, Table, read_tables
 from scripts.pages.schema_drawing import draw_tables
 
+MEND = "the file is not what the program says now: run `make docs`"
+ROOT = Path(__file__).resolve().parents[2]
+SHAPE = ROOT / "src/pixconnect/features/proof/tables" / FILE_NAME
 PAGE = "schema.md"
 DRAWINGS = "schema"
 """The folder of the drawings, beside the page."""
@@ -66,3 +73,19 @@ def _by_subject(schemas: Mapping[str, Sequence[Table]]) -> Mapping[str, Sequence
         for table in tables:
             found.setdefault(_OF_SCHEMAS.get(schema) or subjects[table.name], []).append(table)
     return {subject: found[subject] for subject in SUBJECTS}
+
+
+async def write_tables(owner_url: str) -> dict[str, str]:
+    """The page of the tables of a migrated database, and its drawings."""
+    schemas = {name: await read_tables(owner_url, name) for name in SCHEMAS}
+    drawings = {f"{DRAWINGS}/{name}": drawing for name, drawing in draw(schemas).items()}
+    return {PAGE: write_page(schemas), **drawings}
+
+
+async def describe_shape(owner_url: str) -> str:
+    """The shape of the tables of a migrated database, as ``verify`` compares it."""
+    connection = await asyncpg.connect(owner_url, server_settings=dict(search_path="pixconnect"))
+    try:
+        return write_shape(await read_shape(connection))
+    finally:
+        await connection.close()

@@ -7,8 +7,7 @@ import asyncpg
 import pytest
 
 from scripts.pages.catalogue import SCHEMAS, read_tables
-from scripts.pages.schema import DRAWINGS, PAGE
-from scripts.write_pages import MEND, SHAPE, describe_shape, write_tables
+from scripts.pages.schema import DRAWINGS, MEND, PAGE, SHAPE, describe_shape, write_tables
 from support import postgres
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"

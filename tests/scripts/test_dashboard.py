@@ -10,7 +10,7 @@ from pathlib import Path
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring import worker as worker_metrics
 from scripts.pages import dashboard
-from scripts.write_pages import MEND
+from scripts.pages.schema import MEND
 from support.prometheus import run_promtool
 
 

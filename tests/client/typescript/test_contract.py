@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect_client import version
 from scripts.pages import clients, typescript
-from scripts.write_pages import MEND
+from scripts.pages.schema import MEND
 from support.toolchains import TYPESCRIPT
 
 OPERATIONS = {operation["operationId"] for _, _, operation in typescript.list_operations()}

@@ -1,8 +1,5 @@
 """The guide to managed servers: its commands as printed, by an administrator and an owner without superuser rights."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +9,7 @@ import asyncpg
 import pytest
 import structlog
 
-from journeys.test_restore import go_on, work_and_be_killed
+from journeys.test_restore import go_on, run_block, work_and_be_killed
 from pixconnect.platform.config import POSTGRES_VERSIONS, PostgresVersion
 from support.home import SECRET_KEY, new_home
 from support.installation import ROOT, run_verb
@@ -50,20 +47,6 @@ def settings_by(socket_folder: str) -> dict[str, str]:
     } | {"ADMINISTRATOR_URL": f"postgresql://{ADMINISTRATOR}@/postgres?host={socket_folder}"}
 
 
-def run_block(block: str, settings: Mapping[str, str], folder: Path, programs: Path, **more: str) -> str:
-    environment = {**settings, **more} | {
-        "PATH": os.pathsep.join((f"{sys.prefix}/bin", str(programs), os.environ["PATH"])),
-        "PIXCONNECT_SECRET_KEY": SECRET_KEY,
-        "PIXCONNECT_HOME": str(folder / "operator"),
-    }
-    environment.pop("PIXCONNECT_SECRET_KEY_FILE", None)
-    ran = subprocess.run(
-        ["sh", "-euc", block], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
-
-
 async def look_for_superusers(settings: Mapping[str, str]) -> list[str]:
     owner = await asyncpg.connect(settings["PIXCONNECT_OWNER_DATABASE_URL"])
     try:
@@ -99,7 +82,7 @@ async def test_an_installation_works_fails_over_and_is_restored(tmp_path: Path, 
         ):
             name.lead_to(first)
             run_block(MAKE_LOGINS, settings_by(first), tmp_path, programs, **named)
-            assert f"{version}." in run_block(MIGRATE, settings, tmp_path, programs)
+            assert f"{version}." in run_block(MIGRATE, settings, tmp_path, programs).stdout
             assert await look_for_superusers(settings) == []
             known = work_and_be_killed(first_home, port, settings, listener)
             run_block(DUMP, settings_by(first), tmp_path, programs, **named)

@@ -43,7 +43,7 @@ sys.exit(main())
 
 def main(kind: str) -> None:
     """Make the environment unless it is up to date."""
-    if is_made(kind) and has_client(kind):
+    if is_made(kind) and has_client(kind) and has_tables():
         return
     folder = os.open(ROOT, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)  # two processes at once: one makes it, the other waits
@@ -56,6 +56,8 @@ def main(kind: str) -> None:
             (ENVIRONMENT / f"{included}.stamp").write_text(describe(included))
     if not has_client(kind):
         install_client(kind)
+    if not has_tables():
+        make_tables()
 
 
 def describe(kind: str) -> str:
@@ -82,6 +84,17 @@ def describe_client(kind: str) -> str:
         files += sorted(file for file in CLIENT.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     digest = sha256(b"".join(b"%b\0%b\0" % (os.fsencode(file), file.read_bytes()) for file in files))
     return f"{kind} {digest.hexdigest()}\n"
+
+
+def has_tables() -> bool:
+    """Whether a first start finds its tables made."""
+    return read_stamp("tables") == describe_tables()
+
+
+def describe_tables() -> str:
+    """The inputs of the tables: all SQL."""
+    files = sorted((ROOT / "src").rglob("*.sql"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def read_stamp(name: str) -> str:
@@ -171,6 +184,13 @@ def install_client(kind: str) -> None:
         complaints = (done.stderr + done.stdout).strip().splitlines()
         fail(f"cannot build the client: {(complaints or ['pip said nothing'])[-1]}")
     (ENVIRONMENT / "client.stamp").write_text(wanted)
+
+
+def make_tables() -> None:
+    """Make the tables of a new sandbox, which a first start then copies; if that fails, it makes them itself."""
+    wanted = describe_tables()
+    subprocess.run([PYTHON, "-m", "pixconnect.running.template"], capture_output=True, check=False)
+    (ENVIRONMENT / "tables.stamp").write_text(wanted)
 
 
 def show_progress(lines: Iterable[str], total: int) -> list[str]:

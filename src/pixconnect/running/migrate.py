@@ -19,7 +19,7 @@ from pixconnect.doors.cli import failures, symptoms, terminal
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.doors.cli.symptoms import Symptom
 from pixconnect.features.identity.service.secret_key import refuse_other_key
-from pixconnect.kernel.baseline import read_service_steps
+from pixconnect.kernel.baseline import SERVICE_SCHEMA
 from pixconnect.kernel.flows.installation import check_durability, check_mode, refuse_other_mode
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables import partition as partition_store
@@ -28,17 +28,11 @@ from pixconnect.platform import migrations as schema_history
 from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
 from pixconnect.platform.logging import set_up_logging
-from pixconnect.platform.migrations import Migration, Steps, read_steps
+from pixconnect.platform.migrations import Migration, Steps
+from pixconnect.running.template import SCHEMAS
 
 POSTGRES_VERSION_MIN = 160_000
 """16.0, as ``server_version_num`` counts."""
-
-_SCHEMA = "pixconnect"
-_SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
-    (_SCHEMA, read_service_steps, privileges.SERVICE_ROLE),
-    ("sandbox", partial(read_steps, "pixconnect.features.sandbox.network"), privileges.SANDBOX_ROLE),
-    ("verify", partial(read_steps, "pixconnect.features.proof.tables"), privileges.VERIFIER_ROLE),
-)
 
 
 def migrate(*, roles_only: bool = False) -> None:
@@ -71,7 +65,7 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
     """
     url, connection = await connect_as_owner(settings)
     try:
-        await connection.execute(f"set search_path = {_SCHEMA}")
+        await connection.execute(f"set search_path = {SERVICE_SCHEMA}")
         # Before the first change: tables of another version or mode must stay unchanged.
         for schema, read, _ in schemas_of(settings):
             await schema_history.list_missing(connection, schema, read())
@@ -81,8 +75,8 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
         login = await _login_of(connection, settings.database_url or url)
         await privileges.make_roles(connection, with_sandbox=settings.mode == "sandbox")
         applied = await _make_tables(connection, settings, login)
-        await privileges.grant_reading(connection, _SCHEMA)
-        await connection.execute(f"set search_path = {_SCHEMA}")
+        await privileges.grant_reading(connection, SERVICE_SCHEMA)
+        await connection.execute(f"set search_path = {SERVICE_SCHEMA}")
         await partition_store.set_retention(connection, timedelta(days=settings.event_retention_days))
         # The owner and the operators' login may both use operators' verbs.
         for login_url in (url, settings.operators_url):
@@ -91,10 +85,10 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
         await privileges.grant_role(connection, console_login, privileges.CONSOLE_ROLE)
         # Only in a sandbox may the service create money, and holders, from nothing.
         if settings.mode == "sandbox":
-            await privileges.allow_play(connection, _SCHEMA, login)
+            await privileges.allow_play(connection, SERVICE_SCHEMA, login)
         else:
-            await privileges.forbid_play(connection, _SCHEMA)
-        for line in await privileges.narrow(connection, _SCHEMA, login, privileges.SERVICE_ROLE):
+            await privileges.forbid_play(connection, SERVICE_SCHEMA)
+        for line in await privileges.narrow(connection, SERVICE_SCHEMA, login, privileges.SERVICE_ROLE):
             terminal.complain(line)
         await check_mode(connection, settings.mode)
         return applied
@@ -105,7 +99,7 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
 def schemas_of(settings: Settings) -> list[tuple[str, Callable[[], Steps], str]]:
     """Return each schema with its reader of steps, and its role."""
     # A live database has no tables of the simulated network.
-    return [each for each in _SCHEMAS if each[0] != "sandbox" or settings.mode == "sandbox"]
+    return [each for each in SCHEMAS if each[0] != "sandbox" or settings.mode == "sandbox"]
 
 
 async def _make_tables(connection: asyncpg.Connection, settings: Settings, login: str) -> list[migrations.Migration]:

@@ -21,13 +21,14 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 from socket import socket
 
 import msgspec
 
 from pixconnect.features.institutions.profiles.profile import parse_listeners
 from pixconnect.platform import environment
-from pixconnect.platform.config import NAMES, Settings
+from pixconnect.platform.config import NAMES, PostgresVersion, Settings
 from pixconnect.platform.http import listening
 from pixconnect.platform.local import postgres_placement
 from pixconnect.platform.local.child_process import ChildFailedError, ChildProcess
@@ -294,8 +295,19 @@ def _reserve_for_sandbox(port: int) -> socket:
 def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[str], None]) -> EmbeddedPostgres | None:
     if settings.database_url:
         return None
+
+    def find_template(version: PostgresVersion) -> Path | None:
+        from pixconnect.running import template  # noqa: PLC0415 - only a new home needs it
+
+        # It has the tables of a sandbox.
+        return template.find(version) if settings.mode == "sandbox" else None
+
     return EmbeddedPostgres(
-        home.path, version=settings.postgres_version, connections_max=count_connections(settings, api_count), tell=tell
+        home.path,
+        version=settings.postgres_version,
+        connections_max=count_connections(settings, api_count),
+        find_template=find_template,
+        tell=tell,
     )
 
 

@@ -24,20 +24,18 @@ import asyncpg
 
 from pixconnect.platform.base import errors
 from pixconnect.platform.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
+from pixconnect.platform.local import cluster_template, postgres_placement, process_death
 from pixconnect.platform.local import home as home_files
-from pixconnect.platform.local import postgres_placement, process_death
-from pixconnect.platform.local.postgres_placement import PostgresUnavailableError
+from pixconnect.platform.local.postgres_placement import INITDB_OPTIONS, OWNER_ROLE, PostgresUnavailableError
 from pixconnect.platform.privileges import OPERATOR_ROLE, SANDBOX_ROLE, SERVICE_ROLE
 
-OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
 CONSOLE_LOGIN_ROLE = "pixconnect_console_login"
 DATABASE = "pixconnect"
 GROUP_ROLES = (SERVICE_ROLE, SANDBOX_ROLE)
 
-# PostgreSQL fills a new file of its log with zeros before it is used, and every commit waits for that: 50 ms for its usual
-# 16 MiB, 8 for these. Checkpoints rename old files to new ones, one by one, so there should not be too many either.
-WAL_SEGMENT_MIB = 2
+# The passwords are random and long, which needs no slow hash. The usual 4096 iterations take milliseconds of each connection.
+_FEW_ITERATIONS = "set scram_iterations = 1;\n"
 # Recovery reads at most max_wal_size.
 READY_TIMEOUT_S = 120
 LEFTOVERS_TIMEOUT_S = 30
@@ -54,6 +52,7 @@ class EmbeddedPostgres:
     Args:
         home: An existing folder that holds all our state.
         version: For a new home; an old one keeps its version.
+        find_template: Called for a new home: the cluster that it copies, if there is one.
         tell: Called with a line about each unusual step.
     """
 
@@ -67,12 +66,14 @@ class EmbeddedPostgres:
         version: PostgresVersion = POSTGRES_NEWEST,
         connections_max: int = 100,
         durable: bool = True,
+        find_template: Callable[[PostgresVersion], Path | None] = lambda _version: None,
         tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self._home = home
         self._version: PostgresVersion = version
         self._connections_max = connections_max
         self._durable = durable
+        self._find_template = find_template
         self._tell = tell
         self._user = postgres_placement.find_unprivileged_user() if os.geteuid() == 0 else None
         self._placement = postgres_placement.find_placement(home, self._user, tell)
@@ -210,9 +211,8 @@ class EmbeddedPostgres:
             return None
         except PermissionError:
             raise PostgresUnavailableError(f"{self.data_folder} belongs to another user: start as that user") from None
-        for version in POSTGRES_VERSIONS:
-            if found == version:
-                return version
+        if found in POSTGRES_VERSIONS:
+            return found
         raise PostgresUnavailableError(
             f"the tables in {self.data_folder} are of PostgreSQL {found}: run the newer pixconnect that made them, "
             "or set PIXCONNECT_HOME to another folder"
@@ -224,32 +224,62 @@ class EmbeddedPostgres:
         return postgres_placement.make_runnable(self.programs, self._user, self._folder)
 
     async def _create_data(self, programs: Path) -> None:
-        # Made beside its final path and moved there when complete: a killed ``initdb`` leaves no half data folder.
+        # Made beside its final path and moved there when complete: a start that is killed leaves no half data folder.
         unfinished = self._folder / "unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         postgres_placement.make_private(unfinished, self._user)
-        password_file = unfinished / "password"
-        home_files.write_private(password_file, self._placement.owner_password.encode())
-        if self._user is not None:
-            os.chown(password_file, self._user.uid, self._user.gid)
-        command = [
-            programs / "bin" / "initdb",
-            f"--pgdata={unfinished / 'data'}",
-            f"--username={OWNER_ROLE}",
-            f"--pwfile={password_file}",
-            "--auth-local=scram-sha-256",
-            "--auth-host=reject",
-            "--encoding=UTF8",
-            "--locale=C",
-            f"--wal-segsize={WAL_SEGMENT_MIB}",
-            *("--data-checksums", *([] if self._durable else ["--no-sync"])),
-        ]
-        if await process_death.exit_status(self._launch(command)) != 0:
-            raise PostgresUnavailableError(f"PostgreSQL cannot make its tables: {self._last_log_line()}")
+        template = self._find_template(self._version)
+        if template is None or not await self._copy_template(programs, template, unfinished):
+            await self._run_initdb(programs, unfinished)
         (unfinished / "data").rename(self.data_folder)
         # Otherwise a power cut could undo the move, and with it everything that was written since.
         home_files.sync_folder(self._folder)
         shutil.rmtree(unfinished)
+
+    async def _run_initdb(self, programs: Path, unfinished: Path) -> None:
+        password_file = self._write_for_server(unfinished / "password", self._placement.owner_password)
+        command = [
+            programs / "bin" / "initdb",
+            f"--pgdata={unfinished / 'data'}",
+            f"--pwfile={password_file}",
+            *INITDB_OPTIONS,
+            *([] if self._durable else ["--no-sync"]),
+        ]
+        if await process_death.exit_status(self._launch(command)) != 0:
+            raise PostgresUnavailableError(f"PostgreSQL cannot make its tables: {self._last_log_line()}")
+
+    async def _copy_template(self, programs: Path, template: Path, unfinished: Path) -> bool:
+        """Copy it and give it our passwords; false if it cannot be used."""
+        data = unfinished / "data"
+        try:
+            cluster_template.copy(template, data, self._user)
+            await self._run_on_copy([programs / "bin" / "pg_resetwal", "-D", data])
+            # Without connections, so that the copy never runs with the passwords of the template.
+            found = self._placement
+            logins = {OWNER_ROLE: found.owner_password, LOGIN_ROLE: found.login_password}
+            logins[CONSOLE_LOGIN_ROLE] = found.console_password
+            lines = [f"alter role {role} password '{password}'\n" for role, password in logins.items()]
+            commands = self._write_for_server(unfinished / "commands", _FEW_ITERATIONS + "".join(lines))
+            with commands.open("rb") as file:
+                words = ["--single", "-D", data, "-c", "exit_on_error=on", *([] if self._durable else ["-F"]), DATABASE]
+                await self._run_on_copy([programs / "bin" / "postgres", *words], file)
+            if self._durable:
+                cluster_template.sync(unfinished)
+        except (OSError, cluster_template.DamagedTemplateError) as error:
+            self._tell(f"the finished tables in {template} cannot be used ({error}): making new ones")
+            shutil.rmtree(data, ignore_errors=True)
+            return False
+        return True
+
+    async def _run_on_copy(self, command: Sequence[str | Path], stdin: BinaryIO | None = None) -> None:
+        if await process_death.exit_status(self._launch(command, stdin, subprocess.DEVNULL)) != 0:
+            raise cluster_template.DamagedTemplateError(self._last_log_line())
+
+    def _write_for_server(self, path: Path, text: str) -> Path:
+        home_files.write_private(path, text.encode())
+        if self._user is not None:
+            os.chown(path, self._user.uid, self._user.gid)
+        return path
 
     async def _try_to_start(self, programs: Path) -> bool:
         """Return whether the server is ready; false if processes of an earlier one still block it."""
@@ -257,6 +287,8 @@ class EmbeddedPostgres:
         settings = postgres_placement.server_settings(
             machine, connections_max=self._connections_max, durable=self._durable
         ) | {"unix_socket_directories": str(self._socket_folder), "unix_socket_permissions": "0700"}
+        if self._data_version() != "16":
+            settings["io_method"] = "sync"  # otherwise three more processes read for it
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         log_start = self._log_size()
         self._cancel_watcher()
@@ -275,13 +307,15 @@ class EmbeddedPostgres:
             await asyncio.sleep(_POLL_S)
         return True
 
-    def _launch(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+    def _launch(
+        self, command: Sequence[str | Path], stdin: BinaryIO | None = None, stdout: int | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start a program as the server's user, so that it dies with us."""
         with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own words only
                 process_death.bind_to_parent(command, signal.SIGINT, self._user),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
+                stdout=log if stdout is None else stdout,
                 stderr=log,
                 cwd="/",
                 env=dict(LC_ALL="C", PATH="/usr/bin:/bin", TZ="UTC"),
@@ -303,6 +337,7 @@ class EmbeddedPostgres:
         )
         connection = await asyncpg.connect(url, timeout=30)
         try:
+            await connection.execute(_FEW_ITERATIONS)
             # Homes from before the console lack its login.
             await _ensure_login(connection, CONSOLE_LOGIN_ROLE, self._placement.console_password)
             # The database is made last: if it exists, so does everything else.
@@ -320,13 +355,14 @@ class EmbeddedPostgres:
     async def _end_leftovers(self) -> None:
         # We hold the lock of the data, so the remains of an earlier run are unused.
         deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
-        while leftovers := _processes_in(self.data_folder):
+        while leftovers := process_death.find_servers(self.data_folder):
             if time.monotonic() > deadline:
                 raise PostgresUnavailableError(
                     f"an earlier PostgreSQL on {self.data_folder} does not end: end process {leftovers[0]}"
                 )
             for pid in leftovers:
-                _kill(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(_POLL_S)
 
     def _cancel_watcher(self) -> None:
@@ -362,39 +398,3 @@ async def _ensure_login(connection: asyncpg.Connection, role: str, password: str
     if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
         # We made the password ourselves, without quotes.
         await connection.execute(f"create role {role} login noinherit password '{password}'")
-
-
-def _processes_in(data_folder: Path) -> list[int]:
-    if not data_folder.exists():
-        return []
-    # Without ``/proc`` we know only the server, by its pid file. Its backends end once they are idle; until then the start is
-    # tried again.
-    if sys.platform != "linux":
-        return _server_by_pid_file(data_folder)
-    wanted = os.fspath(data_folder.resolve())
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal() and _works_in(name, wanted)]
-
-
-def _works_in(pid: str, folder: str) -> bool:
-    try:
-        if os.readlink(f"/proc/{pid}/cwd") != folder:
-            return False
-        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
-    except OSError:
-        return False
-
-
-def _server_by_pid_file(data_folder: Path) -> list[int]:
-    try:
-        pid = int((data_folder / "postmaster.pid").read_text().split("\n", 1)[0])
-        command = subprocess.check_output(["/bin/ps", "-o", "command=", "-p", str(pid)], text=True)  # noqa: S603
-    except (OSError, ValueError, subprocess.CalledProcessError):
-        return []
-    return [pid] if str(data_folder) in command else []
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

@@ -225,6 +225,20 @@ def _short_hash(path: Path) -> str:
     return sha256(os.fsencode(path)).hexdigest()[:12]
 
 
+OWNER_ROLE = "pixconnect_owner"
+# PostgreSQL fills a new file of its log with zeros before it is used, and every commit waits for that: 50 ms for its usual
+# 16 MiB, 8 for these. Checkpoints rename old files to new ones, one by one, so there should not be too many either.
+WAL_SEGMENT_MIB = 2
+INITDB_OPTIONS = (
+    f"--username={OWNER_ROLE}",
+    "--auth-local=scram-sha-256",
+    "--auth-host=reject",
+    "--encoding=UTF8",
+    "--locale=C",
+    f"--wal-segsize={WAL_SEGMENT_MIB}",
+    "--data-checksums",
+)
+
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 

@@ -159,3 +159,33 @@ def describe_exit(status: int) -> str:
         return signal.Signals(-status).name
     except ValueError:
         return f"signal {-status}"
+
+
+def find_servers(data_folder: Path) -> list[int]:
+    """Find the processes of a PostgreSQL on this data."""
+    if not data_folder.exists():
+        return []
+    # Without ``/proc`` we know only the server, by its pid file. Its backends end once they are idle; until then the start is
+    # tried again.
+    if sys.platform != "linux":
+        return _server_by_pid_file(data_folder)
+    wanted = os.fspath(data_folder.resolve())
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal() and _is_server_in(name, wanted)]
+
+
+def _is_server_in(pid: str, folder: str) -> bool:
+    try:
+        if os.readlink(f"/proc/{pid}/cwd") != folder:
+            return False
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+    except OSError:
+        return False
+
+
+def _server_by_pid_file(data_folder: Path) -> list[int]:
+    try:
+        pid = int((data_folder / "postmaster.pid").read_text().split("\n", 1)[0])
+        command = subprocess.check_output(["/bin/ps", "-o", "command=", "-p", str(pid)], text=True)  # noqa: S603
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return []
+    return [pid] if str(data_folder) in command else []

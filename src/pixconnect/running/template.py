@@ -1,0 +1,83 @@
+"""``python -m pixconnect.running.template``: the cluster with the sandbox's empty tables, which new homes copy.
+
+``make environment`` makes it beside the installed program. Without it, and for every other installation, a first start makes
+its tables by ``initdb`` and the baseline.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+
+from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
+from pixconnect.platform import migrations, privileges
+from pixconnect.platform.config import POSTGRES_NEWEST, PostgresVersion
+from pixconnect.platform.local import cluster_template
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.home import closed_mode
+from pixconnect.platform.local.postgres_placement import INITDB_OPTIONS, PostgresUnavailableError
+from pixconnect.platform.migrations import Steps, read_steps
+
+SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
+    (SERVICE_SCHEMA, read_service_steps, privileges.SERVICE_ROLE),
+    ("sandbox", partial(read_steps, "pixconnect.features.sandbox.network"), privileges.SANDBOX_ROLE),
+    ("verify", partial(read_steps, "pixconnect.features.proof.tables"), privileges.VERIFIER_ROLE),
+)
+"""Each schema with its reader of steps, and its role."""
+
+_FOLDER: Final = Path(sys.prefix) / "share" / "pixconnect"
+
+
+def find(version: PostgresVersion) -> Path | None:
+    """The template of these tables and this PostgreSQL, if there is one."""
+    template = _place(version)
+    return template if template.is_dir() else None
+
+
+def _place(version: PostgresVersion) -> Path:
+    steps = [step for _, read, _ in SCHEMAS for step in (read().baseline, *read().migrations)]
+    parts = [version, *INITDB_OPTIONS, *(step.checksum for step in steps)]
+    return _FOLDER / f"tables-{sha256(' '.join(parts).encode()).hexdigest()[:16]}"
+
+
+def main() -> None:
+    """Make the template, unless it is there, and remove those of other tables."""
+    template = _place(POSTGRES_NEWEST)
+    if template.is_dir():
+        return
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    _FOLDER.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="pixconnect-tables-", ignore_cleanup_errors=True) as home:
+        Path(home).chmod(closed_mode())
+        cluster_template.keep(asyncio.run(_make(Path(home))), template)
+
+
+async def _make(home: Path) -> Path:
+    # What is not durable is so once the template is complete.
+    postgres = EmbeddedPostgres(home, durable=False)
+    await postgres.start()
+    try:
+        connection = await asyncpg.connect(postgres.owner_url)
+        await privileges.make_roles(connection, with_sandbox=True)
+        for schema, read, _ in SCHEMAS:
+            await migrations.migrate(connection, schema, read())
+        await privileges.grant_reading(connection, SERVICE_SCHEMA)
+        await connection.execute("vacuum (analyze, freeze)")
+        await connection.close()
+    finally:
+        await postgres.stop(timeout_s=60)
+    return postgres.data_folder
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (OSError, PostgresUnavailableError) as error:
+        sys.exit(f"no template: {error}")

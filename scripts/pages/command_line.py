@@ -9,7 +9,7 @@ from cyclopts.argument import Argument
 
 from pixconnect.doors.cli import usage
 from pixconnect.doors.cli.failures import ExitStatus
-from pixconnect.running.main import app
+from pixconnect.running.verb_table import app
 
 
 def write_page() -> str:

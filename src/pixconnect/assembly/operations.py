@@ -4,6 +4,7 @@ Routing, authorisation, decoding and the OpenAPI document are all derived from i
 path and its scope, then the parameter, the query, the body, the answer and the handler, whose docstring describes it.
 """
 
+import functools
 from itertools import chain
 from typing import Final
 
@@ -280,6 +281,7 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     return tuple(row for section in list_sections(is_sandbox=is_sandbox) for row in section.operations)
 
 
+@functools.cache
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     """List all routes."""
     described = list_operations(is_sandbox=is_sandbox)

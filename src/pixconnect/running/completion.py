@@ -16,6 +16,6 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     Args:
         shell: Which.
     """
-    from pixconnect.running.main import app  # noqa: PLC0415  it names this module
+    from pixconnect.running.verb_table import app  # noqa: PLC0415  it names this module
 
     terminal.print_line(app.generate_completion(prog_name="pixconnect", shell=shell))

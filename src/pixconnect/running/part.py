@@ -72,6 +72,8 @@ def command(part: str) -> list[str]:
 def _fork(control: str) -> list[str]:
     """Be the fork server; returns in each part that is forked."""
     with lean_imports():
+        from pixconnect.assembly.operations import list_routes  # noqa: PLC0415 - see above
+        from pixconnect.doors.api.prepared import prepare  # noqa: PLC0415 - see above
         from pixconnect.platform.adapters import outgoing_http  # noqa: PLC0415 - see above
 
         for name in ("prepare", "processes"):
@@ -79,6 +81,9 @@ def _fork(control: str) -> list[str]:
 
         # Reading the system's authorities takes longer than most imports.
         outgoing_http.trust_system()
+        # Otherwise each API process would do it, and have it in memory of its own.
+        for operation in list_routes(is_sandbox=True):
+            prepare(operation)
     return fork_server.wait_for_part(int(control.removeprefix("--control-fd=")))
 
 

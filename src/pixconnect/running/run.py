@@ -10,10 +10,9 @@ import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import Parameter
 
 from pixconnect import __version__
 from pixconnect.doors.cli import live_mode, terminal
@@ -31,21 +30,13 @@ class _Stopped(Exception):  # noqa: N818 not an error: the user pressed Ctrl-C w
     pass
 
 
-def run(
-    *,
-    face: Annotated[Sequence[str], Parameter(negative=())] = (),
-    end_with_parent: Annotated[bool, Parameter(show=False)] = False,
-) -> None:
-    """Run everything on this machine until interrupted: PostgreSQL, the API, the worker and, unless live, the sandbox.
-
-    Args:
-        face: A face that gets its own listener, such as `efi` or `efi+homologation:8111`; repeat it for more.
-    """
+def run(faces: Sequence[str] = (), *, end_with_parent: bool) -> None:
+    """Run until interrupted; ``faces`` get their own listeners beside those of the settings."""
     # `make run` starts it so: when make is killed, no process may remain.
     if end_with_parent:
         process_death.die_with_parent(signal.SIGTERM)
     settings = read_settings()
-    settings = dataclasses.replace(settings, faces=",".join([*filter(None, [settings.faces]), *face]))
+    settings = dataclasses.replace(settings, faces=",".join([*filter(None, [settings.faces]), *faces]))
     read_listeners(settings)
     live_mode.refuse_unsafe_live(settings)
     live_mode.complain_of_open(settings)

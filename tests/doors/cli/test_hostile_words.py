@@ -13,7 +13,8 @@ from cyclopts import App
 from cyclopts.argument import Argument
 
 from pixconnect.doors.cli import usage
-from pixconnect.running import main as command_line
+from pixconnect.running.main import main
+from pixconnect.running.verb_table import VERBS, app
 
 HOSTILE: Final = (
     "", "-1", str(2**31), str(2**63), "9" * 5_000, "1e400", "/dev/zero", "/proc/self/mem", "nothing/x", "0001-01-01",
@@ -27,9 +28,9 @@ STARTS: Final = {"listen"}
 
 
 def list_verbs() -> Iterator[tuple[tuple[str, ...], App]]:
-    for name in (verb.name for verb in command_line.VERBS if verb.group != "running"):
+    for name in (verb.name for verb in VERBS if verb.group != "running"):
         if name not in STARTS:
-            yield from list_of_group(command_line.app[name], (name,))
+            yield from list_of_group(app[name], (name,))
 
 
 def list_of_group(app: App, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], App]]:
@@ -82,7 +83,7 @@ def test_each_argument_of_each_verb_refuses_what_it_cannot_take_in_one_line(caps
                 count += 1
                 place = f"{' '.join(path)} {argument.name} {value[:20]!r}"
                 try:
-                    status = command_line.main([*path, *others, spell(argument, value)])
+                    status = main([*path, *others, spell(argument, value)])
                 except Exception as error:  # noqa: BLE001  that is what is looked for
                     wrong.append(f"{place}: {error!r:.200}")
                     continue

@@ -9,7 +9,8 @@ from cyclopts import App, CycloptsError
 
 from pixconnect.doors.cli import usage
 from pixconnect.doors.cli.whole_number import read_limit, read_whole_number
-from pixconnect.running.main import app, main
+from pixconnect.running.main import main
+from pixconnect.running.verb_table import app
 
 CREATE = "holder create --name Ana --tax-id 52998224725 --account-number 1"
 

@@ -183,7 +183,7 @@ class Login(Protocol):
 Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[AnswerT | Later]]
 
 
-class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True):
+class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True, eq=False):
     """One row of the interface, its fields in the order of the table's columns."""
 
     id: str

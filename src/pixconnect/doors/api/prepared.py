@@ -9,6 +9,7 @@ Source: draft-ietf-httpapi-idempotency-key-header-07.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -116,6 +117,7 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
         return self.is_always_long or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT
 
 
+@functools.cache
 def prepare(operation: AnyOperation) -> PreparedOperation:
     reader = operation.reader or _make_reader(operation)
     return PreparedOperation(

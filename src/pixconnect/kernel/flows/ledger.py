@@ -42,6 +42,7 @@ class Deficit(Claim):
 
 
 CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit,)
+"""The kernel's own."""
 
 
 @cache
@@ -61,7 +62,9 @@ async def lock_balances(
 
 async def read_balance(context: Context, caller: Caller) -> Balance:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
-    return errors.found(balance, "there is no such holder")
+    if balance is None:
+        raise errors.NotFound("there is no such holder")
+    return balance
 
 
 list_transactions: Final = of_caller(ledger_store.read_page)

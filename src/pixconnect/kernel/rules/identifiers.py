@@ -132,6 +132,8 @@ _FIRST_FIELDS: dict[str, tuple[str, frozenset[str]]] = {
 
 
 class IdempotentRequest(Protocol):
+    """A client's request, as it was sent."""
+
     operation: ClassVar[str]
 
     @property

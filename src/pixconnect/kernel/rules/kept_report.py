@@ -19,6 +19,8 @@ from msgspec import Struct
 from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms, InfractionReport
 from pixconnect.kernel.rules.rail import (
+    CreditAccepted,
+    CreditCancelled,
     CreditHeld,
     CreditReport,
     InstitutionReturn,
@@ -65,6 +67,7 @@ ITEM_ID_LENGTH_MAX: Final = 64
 DESCRIPTION_LENGTH_MAX: Final = 140
 WORDS_LENGTH_MAX: Final = 2000
 BLOCKS_MAX: Final = 200
+"""Maximum in one report."""
 TXID_LENGTH_MAX: Final = 35
 
 
@@ -96,6 +99,25 @@ class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
 
 
 Kept = Report | InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
+
+_KINDS: Final = dict[type[Kept], Kind](
+    (
+        (CreditReport, "credit"),
+        (CreditAccepted, "credit_accepted"),
+        (CreditHeld, "credit_held"),
+        (CreditCancelled, "credit_cancelled"),
+        (ReturnReport, "return"),
+        (SettledReport, "settled"),
+        (RejectedReport, "rejected"),
+        (NeverTakenAnswer, "never_taken"),
+        (TakenAnswer, "taken"),
+        (MovementReport, "movement"),
+        (InstitutionReturn, "institution_return"),
+        (BlockReport, "block"),
+        (InfractionReport, "infraction"),
+        (KeptItem, "unreadable"),
+    )
+)
 
 
 class Misfit(Struct, frozen=True, kw_only=True):
@@ -155,7 +177,7 @@ def find_amount(kept: KeptReport) -> int | None:
 
 
 def kind_of(kept: Kept) -> Kind:
-    return cast("Kind", type(kept).__struct_config__.tag)
+    return _KINDS[type(kept)]
 
 
 def name_of(kept: Kept) -> str:
@@ -168,7 +190,9 @@ def name_of(kept: Kept) -> str:
             return kept.item_id
         case InstitutionReturn():
             return kept.return_id or kept.original_end_to_end_id
-        case KeptItem() | InfractionReport():
+        case KeptItem():
+            return kept.name
+        case InfractionReport():
             return kept.name
         case BlockReport():
             return kept.blocks[0].reference if kept.blocks else kept.report_id

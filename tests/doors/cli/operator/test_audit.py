@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from cyclopts import App
 
-from pixconnect.running.main import VERBS, app
+from pixconnect.running.verb_table import VERBS, app
 from support import postgres
 from support.command_line import DISABLED_ENDPOINT, OPEN_CHARGE, CommandLine
 from support.postgres import Addresses, as_owner

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -15,25 +15,36 @@ from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS, UNTIL_A_DATE
 from pixconnect.features.pix_api.api.charge_records import CobRevisada, CobSolicitada
 from pixconnect.features.pix_api.api.violations import Members, Violations
-from pixconnect.kernel.rules import charge_contents, holder
+from pixconnect.kernel.rules import holder
+from pixconnect.kernel.rules.charge_contents import (
+    LIFETIME_S,
+    VALID_DAYS,
+    ChargeContents,
+    ContentsChange,
+    DatedDiscount,
+    Discount,
+    DiscountKind,
+    DueChange,
+    DueTerms,
+    Fine,
+    Interest,
+    Line,
+    Payer,
+    PayerAddress,
+    Rebate,
+)
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 
-PartT = TypeVar("PartT", charge_contents.Fine, charge_contents.Interest, charge_contents.Rebate)
-
-# What a put leaves out; whatever else is missing is a violation.
-_NO_CONTENTS: Final = charge_contents.ChargeContents(lifetime_s=charge_contents.LIFETIME_S, amount_cents=0, key="")
-_NO_DUE_CONTENTS: Final = charge_contents.ChargeContents(
-    lifetime_s=0, amount_cents=0, key="", due=charge_contents.DueTerms(due_on=date.min)
-)
+PartT = TypeVar("PartT", Fine, Interest, Rebate)
 
 
 class ChargePut(Struct, frozen=True):
-    contents: charge_contents.ChargeContents
+    contents: ChargeContents
     location_id: int | None
 
 
 class ChargePatch(Struct, frozen=True):
-    change: charge_contents.ContentsChange
+    change: ContentsChange
     location_id: int | None
     removes: bool
 
@@ -43,7 +54,16 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
     body = Members(Violations(AT_ONCE), CobSolicitada, members)
     change, location_id = _read_change(body, is_whole=True)
     body.raise_if_any()
-    return ChargePut(charge_contents.change_contents(_NO_CONTENTS, change), location_id)
+    contents = ChargeContents(
+        lifetime_s=change.lifetime_s or LIFETIME_S,
+        amount_cents=change.amount_cents or 0,
+        may_change_amount=change.may_change_amount,
+        key=change.key or "",
+        payer=change.payer,
+        question=change.question,
+        lines=change.lines or (),
+    )
+    return ChargePut(contents, location_id)
 
 
 def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePatch:
@@ -56,7 +76,7 @@ def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePat
     return ChargePatch(change, location_id, removes)
 
 
-def _read_change(body: Members, *, is_whole: bool = False) -> tuple[charge_contents.ContentsChange, int | None]:
+def _read_change(body: Members, *, is_whole: bool = False) -> tuple[ContentsChange, int | None]:
     # In the standard's order of violations.
     calendar = body.object("calendario")
     lifetime_s = None if calendar is None else calendar.integer("expiracao")
@@ -66,7 +86,7 @@ def _read_change(body: Members, *, is_whole: bool = False) -> tuple[charge_conte
     key = _read_own_key(body)
     question = body.text("solicitacaoPagador")
     lines = _read_added_lines(body)
-    change = charge_contents.ContentsChange(
+    change = ContentsChange(
         lifetime_s=lifetime_s,
         amount_cents=amount_cents,
         may_change_amount=may_change_amount,
@@ -102,7 +122,7 @@ def _read_removing(body: Members, record: type[Struct]) -> bool:
     return removes
 
 
-def _read_person(body: Members, debtor: Members) -> charge_contents.Payer | None:
+def _read_person(body: Members, debtor: Members) -> Payer | None:
     cpf, cnpj = debtor.tax_id("cpf"), debtor.tax_id("cnpj")
     if debtor.has("cpf") and debtor.has("cnpj"):
         debtor.refuse("cnpj", "não pode ser usado junto com cpf")
@@ -110,7 +130,7 @@ def _read_person(body: Members, debtor: Members) -> charge_contents.Payer | None
         body.refuse("devedor", "deve ter cpf ou cnpj")
     name = debtor.text("nome")
     found = cpf or cnpj
-    return None if name is None or found is None else charge_contents.Payer(name=name, tax_id=found)
+    return None if name is None or found is None else Payer(name=name, tax_id=found)
 
 
 def _read_own_key(body: Members) -> str | None:
@@ -119,15 +139,15 @@ def _read_own_key(body: Members) -> str | None:
     return None if found is None else found.key
 
 
-def _read_added_lines(body: Members) -> tuple[charge_contents.Line, ...] | None:
+def _read_added_lines(body: Members) -> tuple[Line, ...] | None:
     sent = body.objects("infoAdicionais")
     if sent is None:
         return None
-    lines: list[charge_contents.Line] = []
+    lines: list[Line] = []
     for line in sent:
         name, value = line.text("nome"), line.text("valor")
         if name is not None and value is not None:
-            lines.append(charge_contents.Line(name=name, value=value))
+            lines.append(Line(name=name, value=value))
     return tuple(lines)
 
 
@@ -141,10 +161,28 @@ def read_due_put(members: Mapping[str, object]) -> ChargePut:
     body = Members(Violations(WITH_DUE_DATE), CobVSolicitada, members)
     change, location_id = _read_due_change(body)
     body.raise_if_any()
-    return ChargePut(charge_contents.change_contents(_NO_DUE_CONTENTS, change), location_id)
+    due = change.due or DueChange()
+    contents = ChargeContents(
+        lifetime_s=0,
+        amount_cents=change.amount_cents or 0,
+        key=change.key or "",
+        payer=change.payer,
+        address=change.address,
+        question=change.question,
+        lines=change.lines or (),
+        due=DueTerms(
+            due_on=due.due_on or date.min,
+            valid_days=VALID_DAYS if due.valid_days is None else due.valid_days,
+            fine=due.fine,
+            interest=due.interest,
+            rebate=due.rebate,
+            discount=due.discount,
+        ),
+    )
+    return ChargePut(contents, location_id)
 
 
-def _read_due_change(body: Members) -> tuple[charge_contents.ContentsChange, int | None]:
+def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
     # In the standard's order of violations.
     calendar = body.object("calendario")
     due_on = None if calendar is None else calendar.day("dataDeVencimento")
@@ -156,15 +194,15 @@ def _read_due_change(body: Members) -> tuple[charge_contents.ContentsChange, int
     location_id = _read_wanted_location(body)
     value = body.object("valor")
     amount_cents = None if value is None else _read_original(value)
-    due = charge_contents.DueChange(
+    due = DueChange(
         due_on=due_on,
         valid_days=valid_days,
-        fine=_read_part(value, "multa", DEDUCTION_KINDS, charge_contents.Fine),
-        interest=_read_part(value, "juros", INTEREST_KINDS, charge_contents.Interest),
-        rebate=_read_part(value, "abatimento", DEDUCTION_KINDS, charge_contents.Rebate),
+        fine=_read_part(value, "multa", DEDUCTION_KINDS, Fine),
+        interest=_read_part(value, "juros", INTEREST_KINDS, Interest),
+        rebate=_read_part(value, "abatimento", DEDUCTION_KINDS, Rebate),
         discount=None if value is None else _read_discount(value),
     )
-    change = charge_contents.ContentsChange(
+    change = ContentsChange(
         amount_cents=amount_cents,
         key=key,
         payer=payer,
@@ -177,19 +215,19 @@ def _read_due_change(body: Members) -> tuple[charge_contents.ContentsChange, int
     return change, location_id
 
 
-def _read_debtor(body: Members) -> tuple[charge_contents.Payer | None, charge_contents.PayerAddress | None]:
+def _read_debtor(body: Members) -> tuple[Payer | None, PayerAddress | None]:
     debtor = body.object("devedor")
     if debtor is None:
         return None, None
     payer = _read_person(body, debtor)
-    address = charge_contents.PayerAddress(
+    address = PayerAddress(
         email=debtor.text("email") or None,
         street=debtor.text("logradouro") or None,
         city=debtor.text("cidade") or None,
         state=debtor.text("uf") or None,
         postal_code=debtor.text("cep") or None,
     )
-    return payer, None if address == charge_contents.PayerAddress() else address
+    return payer, None if address == PayerAddress() else address
 
 
 def _read_original(value: Members) -> int | None:
@@ -207,7 +245,7 @@ def _read_part(value: Members | None, member: str, kinds: Sequence[str], record:
     return None if modality is None or rate is None else record(kind=kinds[modality - 1], value=rate)
 
 
-def _read_discount(value: Members) -> charge_contents.Discount | None:
+def _read_discount(value: Members) -> Discount | None:
     discount = value.object("desconto")
     if discount is None:
         return None
@@ -215,7 +253,7 @@ def _read_discount(value: Members) -> charge_contents.Discount | None:
     dated = _read_dated(discount)
     if modality is None:
         return None
-    kind: charge_contents.DiscountKind = DISCOUNT_KINDS[modality - 1]
+    kind: DiscountKind = DISCOUNT_KINDS[modality - 1]
     if kind in UNTIL_A_DATE:
         if discount.has("valorPerc"):
             discount.refuse("valorPerc", "não pode ser usado com as modalidades 1 e 2")
@@ -226,13 +264,13 @@ def _read_discount(value: Members) -> charge_contents.Discount | None:
             discount.refuse("valorPerc", "é obrigatório com as modalidades 3 a 6")
         if discount.has("descontoDataFixa"):
             discount.refuse("descontoDataFixa", "não pode ser usado com as modalidades 3 a 6")
-    return charge_contents.Discount(kind=kind, value=rate, dated=dated)
+    return Discount(kind=kind, value=rate, dated=dated)
 
 
-def _read_dated(discount: Members) -> tuple[charge_contents.DatedDiscount, ...]:
-    dated: list[charge_contents.DatedDiscount] = []
+def _read_dated(discount: Members) -> tuple[DatedDiscount, ...]:
+    dated: list[DatedDiscount] = []
     for each in discount.objects("descontoDataFixa") or ():
         until, rate = each.day("data"), each.amount("valorPerc")
         if until is not None and rate is not None:
-            dated.append(charge_contents.DatedDiscount(until=until, value=rate))
+            dated.append(DatedDiscount(until=until, value=rate))
     return tuple(dated)

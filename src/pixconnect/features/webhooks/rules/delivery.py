@@ -145,6 +145,8 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
 
 
 class DueCursor(Struct, frozen=True, kw_only=True):
+    """The position in the due deliveries."""
+
     due_at: datetime
     id: int = 0
 

@@ -1,0 +1,1 @@
+"""SQL of the central bank's Pix API."""

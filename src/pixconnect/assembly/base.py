@@ -34,7 +34,7 @@ from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables.identifiers import IdBlocks
 from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX, WriteQueues
 from pixconnect.platform import migrations as schema_history
-from pixconnect.platform import pool, pooler
+from pixconnect.platform import pool
 from pixconnect.platform.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
 from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy
 from pixconnect.platform.base.clock import Clock
@@ -148,7 +148,7 @@ async def _check_database(connections: pool.Pool, settings: Settings, server: Se
     """Before any write, check that the tables are ours, of this mode, on a server with durable settings."""
     async with connections.acquire() as connection:
         another = connect_as_service(settings, "pixconnect beside")
-        await pooler.refuse_shared_sessions(connection, SERVICE_SCHEMA, another)
+        await pool.refuse_shared_sessions(connection, SERVICE_SCHEMA, another)
         await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, read_service_steps())
         await installation.check_mode(connection, settings.mode)
         await installation.check_durability(connection, settings.mode)
@@ -157,7 +157,6 @@ async def _check_database(connections: pool.Pool, settings: Settings, server: Se
 
 
 def list_background_tasks(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[None]]]:
-    """List the background tasks of a process."""
     context = base.context
     noting = partial(context.server.keep_noting, context.pool, for_others=for_others)
     tasks: list[Callable[[], Awaitable[None]]] = [base.keyring.keep_fresh, noting]

@@ -23,7 +23,7 @@ from pixconnect.kernel.baseline import SERVICE_SCHEMA
 from pixconnect.kernel.flows.installation import check_durability, check_mode, refuse_other_mode
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables import partition as partition_store
-from pixconnect.platform import migrations, pool, pooler, privileges
+from pixconnect.platform import migrations, pool, privileges
 from pixconnect.platform import migrations as schema_history
 from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
@@ -130,7 +130,7 @@ async def connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection]
     connect = partial(pool.connect, url, role=None, schema="public", name="pixconnect migrate")
     connection = await connect()
     try:
-        await pooler.refuse_shared_sessions(connection, "public", connect)
+        await pool.refuse_shared_sessions(connection, "public", connect)
         await refuse_old_server(connection)
     except BaseException:
         await connection.close()

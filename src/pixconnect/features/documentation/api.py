@@ -61,7 +61,7 @@ class _Documentation(ApiExtension):
     @property
     def parts(self) -> Mapping[type, object]:
         # The table of operations includes this feature's.
-        from pixconnect.features.documentation.descriptions import describe  # noqa: PLC0415
+        from pixconnect.features.documentation.openapi import describe  # noqa: PLC0415
 
         return {Descriptions: describe(self._policy, base_url=self._base_url, version=__version__)}
 

@@ -15,7 +15,7 @@ from pixconnect.platform.base import errors
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):
-    """The API's description of itself; ``descriptions.describe`` builds each part at its first request."""
+    """The API's description of itself; ``openapi.describe`` builds each part at its first request."""
 
     openapi: Callable[[], KeptDocument]
     """The OpenAPI document, JSON."""

@@ -7,30 +7,35 @@ it, an operation's description from its handler's docstring. A change of any of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from functools import cache
+from typing import Any, Final
 
 import msgspec
 
+from pixconnect.assembly.operations import list_sections
 from pixconnect.doors.api import decoding, envelope
 from pixconnect.doors.api import prepared as idempotency_key
 from pixconnect.doors.api.contract import transfer
 from pixconnect.doors.api.decoding import BODY_MAX
-from pixconnect.doors.api.document import PDF_TYPE, Document
-from pixconnect.doors.api.operation import AnyOperation, Anything, Nothing, Section
+from pixconnect.doors.api.document import PDF_TYPE, Document, KeptDocument
+from pixconnect.doors.api.operation import AnyOperation, Nothing, Section
 from pixconnect.doors.api.prepared import too_large
 from pixconnect.features.documentation import documents
+from pixconnect.features.documentation.documents import Descriptions
 from pixconnect.features.documentation.examples import NOW, REQUEST_ID, example_of_answer, example_of_body
 from pixconnect.features.documentation.records import (
     Schema,
-    describe_fields,
+    convert_part,
+    describe_query,
     describe_records,
     described,
     envelope_name,
-    polish,
+    parameter,
     split_docstring,
     to_schema,
     typed,
 )
+from pixconnect.features.documentation.standard import describe_door
 from pixconnect.features.documentation.webhooks import (
     EVENTS,
     HEADER_PARAMETERS,
@@ -40,7 +45,9 @@ from pixconnect.features.documentation.webhooks import (
 )
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.pix_api.api import payload
+from pixconnect.features.pix_api.api.operations import SPOKEN
 from pixconnect.features.statements.api import statement
+from pixconnect.kernel.flows.context import Policy
 from pixconnect.kernel.rules.access import OWN_SCOPES, SCOPE_TEXTS
 from pixconnect.platform.base import errors
 
@@ -136,26 +143,22 @@ def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: 
     }
 
 
-def _parameter(place: str, name: str, description: str, schema: Schema, **more: object) -> Schema:
-    return {"name": name, "in": place, **more, "description": description, "schema": schema}
-
-
 # No pattern: nothing is refused for it.
-_REQUEST_ID_PARAMETER: Final = _parameter(
+_REQUEST_ID_PARAMETER: Final = parameter(
     "header",
     "X-Request-Id",
     "Your own name for the request, 1 to 64 of `A-Z a-z 0-9 . _ -`: comes back in `meta.request_id` and stands in every log "
     "line. Any other text is no error: the service makes a name instead.",
     typed("string"),
 )
-IDEMPOTENCY_KEY_PARAMETER: Final = _parameter(
+IDEMPOTENCY_KEY_PARAMETER: Final = parameter(
     "header",
     idempotency_key.NAME,
     f"Another place for the body's `external_id`, 1 to {idempotency_key.LENGTH_MAX} printable ASCII characters, as they are or "
     "as a string of structured fields (RFC 9651) between double quotes. Where both are given they must be equal.",
     typed("string"),
 )
-_PAYEE_PARAMETER: Final = _parameter(
+_PAYEE_PARAMETER: Final = parameter(
     "header",
     transfer.PAYEE_HEADER_NAME,
     "The CPF or CNPJ of the key's owner, with or without punctuation. The transfer is refused if the key belongs "
@@ -199,25 +202,6 @@ def summarize(row: AnyOperation) -> tuple[str, str]:
     return row.summary or first.removesuffix("."), rest
 
 
-def describe_query(row: AnyOperation) -> list[Schema]:
-    # An unused parameter is not described either.
-    if row.query is Anything or row.query is Nothing:
-        return []
-    (_,), components = msgspec.json.schema_components([row.query])
-    schema: Schema = components[row.query.__name__]
-    required = schema.get("required", [])
-    descriptions = describe_fields(row.query)
-    return [
-        _parameter("query", name, descriptions[name], _without_false(polish(field)), required=name in required)
-        for name, field in schema["properties"].items()
-    ]
-
-
-def _without_false(schema: Schema) -> Schema:
-    """Omit the default of a switch that is off."""
-    return {name: value for name, value in schema.items() if (name, value) != ("default", False)}
-
-
 def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema]) -> Schema:
     summary, description = summarize(row)
     found: Schema = {"operationId": row.id, "tags": [tag], "summary": summary}
@@ -226,7 +210,7 @@ def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema])
     found["security"] = [] if row.scope is None else _need(() if row.scope == "any" else (row.scope,))
     headers = [_IDEMPOTENCY_KEY, _REQUEST_ID] if idempotency_key.is_taken_by(row) else [_REQUEST_ID]
     own = [_PAYEE_PARAMETER] if row.handler is transfer.initiate_pix_with_key else []
-    found["parameters"] = [*_describe_parameter(row), *describe_query(row), *own, *headers]
+    found["parameters"] = [*_describe_parameter(row), *describe_query(row.query), *own, *headers]
     if row.body is not Nothing:
         content = {"schema": to_schema(row.body.__name__), "example": example_of_body(row, schemas)}
         # Only the first: of two, generators send both at once.
@@ -237,10 +221,8 @@ def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema])
 
 
 def _describe_parameter(row: AnyOperation) -> list[Schema]:
-    parameter = row.parameter
-    if not parameter.name:
-        return []
-    return [_parameter("path", parameter.name, parameter.description, dict(parameter.schema), required=True)]
+    found = row.parameter
+    return [parameter("path", found.name, found.description, dict(found.schema), required=True)] if found.name else []
 
 
 def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
@@ -323,21 +305,24 @@ def convert(document: Mapping[str, Any]) -> Schema:
     return convert_part(found)
 
 
-def convert_part(part: Any) -> Any:  # noqa: ANN401  any part of a JSON document
-    """Convert any part of a document to 3.0."""
-    if isinstance(part, list):
-        return [convert_part(one) for one in cast(list[Any], part)]
-    if not isinstance(part, dict):
-        return part
-    # An example contains a caller's own words, and no keywords.
-    found = {
-        name: value if name == "example" else convert_part(value) for name, value in cast(dict[str, Any], part).items()
-    }
-    if isinstance(found.get("examples"), list):
-        found["example"] = found.pop("examples")[0]
-    # 3.0 has no conditions.
-    found = {name: value for name, value in found.items() if name not in {"if", "then"}}
-    # Beside a reference 3.0 ignores everything.
-    if "$ref" in found and len(found) > 1:
-        found = {"allOf": [{"$ref": found.pop("$ref")}], **found}
-    return found
+def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
+    """Each document is built once per process, at its first request."""
+    sections = list_sections(is_sandbox=policy.is_sandbox)
+
+    @cache
+    def document() -> Schema:
+        return describe_interface(sections, base_url=base_url, auth_url=policy.auth_url, version=version)
+
+    def door() -> Schema:
+        token_url = policy.auth_url + oauth.TOKEN_PATH
+        return describe_door(SPOKEN, dict[str, str](SCOPE_TEXTS.items()), base_url=base_url, token_url=token_url)
+
+    return Descriptions(
+        openapi=cache(lambda: _keep_json(document())),
+        openapi_30=cache(lambda: _keep_json(convert(document()))),
+        standard=cache(lambda: _keep_json(door())),
+    )
+
+
+def _keep_json(document: Schema) -> KeptDocument:
+    return KeptDocument(msgspec.json.encode(document), documents.OPENAPI_TYPE)

@@ -16,14 +16,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 import msgspec
 from msgspec import inspect as types
 
 from pixconnect.doors.api import envelope
 from pixconnect.doors.api.document import Document
-from pixconnect.doors.api.operation import AnyOperation, Nothing
+from pixconnect.doors.api.operation import AnyOperation, Anything, Nothing
 from pixconnect.doors.api.violation import alternatives
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.monitoring.service.health import HealthStatus
@@ -103,6 +103,25 @@ def typed(kind: str, **more: object) -> Schema:
 
 def described(description: str, **more: object) -> Schema:
     return {"description": description, **more}
+
+
+def parameter(place: str, name: str, description: str, schema: Schema, **more: object) -> Schema:
+    return {"name": name, "in": place, **more, "description": description, "schema": schema}
+
+
+def describe_query(query: type) -> list[Schema]:
+    """Describe the parameters of a query, without the default of a switch that is off."""
+    # An unused parameter is not described either.
+    if query is Anything or query is Nothing:
+        return []
+    (_,), components = msgspec.json.schema_components([query])
+    record: Schema = components[query.__name__]
+    required, descriptions = record.get("required", []), describe_fields(query)
+    found: list[Schema] = []
+    for name, field in record["properties"].items():
+        schema = {key: value for key, value in polish(field).items() if (key, value) != ("default", False)}
+        found.append(parameter("query", name, descriptions[name], schema, required=name in required))
+    return found
 
 
 def to_schema(name: str) -> Schema:
@@ -204,7 +223,6 @@ def polish(schema: Schema) -> Schema:
 
 
 def find_records(kind: types.Type) -> Iterator[type]:
-    """Find the records in a type."""
     for one in alternatives(kind):
         match one:
             case types.StructType(cls=record, fields=fields):
@@ -215,3 +233,23 @@ def find_records(kind: types.Type) -> Iterator[type]:
                 yield from find_records(inner)
             case _:
                 pass
+
+
+def convert_part(part: Any) -> Any:  # noqa: ANN401  any part of a JSON document
+    """Convert any part of a document to 3.0."""
+    if isinstance(part, list):
+        return [convert_part(one) for one in cast(list[Any], part)]
+    if not isinstance(part, dict):
+        return part
+    # An example contains a caller's own words, and no keywords.
+    found = {
+        name: value if name == "example" else convert_part(value) for name, value in cast(dict[str, Any], part).items()
+    }
+    if isinstance(found.get("examples"), list):
+        found["example"] = found.pop("examples")[0]
+    # 3.0 has no conditions.
+    found = {name: value for name, value in found.items() if name not in {"if", "then"}}
+    # Beside a reference 3.0 ignores everything.
+    if "$ref" in found and len(found) > 1:
+        found = {"allOf": [{"$ref": found.pop("$ref")}], **found}
+    return found

@@ -12,13 +12,15 @@ from typing import Final
 import msgspec
 
 from pixconnect.doors.api.operation import Nothing
-from pixconnect.features.documentation.openapi import convert_part
 from pixconnect.features.documentation.records import (
     SCHEMAS,
     Schema,
+    convert_part,
     describe_fields,
+    describe_query,
     described,
     find_records,
+    parameter,
     polish,
     split_docstring,
     to_schema,
@@ -122,7 +124,7 @@ def _describe_operation(row: StandardOperation) -> Schema:
     if rest:
         found["description"] = rest
     found["security"] = [{"OAuth2": [row.scope]}]
-    found["parameters"] = [*_describe_path(row.path), *_describe_query(row.query)]
+    found["parameters"] = [*_describe_path(row.path), *describe_query(row.query)]
     if row.body is not Nothing:
         found["requestBody"] = {"required": True, "content": _json(row.body)}
     success = described("Feito.")
@@ -130,18 +132,16 @@ def _describe_operation(row: StandardOperation) -> Schema:
         success["content"] = _json(row.answer)
     if row.id in _LINKS:
         links = _LINKS[row.id].items()
-        success["links"] = {_link_name(to): {"operationId": to, "parameters": dict(names)} for to, names in links}
+        # ``cob.consultar`` is the link consultar_cob.
+        success["links"] = {
+            "_".join(reversed(to.split("."))): {"operationId": to, "parameters": dict(names)} for to, names in links
+        }
     statuses = ["400", "401", "403", "404", "405", "429", "500", "503"]
     statuses += ["413", "415"] if row.body is not Nothing else []
     statuses += ["504"] if row.method in _WRITES else []
     refusals = {status: {"$ref": f"#/components/responses/{_name_of(status)}"} for status in sorted(statuses)}
     found["responses"] = {str(row.status): success, **refusals}
     return found
-
-
-def _link_name(operation_id: str) -> str:
-    entity, _, verb = operation_id.partition(".")
-    return f"{verb}_{entity}"
 
 
 def _describe_path(path: str) -> list[Schema]:
@@ -151,24 +151,8 @@ def _describe_path(path: str) -> list[Schema]:
         before += f"/{segment}"
         if segment.startswith("{"):
             description, schema = _PATH_PARAMETERS[before]
-            found.append(_parameter("path", segment.strip("{}"), description, schema, is_required=True))
+            found.append(parameter("path", segment.strip("{}"), description, schema, required=True))
     return found
-
-
-def _describe_query(query: type) -> list[Schema]:
-    if query is Nothing:
-        return []
-    (_,), components = msgspec.json.schema_components([query])
-    schema: Schema = components[query.__name__]
-    required, descriptions = schema.get("required", []), describe_fields(query)
-    return [
-        _parameter("query", name, descriptions[name], polish(field), is_required=name in required)
-        for name, field in schema["properties"].items()
-    ]
-
-
-def _parameter(place: str, name: str, description: str, schema: Schema, *, is_required: bool) -> Schema:
-    return {"name": name, "in": place, "required": is_required, "description": description, "schema": schema}
 
 
 def _describe_records(operations: Iterable[StandardOperation]) -> dict[str, Schema]:

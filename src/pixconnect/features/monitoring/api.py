@@ -5,7 +5,14 @@ The names in ``system`` are the contract's, which was written for a program in G
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import os
+import platform
+import resource
+import sys
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -18,7 +25,9 @@ from pixconnect.features.monitoring.service import health as health_usecases
 from pixconnect.features.monitoring.service.health import ServiceHealth
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
-from pixconnect.platform.metrics import read_process_figures
+
+_MIB: Final = 1024 * 1024
+_STATM: Final = Path("/proc/self/statm")
 
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Duration = Annotated[str, Meta(examples=["1.27ms"])]
@@ -177,16 +186,26 @@ NOT_READY: Final = RefusalForm(write=_refuse_bare, record=Readiness)
 
 
 def _describe_system(uptime_s: float, version: str) -> SystemInfo:
-    figures = read_process_figures()
+    # macOS counts in bytes, all others in KiB.
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) // _MIB
+    resident_mib = max(1, _read_resident_mib() or peak_mib)
     # Python has no second figure, so resident memory stands for both.
     return SystemInfo(
-        go_version=figures.runtime,
-        mem_alloc_mb=figures.resident_mib,
-        mem_sys_mb=figures.resident_mib,
-        mem_total_mb=figures.peak_resident_mib,
-        num_cpu=figures.cores_count,
-        num_gc=figures.collections_count,
-        num_goroutine=figures.tasks_count,
+        go_version=f"python {platform.python_version()}",
+        mem_alloc_mb=resident_mib,
+        mem_sys_mb=resident_mib,
+        mem_total_mb=max(resident_mib, peak_mib),
+        num_cpu=os.cpu_count() or 1,
+        num_gc=sum(generation["collections"] for generation in gc.get_stats()),
+        num_goroutine=len(asyncio.all_tasks()),
         uptime=format_duration(uptime_s),
         version=version,
     )
+
+
+def _read_resident_mib() -> int | None:
+    try:
+        pages = int(_STATM.read_text(encoding="ascii").split()[1])
+    except OSError:
+        return None
+    return pages * resource.getpagesize() // _MIB

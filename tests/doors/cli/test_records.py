@@ -23,12 +23,15 @@ def test_what_goes_from_one_list_to_the_next_while_they_are_read_counts_once_and
     under_way = [make(2, RefundStatus.PROCESSING), make(1, RefundStatus.PROCESSING)]
     returned = [make(3, RefundStatus.RETURNED), make(2, RefundStatus.RETURNED)]
 
-    assert records.read_each([under_way, returned], 10) == [under_way[1], *returned]
+    lists = {"PROCESSING": under_way, "RETURNED": returned}
+    assert records.read_each(lambda status, **_: lists[status], [*lists], 10) == [under_way[1], *returned]
 
 
 def test_no_more_of_each_list_is_read_than_was_asked_for() -> None:
     endless = (make(refund_id, RefundStatus.RETURNED) for refund_id in range(10**9))
-    assert [refund.id for refund in records.read_each([endless, [make(7, RefundStatus.ERROR)]], 2)] == [0, 1, 7]
+    lists = {"RETURNED": endless, "ERROR": [make(7, RefundStatus.ERROR)]}
+    found = records.read_each(lambda status, **_: lists[status], [*lists], 2)
+    assert [refund.id for refund in found] == [0, 1, 7]
 
 
 def test_all_money_of_an_infraction_is_shown_alike(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,11 +76,11 @@ def show_items(name: str, items: Sequence[Record], columns: Sequence[str], *, as
     output.show_list(name, found, as_json=as_json, columns=columns, money=MONEY)
 
 
-def read_each(lists: Iterable[Iterable[Named]], limit: int) -> list[Named]:
+def read_each(listing: Callable[..., Iterable[Named]], statuses: Sequence[str], limit: int) -> list[Named]:
     """Read the first of each status's list; an item that moved between two lists counts once, in its latest state."""
     found = dict[int, Named]()
-    for listed in lists:
-        for record in islice(listed, limit):
+    for status in statuses:
+        for record in islice(listing(status=status, page_size=min(limit, 100)), limit):
             found.pop(record.id, None)
             found[record.id] = record
     return list(found.values())
@@ -93,7 +93,7 @@ def find(
     by_external_id: Callable[[str], Named],
     by_name: Callable[[str], Named],
     *,
-    is_external_id: bool = False,
+    is_external_id: bool,
 ) -> Named:
     """Find a resource by any of its names; if two have the name, print a line that names the one taken.
 

@@ -57,7 +57,10 @@ def explain(error: CycloptsError) -> str:
         case UnknownCommandError() | UnusedCliTokensError():
             unknown, verbs = error.unused_tokens or [""], list_verbs(error.app)
             # A word in the place of a verb was meant as one, even in groups that also work without.
-            return explain_unknown(unknown[0], verbs, verb) if verbs else _explain_surplus(unknown, verb)
+            if verbs:
+                return explain_unknown(unknown[0], verbs, verb)
+            count = "one word" if len(unknown) == 1 else f"{len(unknown)} words"
+            return f"{' '.join(unknown)}: {count} too many; see `{verb} --help`"
         case _:
             return str(error)
 
@@ -82,7 +85,6 @@ def _find_near(word: str, words: Sequence[str]) -> list[str]:
 
 
 def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
-    """Report that a word is no verb of this group, and the probable verb."""
     if (advice := _REMOVED.get(f"{group} {word}")) is not None:
         return f"{word}: this verb was removed: {advice}"
     near = difflib.get_close_matches(word, verbs, n=1)
@@ -92,12 +94,6 @@ def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") 
 
 def list_verbs(app: App | None) -> Sequence[str]:
     return [name for name in app or () if not name.startswith("-")]
-
-
-def _explain_surplus(words: Sequence[str], verb: str) -> str:
-    return (
-        f"{' '.join(words)}: {'one word' if len(words) == 1 else f'{len(words)} words'} too many; see `{verb} --help`"
-    )
 
 
 def spell(argument: Argument) -> str:
@@ -124,7 +120,6 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
 
 
 def _guess(argument: Argument, unused: Sequence[str]) -> str:
-    """Return the probable meaning if this option is missing."""
     options = [token.partition("=")[0] for token in unused if token.startswith("--")]
     if near := difflib.get_close_matches(argument.name, options, n=1):
         return f"you wrote {near[0]}"

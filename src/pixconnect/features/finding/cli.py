@@ -74,15 +74,18 @@ def find(  # noqa: PLR0913  each narrows the search
     if unresolved:
         show_unresolved(any_id, silent_for_s, holder_id, as_json=json)
         return
-    if any_id is None and (part, name, amount, day, tax_id) != (None,) * 5:
-        _look_for(holder_id, _read_wanted(part, name, amount, tax_id), _read_day(day), as_json=json)
-        return
-    if any_id is None:
+    if any_id is not None:
+        found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
+        shown = [_shown(one, origin) for one, origin in found]
+    elif (part, name, amount, day, tax_id) != (None,) * 5:
+        wanted = _read_wanted(part, name, amount, tax_id)
+        looked, searched_to = operating.run(search_usecases.look_for, holder_id, wanted, _read_day(day))
+        shown = [_shown(one, None) for one in looked]
+    else:
         raise CommandError("--any-id: missing; give an id or another known fact, or list orders with `--unresolved`")
-    found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
-    shown = [_shown(one, origin) for one, origin in found]
     output.show_list("found", shown, as_json=json, money=_MONEY)
-    _print_oldest(searched_to)
+    if searched_to is not None:
+        terminal.notice(f"looked back to {searched_to.isoformat()}: name a day or a holder to look further")
 
 
 def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, tax_id: str | None) -> Wanted:
@@ -107,23 +110,9 @@ def _read_day(text: str | None) -> date | None:
         raise CommandError(f"--day: must be as 2026-11-20, 20/11/2026 or yesterday; it is {text!r}") from None
 
 
-def _look_for(holder_id: int | None, wanted: Wanted, day: date | None, *, as_json: bool) -> None:
-    found, searched_to = operating.run(search_usecases.look_for, holder_id, wanted, day)
-    output.show_list("found", [_shown(one, None) for one in found], as_json=as_json, money=_MONEY)
-    _print_oldest(searched_to)
-
-
-def _print_oldest(searched_to: datetime | None) -> None:
-    if searched_to is not None:
-        terminal.notice(f"looked back to {searched_to.isoformat()}: name a day or a holder to look further")
-
-
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
-    return {
-        **output.pick(found, "kind id holder_id external_id name status amount=amount_cents asked_amount=asked_cents"),
-        "created_at": found.created_at,
-        "asked_for_by": None if origin is None else show_asker(origin),
-    }
+    names = "kind id holder_id external_id name status amount=amount_cents asked_amount=asked_cents created_at"
+    return output.pick(found, names) | {"asked_for_by": None if origin is None else show_asker(origin)}
 
 
 Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]
@@ -131,13 +120,7 @@ Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transf
 
 
 def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, *, as_json: bool) -> None:
-    """Print orders that the rail has not ended, the longest silent first.
-
-    Args:
-        name: This end-to-end id, return id or txid only.
-        silent_for_s: Only those sent or accepted at least this many seconds ago.
-        holder_id: Only this holder's orders.
-    """
+    """Print orders that the rail has not ended, the longest silent first; ``name`` is an end-to-end id, return id or txid."""
     asked = timedelta(seconds=silent_for_s), holder_id, name
 
     async def look(context: Operator) -> Unresolved:
@@ -148,11 +131,14 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
         return found, await unresolved_usecases.list_accepted(context, *asked), charges
 
     found, accepted, charges = operating.run(look)
+    of_refund = "id holder_id return_identification=shown_id original_end_to_end_id external_id amount=amount_cents"
     of_accepted = "id holder_id end_to_end_id charge_id amount=amount_cents accepted_at=created_at"
     output.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
-            "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
+            "refunds": [
+                output.pick(one, of_refund) | _shown_order(order) for order, one in found if isinstance(one, Refund)
+            ],
             "accepted": [output.pick(one, of_accepted) for one in accepted],
             "charges": [structs.asdict(one) for one in charges],
         },
@@ -170,11 +156,6 @@ def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown
         "external_id": transfer and transfer.external_id,
         "amount": transfer and transfer.amount_cents,
     } | _shown_order(order)
-
-
-def _shown_refund(order: OpenOrder, refund: Refund) -> output.Shown:
-    names = "return_identification=shown_id original_end_to_end_id external_id"
-    return output.pick(refund, f"id holder_id {names} amount=amount_cents") | _shown_order(order)
 
 
 def _shown_order(order: OpenOrder) -> output.Shown:

@@ -80,11 +80,14 @@ def read_terms(
         if discounts or any(option is not None for option in (days_valid, fine, interest, rebate)):
             raise CommandError("--days-valid, --fine, --interest, --rebate, --discount: only with --due-on")
         return None
+    added = (
+        None if interest is None else _read_by_period("--interest", interest, _INTEREST, "a value {}, such as 1%/month")
+    )
     return ReadTerms(
         due_on=_read_day("--due-on", due_on),
         valid_days=days_valid,
         fine=None if fine is None else _read_deduction("--fine", fine, ChargeFine),
-        interest=None if interest is None else _read_interest(interest),
+        interest=None if added is None else ChargeInterest(kind=added[0], value=added[1]),
         rebate=None if rebate is None else _read_deduction("--rebate", rebate, ChargeRebate),
         discount=_read_discounts(discounts) if discounts else None,
     )
@@ -100,11 +103,6 @@ def _read_day(option: str, text: str) -> date:
 def _read_deduction(option: str, text: str, record: type[DeductionT]) -> DeductionT:
     is_percentage, value = _read_value(option, text)
     return record(kind=DeductionKind.PERCENTAGE if is_percentage else DeductionKind.SUM, value=value)
-
-
-def _read_interest(text: str) -> ChargeInterest:
-    kind, value = _read_by_period("--interest", text, _INTEREST, "a value {}, such as 1%/month")
-    return ChargeInterest(kind=kind, value=value)
 
 
 def _read_by_period(option: str, text: str, kinds: Mapping[tuple[bool, str], KindT], wanted: str) -> tuple[KindT, int]:
@@ -234,11 +232,7 @@ def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, 
     """
     # A charge does not show its creation, and ids of two processes are not in order of time: statuses are not mixed.
     with open_session() as session:
-        lists = [
-            session.client.charges.list(status=one, page_size=min(limit, 100))
-            for one in ([status] if status else get_args(ShownStatus))
-        ]
-        found = records.read_each(lists, limit)
+        found = records.read_each(session.client.charges.list, [status] if status else get_args(ShownStatus), limit)
     records.show_items("charges", found, _COLUMNS, as_json=json)
 
 
@@ -261,10 +255,9 @@ def watch(
 
 
 def find(client: Client, any_id: str, *, is_external_id: bool) -> Charge:
-    charges = client.charges
-    return records.find(
-        "charge", any_id, charges.get, charges.get_by_external_id, charges.get_by_txid, is_external_id=is_external_id
-    )
+    of = client.charges
+    ways = of.get, of.get_by_external_id, of.get_by_txid
+    return records.find("charge", any_id, *ways, is_external_id=is_external_id)
 
 
 def _show(charge: Charge, *, as_json: bool, with_picture: bool) -> None:

@@ -91,11 +91,7 @@ def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json:
         status: Only refunds with this status.
     """
     with open_session() as session:
-        lists = [
-            session.client.refunds.list(status=one, page_size=min(limit, 100))
-            for one in ([status] if status else get_args(RefundStatus))
-        ]
-        taken = records.read_each(lists, limit)
+        taken = records.read_each(session.client.refunds.list, [status] if status else get_args(RefundStatus), limit)
         found = sorted(taken, key=lambda refund: refund.create_timestamp, reverse=True)[:limit]
     records.show_items("refunds", found, _COLUMNS, as_json=json)
 
@@ -111,12 +107,6 @@ def watch(
 
 
 def find(client: Client, any_id: str, *, is_external_id: bool) -> Refund:
-    refunds = client.refunds
-    return records.find(
-        "refund",
-        any_id,
-        refunds.get,
-        refunds.get_by_external_id,
-        refunds.get_by_return_identification,
-        is_external_id=is_external_id,
-    )
+    of = client.refunds
+    ways = of.get, of.get_by_external_id, of.get_by_return_identification
+    return records.find("refund", any_id, *ways, is_external_id=is_external_id)

@@ -85,7 +85,6 @@ def is_sandbox(client: Client) -> bool:
 
 
 def advise_scope(error: Forbidden, credentials: Credentials) -> str:
-    """Return how the client gets the missing scope."""
     _, lacks, scope = error.message.rpartition("lacks the scope ")
     if not lacks:
         return "ask an operator"

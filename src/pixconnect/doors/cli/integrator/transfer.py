@@ -188,15 +188,9 @@ def _read_day(text: str) -> datetime:
 
 
 def find(client: Client, any_id: str, *, is_external_id: bool = False) -> Transfer:
-    transfers = client.transfers
-    return records.find(
-        "transfer",
-        any_id,
-        transfers.get,
-        transfers.get_by_external_id,
-        transfers.get_by_end_to_end_id,
-        is_external_id=is_external_id,
-    )
+    of = client.transfers
+    ways = of.get, of.get_by_external_id, of.get_by_end_to_end_id
+    return records.find("transfer", any_id, *ways, is_external_id=is_external_id)
 
 
 def _read_account(account: str, name: str | None, tax_id: str | None) -> TransferParty:

@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
-from functools import partial
 
 from msgspec import Struct
 
@@ -23,11 +22,10 @@ from pixconnect.assembly.base import (
     running_beside,
 )
 from pixconnect.doors.api.document import safe_headers
-from pixconnect.doors.api.extension import Answering, ApiExtension, ApiExtensionRow
+from pixconnect.doors.api.extension import Answering, ApiExtension, ApiExtensionRow, TlsDoor
 from pixconnect.doors.api.operation import Services, choose_access_log
 from pixconnect.doors.api.rates import make_request_rates
 from pixconnect.doors.api.site import BUILT, Site
-from pixconnect.doors.api.tls_door import TlsDoor
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
@@ -37,12 +35,10 @@ from pixconnect.features.monitoring.service.health import ServiceHealth, watch_h
 from pixconnect.features.webhooks.service.feed import FeedWaits
 from pixconnect.kernel.baseline import SERVICE_SCHEMA
 from pixconnect.kernel.feature import gather
-from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX
 from pixconnect.platform import pool
 from pixconnect.platform.adapters.qr_image import QrPictures
-from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.certificates import read_ends
 from pixconnect.platform.config import Settings
@@ -57,8 +53,6 @@ from pixconnect.platform.privileges import SERVICE_ROLE
 
 
 class ApiParts(Struct, frozen=True, kw_only=True):
-    context: Context
-    keyring: Keyring
     access_pool: Pool
     verifier: TokenVerifier
     feed_waits: FeedWaits
@@ -74,13 +68,7 @@ async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
         async with running_beside(
             verifier.keep_fresh, feed_waits.listen, *list_background_tasks(base, for_others=False)
         ):
-            yield ApiParts(
-                context=base.context,
-                keyring=base.keyring,
-                access_pool=access_pool,
-                verifier=verifier,
-                feed_waits=feed_waits,
-            )
+            yield ApiParts(access_pool=access_pool, verifier=verifier, feed_waits=feed_waits)
 
 
 @asynccontextmanager
@@ -194,17 +182,14 @@ def _certificate_files(settings: Settings) -> dict[str, str]:
 
 
 def _make_read(base: Base, services: Services, application: Application, ends: Mapping[str, datetime]) -> Read:
+    real_now = base.context.clock.real_now
     return api_metrics.make_api_read(
         base.context.writes,
         application.answers,
         application.durations_s,
-        partial(_measure_left, base.context.clock, ends),
+        lambda: {used_for: (ends_at - real_now()).total_seconds() for used_for, ends_at in ends.items()},
         # For public callers: concurrent ones share one query.
         services.of_features[ServiceHealth].read_health,
         base.shared.calls,
         services.standby,
     )
-
-
-def _measure_left(clock: Clock, ends: Mapping[str, datetime]) -> dict[str, float]:
-    return {used_for: (ends_at - clock.real_now()).total_seconds() for used_for, ends_at in ends.items()}

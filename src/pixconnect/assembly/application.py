@@ -61,8 +61,6 @@ _log = structlog.get_logger(__name__)
 
 
 class _Progress:
-    """The progress of one request."""
-
     __slots__ = ("address", "caller", "cost_s", "headers", "operation", "peer", "request_id", "scope", "started_s")
 
     def __init__(
@@ -87,8 +85,6 @@ class _Progress:
 
 
 class Application:
-    """Answers HTTP requests."""
-
     def __init__(
         self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog | RequestLines
     ) -> None:
@@ -341,7 +337,6 @@ class Application:
 
 
 def make_application(services: Services, access_log: AccessLog | RequestLines) -> Application:
-    """Make the API of this mode as one ASGI application."""
     routes, standby = list_routes(is_sandbox=services.context.policy.is_sandbox), services.standby
     if standby is not None:
         routes = tuple(read_at_standby(row, standby, services) if row.may_be_old else row for row in routes)
@@ -349,7 +344,6 @@ def make_application(services: Services, access_log: AccessLog | RequestLines) -
 
 
 def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
-    """Return the caller's error."""
     if isinstance(error, _DATABASE_GONE) and not is_of_own_file(error):
         _log.warning("the database gives no answer", error=type(error).__name__)
         error = errors.ServiceUnavailable(explain_undone(error))

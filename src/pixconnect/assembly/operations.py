@@ -283,7 +283,6 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 @functools.cache
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
-    """List all routes."""
     described = list_operations(is_sandbox=is_sandbox)
     doors = chain.from_iterable(door.list_routes() for door in _DOORS if is_sandbox or not door.is_for_sandbox)
     callbacks = () if is_sandbox else CALLBACKS

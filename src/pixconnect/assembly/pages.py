@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pixconnect.doors.console.application import PageRoute
-from pixconnect.doors.console.visit import MenuEntry, Visit
+from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.features.identity import pages as signing_in
 from pixconnect.features.sandbox import pages as sandbox
 from pixconnect.features.webhooks import pages as webhooks
@@ -20,10 +20,6 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
 _PATHS: Final = {route.path for route in ROUTES}
 
 
-def _is_for_operators(visit: Visit) -> bool:
-    return visit.who.kind != "holder"
-
-
 _ENTRIES: Final = (
     MenuEntry(section="payments", path="/charges", text="Charges"),
     MenuEntry(section="payments", path="/transfers", text="Transfers"),
@@ -34,7 +30,7 @@ _ENTRIES: Final = (
     MenuEntry(section="account", path="/ledger", text="Ledger"),
     MenuEntry(section="account", path="/figures", text="Figures"),
     MenuEntry(section="account", path="/sandbox", text="Sandbox", is_shown=lambda visit: visit.parts.is_sandbox),
-    MenuEntry(section="account", path="/holders", text="Holders", is_shown=_is_for_operators),
+    MenuEntry(section="account", path="/holders", text="Holders", is_shown=lambda visit: visit.who.kind != "holder"),
     MenuEntry(section="audit", path="/audit", text="Audit"),
     *gather("menu", MenuEntry),
 )

@@ -50,7 +50,6 @@ _IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read all settings from the environment, and secrets from the files that it names."""
     # The longer name comes first and counts.
     set_by = {
         name: next((variable for variable in _variables(name) if environment.get(variable)), "") for name in NAMES
@@ -134,7 +133,6 @@ def _describe_rule(name: str, rule: str) -> str:
 
 
 def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """The files of secrets, by the setting's name."""
     return {name: path for name, (_, path) in _find_secret_files(environment).items()}
 
 

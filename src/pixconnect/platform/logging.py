@@ -91,10 +91,7 @@ class LinesOnTerminal(logging.Handler):
 
 
 def show(stream: IO[str]) -> None:
-    """Show lines on this stream from now on."""
-    # https://no-color.org: set and not empty.
-    wants_no_color = bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention, and not our setting
-    _logger.handlers = [LinesOnTerminal(stream, has_colors=stream.isatty() and not wants_no_color)]
+    _logger.handlers = [LinesOnTerminal(stream, has_colors=stream.isatty() and not _wants_no_color())]
     _logger.setLevel(logging.INFO)
 
 
@@ -348,10 +345,5 @@ def _make_printable(logger: object, method: str, event: EventDict) -> EventDict:
 
 
 def _write_json(event: object, **options: object) -> str:
-    encoded = msgspec.json.encode(event, enc_hook=str).decode() if not options else _with_default(event, options)
+    encoded = msgspec.json.encode(event, enc_hook=cast(Any, options.get("default", str))).decode()
     return outgoing_text.in_json_line(encoded)
-
-
-def _with_default(event: object, options: dict[str, object]) -> str:
-    fallback = cast(Any, options.get("default", str))
-    return msgspec.json.encode(event, enc_hook=fallback).decode()

@@ -100,8 +100,6 @@ _BEGINS_FROM = re.compile(r"\A-- from ([0-9a-f]{64})\n")
 
 
 class Steps(Struct, frozen=True, kw_only=True):
-    """All steps of a schema."""
-
     baseline: Migration
     migrations: Sequence[Migration] = ()
 

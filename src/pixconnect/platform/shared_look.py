@@ -28,7 +28,7 @@ class SharedLook(Generic[Seen]):
         if self._looking is None or self._looking.done():
             # In a separate context: it must not queue behind the first caller's other work.
             self._looking = asyncio.create_task(self._look(), name=self._name, context=Context())
-            self._looking.add_done_callback(_retrieve)
+            self._looking.add_done_callback(retrieve)
         return await asyncio.shield(self._looking)
 
     def cancel(self) -> None:
@@ -37,10 +37,10 @@ class SharedLook(Generic[Seen]):
             self._looking.cancel()
 
 
-def _retrieve(looked: asyncio.Task[Any]) -> None:
-    # All waiting callers may be gone by now; asyncio logs an unretrieved error.
-    if not looked.cancelled():
-        looked.exception()
+def retrieve(task: asyncio.Future[Any]) -> None:
+    """Take the error of a task for which no caller waits any more: asyncio logs an unretrieved one."""
+    if not task.cancelled():
+        task.exception()
 
 
 Found = TypeVar("Found")
@@ -57,7 +57,7 @@ async def answer_in_time(asking: Awaitable[Found], within_s: float) -> Found:
     finally:
         if not task.done():
             task.cancel()
-            task.add_done_callback(lambda given_up: given_up.cancelled() or given_up.exception())
+            task.add_done_callback(retrieve)
     if not task.done():
         raise TimeoutError
     return task.result()

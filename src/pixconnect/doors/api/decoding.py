@@ -73,8 +73,6 @@ _INSTANT: Final = re.compile(
 
 
 class BodyDecoder(Generic[Record]):
-    """Reads the bodies of one operation."""
-
     def __init__(self, record: type[Record], form: BodyForm) -> None:
         self._record = record
         self._media_types = MEDIA_TYPES[form]
@@ -85,7 +83,10 @@ class BodyDecoder(Generic[Record]):
         # Most callers send exactly this type; any other is checked more closely.
         media_type = headers.get(b"content-type")
         if media_type not in self._media_types:
-            media_type = self._find_media_type(media_type)
+            # Parameters such as charset are allowed and ignored: JSON is UTF-8 in any case.
+            media_type = (media_type or b"").partition(b";")[0].strip().lower()
+            if media_type not in self._media_types:
+                raise errors.BadRequest(f"Content-Type: must be {b' or '.join(self._media_types).decode()}")
         if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in (b"", b"identity"):
             raise errors.BadRequest("Content-Encoding: must be identity")
         if media_type == _FORM:
@@ -106,13 +107,6 @@ class BodyDecoder(Generic[Record]):
         if is_long:
             raise errors.BadRequest(_UNREADABLE)
         return _convert(_read_json(body), self._record)
-
-    def _find_media_type(self, given: bytes | None) -> bytes:
-        # Parameters such as charset are allowed and ignored: JSON is UTF-8 in any case.
-        media_type = (given or b"").partition(b";")[0].strip().lower()
-        if media_type not in self._media_types:
-            raise errors.BadRequest(f"Content-Type: must be {b' or '.join(self._media_types).decode()}")
-        return media_type
 
 
 class QueryDecoder(Generic[Record]):
@@ -186,7 +180,6 @@ def read_integer(name: str, text: str) -> int:
 
 
 def read_boolean(name: str, text: str) -> bool:
-    """Read a boolean in a query; raises ``BadRequest``."""
     if text not in ("true", "false"):
         raise errors.BadRequest(f"{name}: must be true or false")
     return text == "true"

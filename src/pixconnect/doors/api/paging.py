@@ -26,7 +26,6 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     """The list's identity, holder and filters, as octets for the check."""
 
     def show(self, page: Page[Any], items: Iterable[ShownT]) -> Listing[ShownT]:
-        """Show the page, with a cursor to the next one."""
         span = self.span
         return Listing(
             items=items,

@@ -69,7 +69,6 @@ class Site:
         return [*self._files]
 
     def find(self, address: str) -> KeptDocument | None:
-        """The file at an address below ``/docs/``."""
         file = self._files.get(address)
         if file is None:
             return None

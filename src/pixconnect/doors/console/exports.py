@@ -133,8 +133,10 @@ class Exports:
             if key == session_id or place.export.may_go(now_s):
                 self._forget(key)
         is_full = len(self._kept) >= AT_ONCE_MAX
-        if holder_id is not None and (is_full or not self._has_room(holder_id)):
-            raise errors.ServiceUnavailable("too many files are being written: try again in some minutes")
+        if holder_id is not None:
+            whose = [place.holder_id for place in self._kept.values() if place.holder_id is not None]
+            if is_full or len(whose) >= OF_HOLDERS_MAX or whose.count(holder_id) >= OF_HOLDER_MAX:
+                raise errors.ServiceUnavailable("too many files are being written: try again in some minutes")
         if is_full:
             # The oldest, preferably a complete one.
             self._forget(min(self._kept, key=lambda key: not self._kept[key].export.is_done))
@@ -157,10 +159,6 @@ class Exports:
                 except StopAsyncIteration:
                     return
             yield part
-
-    def _has_room(self, holder_id: int) -> bool:
-        whose = [place.holder_id for place in self._kept.values() if place.holder_id is not None]
-        return len(whose) < OF_HOLDERS_MAX and whose.count(holder_id) < OF_HOLDER_MAX
 
     def forget_all(self) -> None:
         for session_id in list(self._kept):

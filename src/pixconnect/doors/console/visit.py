@@ -265,7 +265,6 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def operator(self) -> Operator:
-        """With the console's rights."""
         return self.parts.operator
 
     @property

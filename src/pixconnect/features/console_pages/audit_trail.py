@@ -141,7 +141,6 @@ async def count_findings(visit: Visit) -> int:
 
 
 async def count_cases(visit: Visit) -> int:
-    """For operators, on the first page."""
     return 0 if visit.who.kind == "holder" else await case_usecases.count_cases(visit.context)
 
 

@@ -109,8 +109,6 @@ def _read_name(visit: Visit) -> str:
 
 
 class AccountsNow(Struct, frozen=True, kw_only=True):
-    """Accounts at institutions on the first page."""
-
     accounts: Sequence[AccountDays]
     ending: Sequence[EndingCertificate]
     late: Sequence[WaitingCharge]
@@ -129,7 +127,6 @@ async def find_accounts(visit: Visit) -> AccountsNow | None:
 
 
 async def count_waiting_at_institutions(visit: Visit) -> int:
-    """Count transfers waiting for approval at their institution, for operators."""
     return 0 if visit.who.kind == "holder" else await count_waiting_transfers(visit.context)
 
 

@@ -80,7 +80,6 @@ def stack(
 
 
 def spread_out(spread: Spread, label: Callable[[int], str], status: str) -> Chart:
-    """Make bars of a distribution of durations."""
     return _draw([(label(bound), [(status, count)]) for bound, count in spread.buckets], (status,))
 
 

@@ -76,8 +76,6 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """Why a pending step waits."""
-
     what: WaitingFor
     subject: Resource
     subject_id: int
@@ -220,7 +218,6 @@ def find_order(ordered: Transfer | Refund, orders: Sequence[OpenOrder]) -> OpenO
 
 
 def explain(facts: Facts, now: datetime) -> tuple[Waiting, ...]:
-    """Explain why each pending step waits."""
     return (
         *_explain_charge(facts, now),
         *(_explain_order(each, facts) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"),

@@ -51,8 +51,6 @@ def make_api_read(
     calls: Mapping[tuple[str, str], int],
     standby: Standby | None,
 ) -> Read:
-    """Make a function that measures this process: writes, answers, certificates, health, calls to institutions."""
-
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}
         # Unused operations would be most of the page.

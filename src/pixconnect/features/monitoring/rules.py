@@ -22,8 +22,6 @@ class Series(Struct, frozen=True, kw_only=True):
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """Why some failed."""
-
     kind: Literal["transfer", "refund"]
     direction: Literal["IN", "OUT"]
     code: str

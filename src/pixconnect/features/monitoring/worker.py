@@ -144,10 +144,6 @@ async def _look_at_reports(context: Context, _now: datetime) -> Mapping[str, int
     return {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)}
 
 
-async def _look_at_feed(context: Context, _now: datetime) -> float:
-    return await read_lag_s(context.pool, context.clock)
-
-
 async def _look_at_clients(context: Context, _now: datetime) -> Mapping[str, int]:
     real_now = context.clock.real_now()
     return await access_store.count_certificates(context.pool, real_now, real_now + max(WARNED_AT))
@@ -197,7 +193,7 @@ _KERNEL: Final = (
             "Reports of the rail that wait for an operator, by reason: see `pixconnect report list`.",
             lambda kept: kept),
     )),
-    Meter[float](look=_look_at_feed, gauges=(
+    Meter[float](look=lambda context, _now: read_lag_s(context.pool, context.clock), gauges=(
         Gauge("pixconnect_feed_lag_seconds", (),
             "How long the oldest event of all workers has waited for its position in the feed; the health check uses it.",
             lambda lag_s: lag_s),
@@ -218,8 +214,6 @@ _METERS: Final = cast("tuple[Meter[Any], ...]", (*_KERNEL, *gather("meters", Met
 
 
 class WorkerFigures(Struct, frozen=True, kw_only=True):
-    """Figures that this worker has in memory."""
-
     leases: SlotLeases
     deliveries: DeliveryWorker
     sequencer: Sequencer

@@ -29,6 +29,7 @@ from dns.rdata import Rdata
 
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.flow.shares import OutgoingLimit, current_party
+from pixconnect.platform.shared_look import retrieve
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds the addresses of a name and port; raises ``OSError`` if there are none."""
@@ -71,7 +72,7 @@ class NameLookups:
         asked = self._asked.get(key)
         if asked is None:
             asked = self._asked[key] = _Asked(asyncio.ensure_future(self._ask(host, port)))
-            asked.answer.add_done_callback(_retrieve_exception)
+            asked.answer.add_done_callback(retrieve)
         asked.waiting_count += 1
         # Shielded, because others may wait for the same answer; the last one who leaves cancels it.
         try:
@@ -109,15 +110,9 @@ class NameLookups:
         del self._failed[host]
 
 
-def _retrieve_exception(answer: asyncio.Task[Sequence[str]]) -> None:
-    # Otherwise asyncio would log the failure of an abandoned look-up as never retrieved.
-    if not answer.cancelled():
-        answer.exception()
-
-
 Read = TypeVar("Read")
 
-# All tries of one question together stay below the 2 s of a look-up (``name_lookup.LOOKUP_S``). Each try asks the next
+# All tries of one question together stay below the 2 s of a look-up (``LOOKUP_S``). Each try asks the next
 # server, or the same one again if there is only one.
 ANSWERED_WITHIN_S: Final = 1.8
 _TRY_S: Final = 0.6

@@ -57,7 +57,6 @@ class IdleConnections:
         return len(self._idle)
 
     def keep(self, address: Address, connection: HttpConnection) -> None:
-        """Keep a connection; the oldest is closed if there are too many."""
         loop = asyncio.get_running_loop()
         self._idle[connection] = (address, loop.time())
         same = self._of_address.setdefault(address, [])

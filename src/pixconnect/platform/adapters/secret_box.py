@@ -88,7 +88,11 @@ class AesSecretBox:
 def open_secret_box(configured: str, configured_previous: str, home: Path, entropy: Entropy) -> AesSecretBox:
     """Open the box of an existing installation; the settings of both keys may be empty, errors as ``read_secret_key``."""
     key = read_secret_key(configured, home)
-    return AesSecretBox(key, entropy, previous_key=_read_previous_key(configured_previous, home))
+    if configured_previous:
+        previous = parse_secret_key(configured_previous, "PIXCONNECT_SECRET_KEY_PREVIOUS")
+    else:
+        previous = _read_key_file(home / PREVIOUS_KEY_FILE)
+    return AesSecretBox(key, entropy, previous_key=previous)
 
 
 def open_sending_box(configured: str, configured_previous: str, entropy: Entropy) -> AesSecretBox | None:
@@ -137,12 +141,6 @@ def read_secret_key(configured: str, home: Path) -> bytes:
             f"or PIXCONNECT_HOME to the folder of {KEY_FILE}"
         )
     return key
-
-
-def _read_previous_key(configured: str, home: Path) -> bytes | None:
-    if configured:
-        return parse_secret_key(configured, "PIXCONNECT_SECRET_KEY_PREVIOUS")
-    return _read_key_file(home / PREVIOUS_KEY_FILE)
 
 
 def _read_key_file(path: Path) -> bytes | None:

@@ -61,8 +61,6 @@ _KEPT_LOOKS: Final = 16
 
 
 class Admission:
-    """Each party's requests in progress."""
-
     def __init__(self, under_way_max: int = UNDER_WAY_MAX) -> None:
         self._under_way_max = under_way_max
         self._counts: dict[Hashable, int] = {}

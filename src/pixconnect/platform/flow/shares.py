@@ -169,7 +169,6 @@ class FairQueue(Generic[Item]):
         return item
 
     def remove(self, party: Hashable, item: Item) -> None:
-        """Remove one item, if it is still queued."""
         line = self._lines.get(party)
         if line is None or item not in line:
             return

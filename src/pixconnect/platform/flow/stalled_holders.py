@@ -156,7 +156,6 @@ class BusyHolder:
             self._task = asyncio.create_task(self._run(), name="batches of a busy holder")
 
     def wake(self) -> None:
-        """Signal a new request of it."""
         self._wake.set()
 
     def end_soon(self) -> None:

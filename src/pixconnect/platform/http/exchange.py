@@ -117,7 +117,6 @@ class Exchange:
             self._ended(errors.require(self.task, "it runs"))
 
     def send_prompt(self, answer: WholeAnswer) -> None:
-        """Send an answer that was ready at once."""
         if not self.is_abandoned:
             headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
             self._start(answer.status, headers)

@@ -20,8 +20,6 @@ _HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")
 
 
 class Head:
-    """A request's head as parsed."""
-
     __slots__ = ("headers", "opening", "url")
 
     def __init__(self) -> None:

@@ -340,7 +340,6 @@ class EventView(Struct, frozen=True, kw_only=True):
 
 
 async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventView:
-    """An event with its deliveries."""
     viewer.require("webhook.read")
     event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
     if event is None:
@@ -369,7 +368,6 @@ class EndpointLine(Struct, frozen=True, kw_only=True):
 
 
 async def browse_endpoint(context: Context, viewer: Viewer, endpoint_id: int) -> EndpointLine:
-    """Return one endpoint with its state; refuses as ``browse_deliveries``."""
     (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
     return line
 

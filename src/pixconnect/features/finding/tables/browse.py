@@ -49,8 +49,6 @@ async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> di
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
-    """The result of one scan."""
-
     rows: Sequence[asyncpg.Record]
     """Newest first, at most as many as requested."""
     looked_at_count: int

@@ -37,7 +37,6 @@ def has_alarms(account: InstitutionAccount) -> bool:
 
 
 async def describe_alarm(context: Core, institution_id: int) -> str | None:
-    """Describe why an alarm paused an account."""
     standing = [one for one in await alarm_store.list_alarms(context.pool) if one.institution_id == institution_id]
     return f"{standing[0].kind}: {standing[0].said}" if standing else None
 

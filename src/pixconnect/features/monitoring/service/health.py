@@ -33,7 +33,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure
 from pixconnect.platform.pool import Pool
-from pixconnect.platform.shared_look import SharedLook
+from pixconnect.platform.shared_look import SharedLook, retrieve
 
 CHECK_TIMEOUT_S = 1.5
 KEPT_S = 0.2
@@ -119,7 +119,7 @@ class HealthWatch:
 def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | None:
     if not task.done():
         task.cancel()
-        task.add_done_callback(_forget)
+        task.add_done_callback(retrieve)
         return f"no answer within {timeout_s} s"
     if task.cancelled():
         return "was cancelled"
@@ -131,12 +131,6 @@ def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | N
     # An unforeseen error may name hosts or secrets, so its text is not public.
     _log.warning("health check failed", check=name, error=type(error).__name__)
     return "cannot be reached"
-
-
-def _forget(task: asyncio.Future[None]) -> None:
-    # The check is no longer awaited; asyncio logs an unretrieved error.
-    if not task.cancelled():
-        task.exception()
 
 
 _ONLY_READS: Final[LiteralString] = "select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean"
@@ -177,7 +171,7 @@ async def check_rail(
         problems.append(
             "the rail cannot be reached"
             if has_rail
-            else ("no rail is configured: payments are impossible in both directions")
+            else "no rail is configured: payments are impossible in both directions"
         )
     if problems or waiting:
         raise errors.ServiceUnavailable("; ".join((*problems, *waiting)))
@@ -240,13 +234,7 @@ def watch_health(
     certificates: Mapping[str, datetime] = NO_CERTIFICATES,
     standby: Standby | None = None,
 ) -> HealthWatch:
-    """Return the health checks.
-
-    Args:
-        lacks_proxies: Whether no proxy is trusted.
-        certificates: The expiry of certificates in the settings, by purpose.
-        standby: The standby, if there is one.
-    """
+    """Return the health checks; ``certificates`` has the ends of those in the settings, by purpose."""
     by_check = defaultdict[str, list[Problem]](list)
     for problem in (*_OF_RAIL, *gather("problems", Problem)):
         by_check[problem.check].append(problem)
